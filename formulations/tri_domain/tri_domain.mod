@@ -1,0 +1,47 @@
+# tri_domain: expert scheduling on a fixed layout (TriMoE 4.2, Eq. 1-7). See spec.md.
+# Usable with plain glpsol: glpsol -m tri_domain.mod -d instance.dat
+
+set experts;                                 # active experts, 0, 1, ...
+param dimms, integer, >= 1;                  # number of DIMMs, each with an NDP unit
+
+param dimm{experts}, integer, default -1;    # DIMM that holds the expert; -1: striped over all
+param gpu_ns{experts}, >= 0;                 # complete cost on the GPU (Eq. 1 or 2)
+param cpu_ns{experts}, >= 0;                 # complete cost on the CPU (Eq. 3)
+param ndp_ns{experts}, >= 0, default 0;      # cost on its DIMM's NDP unit (Eq. 4)
+param gpu_dram_ns{experts}, >= 0;            # time the GPU's read keeps a DIMM busy
+param cpu_dram_ns{experts}, >= 0;            # time the CPU's read keeps a DIMM busy
+
+param output, symbolic, default "/dev/stdout";  # where the solution is printed, as JSON
+
+set domains := {"gpu", "cpu", "ndp"};
+
+var runs{experts, domains}, binary;          # 1 if the expert runs in the domain
+var makespan_us, >= 0;                       # microseconds suit GLPK's absolute tolerances
+
+minimize makespan_ns: 1000 * makespan_us;
+
+s.t. TD_C1{i in experts}: sum{o in domains} runs[i,o] = 1;
+
+s.t. TD_C2{i in experts: dimm[i] < 0}: runs[i,"ndp"] = 0;
+
+s.t. TD_C3: sum{i in experts} gpu_ns[i] / 1000 * runs[i,"gpu"] <= makespan_us;
+
+s.t. TD_C4: sum{i in experts} cpu_ns[i] / 1000 * runs[i,"cpu"] <= makespan_us;
+
+s.t. TD_C5{d in 0..dimms-1}:
+    sum{i in experts: dimm[i] < 0 or dimm[i] = d}
+        (gpu_dram_ns[i] / 1000 * runs[i,"gpu"] + cpu_dram_ns[i] / 1000 * runs[i,"cpu"])
+    + sum{i in experts: dimm[i] = d} ndp_ns[i] / 1000 * runs[i,"ndp"]
+    <= makespan_us;
+
+solve;
+
+printf "{""assignment"": [" > output;
+for {i in experts} {
+    printf "%s%s", (if i = 0 then "" else ", "),
+        (if runs[i,"gpu"] > 0.5 then """gpu""" else if runs[i,"cpu"] > 0.5 then """cpu"""
+         else if runs[i,"ndp"] > 0.5 then """ndp""" else "null") >> output;
+}
+printf "]}\n" >> output;
+
+end;

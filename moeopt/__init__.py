@@ -1,0 +1,81 @@
+"""Optimal placements and schedules for Mixture-of-Experts inference, with proof.
+
+>>> import moeopt
+>>> instance = moeopt.load("instances/tri_domain/esft-window/law-layer13-batch64-seed0.json")
+>>> result = moeopt.solve(instance, method="cp-sat", time_limit_s=10)
+>>> result.status
+'optimal'
+
+The names below are imported when first used, so that ``import moeopt`` costs nothing.
+"""
+
+import sys
+from importlib import import_module
+from importlib.metadata import version as _version
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moeopt.errors import InputError as InputError
+    from moeopt.errors import ModelMismatchError as ModelMismatchError
+    from moeopt.errors import MoeoptError as MoeoptError
+    from moeopt.gap.study import gap as gap
+    from moeopt.interop.traces import load_trace as load_trace
+    from moeopt.problems.files import load as load
+    from moeopt.problems.files import load_solution as load_solution
+    from moeopt.problems.files import save as save
+    from moeopt.sim.generate import generate as generate
+    from moeopt.solve.explain import explain as explain
+    from moeopt.solve.methods import methods as methods
+    from moeopt.solve.result import Result as Result
+    from moeopt.solve.run import solve as solve
+    from moeopt.solve.verdict import check as check
+
+_HOME = {
+    "load": "moeopt.problems.files",
+    "load_solution": "moeopt.problems.files",
+    "load_trace": "moeopt.interop.traces",
+    "save": "moeopt.problems.files",
+    "solve": "moeopt.solve.run",
+    "Result": "moeopt.solve.result",
+    "check": "moeopt.solve.verdict",
+    "explain": "moeopt.solve.explain",
+    "methods": "moeopt.solve.methods",
+    "gap": "moeopt.gap.study",
+    "generate": "moeopt.sim.generate",
+    "MoeoptError": "moeopt.errors",
+    "InputError": "moeopt.errors",
+    "ModelMismatchError": "moeopt.errors",
+}
+"""Public name -> the module it lives in."""
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name == "__version__":
+        value = _version("moeopt")
+    else:
+        raise AttributeError(f"module 'moeopt' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME, "__version__"])
+
+
+class _Package(ModuleType):
+    """Keeps ``moeopt.solve`` and ``moeopt.gap`` functions although folders are called so, too.
+
+    Importing a submodule sets it as an attribute of its package; here public names win.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

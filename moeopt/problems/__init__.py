@@ -1,0 +1,1 @@
+"""What is decided: one folder per problem, the same furniture in each."""

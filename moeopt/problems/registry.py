@@ -1,0 +1,65 @@
+"""The list of problems, and lazy access to each one's furniture."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import moeopt
+from moeopt.errors import InputError
+
+PROBLEMS: dict[str, str] = {
+    "tri_domain": "moeopt.problems.tri_domain",
+}
+"""Problem name -> package. A new problem is one line here."""
+
+FURNITURE = ("instance", "solution", "check", "bounds", "heuristics", "cpsat", "milp", "oracle")
+"""The modules every problem package has."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem: a name, and modules that are imported when first asked for."""
+
+    name: str
+    package: str
+
+    def part(self, module: str) -> ModuleType:
+        """Return one of the problem's modules, e.g. ``part("check")``."""
+        return import_module(f"{self.package}.{module}")
+
+    def has(self, module: str) -> bool:
+        """Tell whether the problem has a module, without importing it."""
+        return find_spec(f"{self.package}.{module}") is not None
+
+    @cached_property
+    def formulation_dir(self) -> Path:
+        """The folder with ``spec.md`` and ``<problem>.mod``: in an installed copy or a checkout."""
+        package = Path(moeopt.__file__).parent
+        installed = package / "_formulations"
+        return (installed if installed.is_dir() else package.parent / "formulations") / self.name
+
+    @property
+    def mathprog_file(self) -> Path:
+        """The algebraic model."""
+        return self.formulation_dir / f"{self.name}.mod"
+
+    @property
+    def constraint_ids(self) -> tuple[str, ...]:
+        """The IDs that the judge knows."""
+        return tuple(self.part("check").CONSTRAINTS)
+
+
+def get_problem(name: object) -> Problem:
+    """Return the problem called `name`.
+
+    Raises
+    ------
+    InputError
+        If there is no such problem; the message lists those that exist.
+    """
+    if not isinstance(name, str) or name not in PROBLEMS:
+        raise InputError(f"problem: {name!r} is unknown; known problems: {', '.join(PROBLEMS)}")
+    return Problem(name, PROBLEMS[name])

@@ -1,0 +1,121 @@
+"""Lower bounds on the makespan that need no solver, each with its proof.
+
+Notation: expert i run in domain o keeps device r busy for p[i,o,r] ns, where the devices are the
+GPU, the CPU and each DIMM (TriMoE Eq. 5 and 6).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .instance import STRIPED, Instance
+
+WEIGHT_SCALE = 4096
+ROUNDS = 150
+
+Weights = NDArray[np.float64]
+
+
+def lower_bound(instance: Instance) -> int:
+    """Return the best of this module's bounds, rounded up to the grid of possible makespans.
+
+    Every makespan is a sum of the instance's costs, hence a multiple of their greatest common
+    divisor; so is the smallest multiple that is not below a bound.
+    """
+    best = max(longest_expert_ns(instance), busiest_dimm_ns(instance), average_load_ns(instance))
+    grid = cost_grid_ns(instance)
+    return -(-best // grid) * grid
+
+
+def cost_grid_ns(instance: Instance) -> int:
+    """Return the greatest common divisor of all costs: every makespan is a multiple of it."""
+    c = instance.columns
+    costs = np.concatenate([c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns])
+    return int(np.gcd.reduce(costs)) or 1
+
+
+def longest_expert_ns(instance: Instance) -> int:
+    """Return the bound by the expert that is long wherever it runs.
+
+    Proof. Run in domain o, expert i alone keeps some device busy for max_r p[i,o,r], and the
+    makespan is at least that. It runs in one of its domains, so the makespan is at least the least
+    of them.
+    """
+    c = instance.columns
+    host = np.minimum(np.maximum(c.gpu_ns, c.gpu_dram_ns), np.maximum(c.cpu_ns, c.cpu_dram_ns))
+    return int(np.where(c.dimm == STRIPED, host, np.minimum(host, c.ndp_ns)).max())
+
+
+def busiest_dimm_ns(instance: Instance) -> int:
+    """Return the bound by the DIMM whose unavoidable work is largest.
+
+    Proof. Whatever its domain, expert i keeps each DIMM it lies on busy for at least
+    min_o p[i,o,d]; DIMM d's load is a sum over experts, so it is at least the sum of those minima.
+    """
+    c = instance.columns
+    host = np.minimum(c.gpu_dram_ns, c.cpu_dram_ns)
+    striped = c.dimm == STRIPED
+    own = [0] * instance.dimms
+    least = np.minimum(host, c.ndp_ns)
+    for dimm, floor in zip(c.dimm[~striped].tolist(), least[~striped].tolist(), strict=True):
+        own[dimm] += floor
+    return int(host[striped].sum()) + max(own)
+
+
+def average_load_ns(instance: Instance) -> int:
+    """Return the bound by weighted averages over the devices, the weights improved step by step.
+
+    Proof. For any weights w >= 0 over the devices with sum 1, the makespan is at least the weighted
+    average of the device loads, which is at least sum_i min_o sum_r w[r] p[i,o,r]: each expert
+    takes some domain, and no domain costs less than its cheapest. Any weights give a valid bound;
+    the best ones give the linear relaxation. Multiplicative updates raise the weight of devices
+    that the cheapest choices overload. They run in floats; the value returned is computed in
+    integers from weights rounded to integers.
+    """
+    weights = _raise_overloaded(instance)
+    scaled = [round(w * WEIGHT_SCALE) for w in weights.tolist()]
+    total, every_dimm = sum(scaled), sum(scaled[2:])
+    average = 0
+    for expert in instance.experts:
+        read = every_dimm if expert.dimm is None else scaled[2 + expert.dimm]
+        options = [
+            scaled[0] * expert.gpu_ns + read * expert.gpu_dram_ns,
+            scaled[1] * expert.cpu_ns + read * expert.cpu_dram_ns,
+        ]
+        if expert.ndp_ns is not None:
+            options.append(read * expert.ndp_ns)
+        average += min(options)
+    bound: int = -(-average // total)
+    return bound
+
+
+def _raise_overloaded(instance: Instance) -> Weights:
+    """Return the best weights found, of shape (2 + dimms,): GPU, CPU, DIMMs."""
+    c = instance.columns
+    striped = c.dimm == STRIPED
+    own_dimm = np.where(striped, 0, c.dimm)
+    rows = np.arange(len(striped))
+    log_w = np.zeros(2 + instance.dimms)
+    best, best_value = np.full(len(log_w), 1 / len(log_w)), -1.0
+    for step in range(ROUNDS):
+        w = np.exp(log_w - log_w.max())
+        w /= w.sum()
+        read = np.where(striped, w[2:].sum(), w[2 + own_dimm])
+        options = np.stack(
+            [
+                w[0] * c.gpu_ns + read * c.gpu_dram_ns,
+                w[1] * c.cpu_ns + read * c.cpu_dram_ns,
+                np.where(striped, np.inf, read * c.ndp_ns),
+            ]
+        )
+        choice = options.argmin(axis=0)
+        value = float(options[choice, rows].sum())
+        if value > best_value:
+            best, best_value = w, value
+        dram = np.choose(choice, [c.gpu_dram_ns, c.cpu_dram_ns, c.ndp_ns])
+        load = np.empty_like(w)
+        load[0] = c.gpu_ns[choice == 0].sum()
+        load[1] = c.cpu_ns[choice == 1].sum()
+        load[2:] = dram[striped].sum()
+        load[2:] += np.bincount(c.dimm[~striped], dram[~striped], instance.dimms)
+        log_w += (load / max(load.max(), 1.0)) / (1 + step) ** 0.5
+    return best

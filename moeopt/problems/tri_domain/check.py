@@ -1,0 +1,99 @@
+"""The judge: what makes an assignment valid and what it costs. Knows nothing of solvers."""
+
+from dataclasses import dataclass
+
+from .instance import Instance
+from .solution import Solution
+
+CONSTRAINTS = {
+    "TD-C1": "each expert runs in exactly one domain",
+    "TD-C2": "only a localized expert runs on NDP, and it runs on its own DIMM",
+    "TD-C3": "the GPU's costs sum to at most the makespan (TriMoE Eq. 5)",
+    "TD-C4": "the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
+    "TD-C5": "a DIMM's NDP work and host reads sum to at most the makespan (TriMoE Eq. 6)",
+}
+
+
+@dataclass(frozen=True)
+class Loads:
+    """How long each device is busy, in ns; `dimm_ns` has one entry per DIMM."""
+
+    gpu_ns: int
+    cpu_ns: int
+    dimm_ns: tuple[int, ...]
+
+    @property
+    def makespan_ns(self) -> int:
+        """The load of the busiest device (TriMoE Eq. 7)."""
+        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns)
+
+
+def loads(instance: Instance, solution: Solution) -> Loads:
+    """Return the busy time of every device under an assignment (TriMoE Eq. 5 and 6).
+
+    A striped expert that a host reads keeps every DIMM busy, a localized one only its own.
+    Work in a domain that the expert may not use counts for nothing; `violations` reports it.
+    """
+    gpu = cpu = every_dimm = 0
+    dimm = [0] * instance.dimms
+    for expert, domain in zip(instance.experts, solution.assignment, strict=False):
+        dram = 0
+        if domain == "gpu":
+            gpu += expert.gpu_ns
+            dram = expert.gpu_dram_ns
+        elif domain == "cpu":
+            cpu += expert.cpu_ns
+            dram = expert.cpu_dram_ns
+        elif domain == "ndp" and expert.ndp_ns is not None:
+            dram = expert.ndp_ns
+        if expert.dimm is None:
+            every_dimm += dram
+        else:
+            dimm[expert.dimm] += dram
+    return Loads(gpu, cpu, tuple(every_dimm + own for own in dimm))
+
+
+def violations(
+    instance: Instance, solution: Solution, makespan_ns: int | None = None
+) -> list[tuple[str, str]]:
+    """Return what is wrong with a solution, as (constraint ID, sentence); empty if it is valid.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem and the decision to judge.
+    makespan_ns
+        The makespan claimed for the solution, if there is a claim: TD-C3 to TD-C5 hold a schedule
+        to it. Without a claim the makespan is whatever the assignment gives.
+    """
+    found = []
+    if len(solution.assignment) != len(instance.experts):
+        count = f"{len(solution.assignment)} entries for {len(instance.experts)} experts"
+        found.append(("TD-C1", f"assignment has {count}"))
+    for row, (expert, domain) in enumerate(
+        zip(instance.experts, solution.assignment, strict=False)
+    ):
+        if domain is None:
+            found.append(("TD-C1", f"assignment[{row}]: expert {expert.expert} runs nowhere"))
+        elif domain == "ndp" and expert.dimm is None:
+            reason = f"expert {expert.expert} is striped and cannot run on NDP"
+            found.append(("TD-C2", f"assignment[{row}]: {reason}"))
+    if makespan_ns is not None:
+        found += _overruns(loads(instance, solution), makespan_ns)
+    return found
+
+
+def objective(instance: Instance, solution: Solution) -> int:
+    """Return the makespan in ns (TriMoE Eq. 7)."""
+    return loads(instance, solution).makespan_ns
+
+
+def _overruns(load: Loads, makespan_ns: int) -> list[tuple[str, str]]:
+    devices = [("TD-C3", "the GPU", load.gpu_ns), ("TD-C4", "the CPU", load.cpu_ns)]
+    devices += [("TD-C5", f"DIMM {d}", busy) for d, busy in enumerate(load.dimm_ns)]
+    claim = f"past the claimed makespan of {makespan_ns} ns"
+    return [
+        (rule, f"{device} is busy for {busy} ns, {claim}")
+        for rule, device, busy in devices
+        if busy > makespan_ns
+    ]

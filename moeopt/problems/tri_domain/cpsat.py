@@ -1,0 +1,110 @@
+"""The CP-SAT model: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ortools.sat.python import cp_model
+
+from moeopt.problems.formulation import Formulation
+
+from .bounds import cost_grid_ns
+from .instance import Expert, Instance
+from .solution import DOMAINS, Domain, Solution, read_off
+
+
+class Model(Formulation):
+    """Booleans ``runs[i][o]`` and the makespan, counted in steps of the costs' common divisor.
+
+    Attributes
+    ----------
+    model
+        The CP-SAT model; its objective is in units of `objective_unit` ns.
+    objective_unit
+        ns per unit of the model's objective.
+    """
+
+    # The linear relaxation is nearly tight here, but CP-SAT on one worker does not put the makespan
+    # rows of booleans into it unless told to: instances that stall for 20 s close in 0.1 s.
+    parameters: ClassVar = {"linearization_level": 2}
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.objective_unit = cost_grid_ns(instance)
+        self.model = cp_model.CpModel()
+        self.runs = [
+            {domain: self.model.new_bool_var(f"{domain}[{expert.expert}]") for domain in DOMAINS}
+            for expert in instance.experts
+        ]
+        self.makespan = self.model.new_int_var(0, self._horizon(), "makespan")
+        self.model.minimize(self.makespan)
+
+    def td_c1_one_domain(self) -> None:
+        """Post TD-C1: each expert runs in exactly one domain."""
+        for runs in self.runs:
+            self.model.add_exactly_one(runs.values())
+
+    def td_c2_ndp_where_localized(self) -> None:
+        """Post TD-C2: only a localized expert runs on NDP."""
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            if expert.dimm is None:
+                self.model.add(runs["ndp"] == 0)
+
+    def td_c3_gpu_is_serial(self) -> None:
+        """Post TD-C3: the GPU's costs sum to at most the makespan."""
+        self.model.add(self._sum("gpu", lambda expert: expert.gpu_ns) <= self.makespan)
+
+    def td_c4_cpu_is_serial(self) -> None:
+        """Post TD-C4: the CPU's costs sum to at most the makespan."""
+        self.model.add(self._sum("cpu", lambda expert: expert.cpu_ns) <= self.makespan)
+
+    def td_c5_dimms_serve_ndp_and_hosts(self) -> None:
+        """Post TD-C5: each DIMM's NDP work and host reads sum to at most the makespan.
+
+        Reads of striped experts load every DIMM alike, so they are summed once, in a variable.
+        """
+        every_dimm = self.model.new_int_var(0, self._horizon(), "striped_reads")
+        self.model.add(every_dimm == self._busy(None))
+        for dimm in range(self.instance.dimms):
+            self.model.add(every_dimm + self._busy(dimm) <= self.makespan)
+
+    def limit_objective(self, lower_ns: int | None, upper_ns: int | None) -> None:
+        """Keep the search between a proven bound and the value of a known solution."""
+        if lower_ns is not None:
+            self.model.add(self.makespan >= -(-lower_ns // self.objective_unit))
+        if upper_ns is not None:
+            self.model.add(self.makespan <= upper_ns // self.objective_unit)
+
+    def hint(self, solution: Solution) -> None:
+        """Start the search from a known solution."""
+        for runs, domain in zip(self.runs, solution.assignment, strict=True):
+            for name, variable in runs.items():
+                self.model.add_hint(variable, name == domain)
+
+    def decode(self, value: Callable[[Any], int]) -> Solution:
+        """Read the decision off the solver's values; an expert that runs nowhere gets None."""
+        return read_off(self.instance.name, self.runs, value)
+
+    def _horizon(self) -> int:
+        """Return a makespan that no assignment exceeds."""
+        costs = (
+            max(e.gpu_ns, e.cpu_ns, e.ndp_ns or 0, e.gpu_dram_ns, e.cpu_dram_ns)
+            for e in self.instance.experts
+        )
+        return 3 * sum(costs) // self.objective_unit
+
+    def _sum(self, domain: Domain, cost_ns: Callable[[Expert], int]) -> Any:
+        terms = [
+            (runs[domain], cost_ns(expert) // self.objective_unit)
+            for expert, runs in zip(self.instance.experts, self.runs, strict=True)
+        ]
+        return cp_model.LinearExpr.weighted_sum(*zip(*terms, strict=True))
+
+    def _busy(self, dimm: int | None) -> Any:
+        """Return the busy time that experts lying on `dimm` (None: striped ones) cause there."""
+        variables, steps = [0], [0]
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            if expert.dimm == dimm:
+                costs = (expert.gpu_dram_ns, expert.cpu_dram_ns, expert.ndp_ns or 0)
+                variables += [runs[domain] for domain in DOMAINS]
+                steps += [cost // self.objective_unit for cost in costs]
+        return cp_model.LinearExpr.weighted_sum(variables, steps)

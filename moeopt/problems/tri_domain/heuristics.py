@@ -1,0 +1,298 @@
+"""The paper's scheduler and the named baselines, each restricted to the domains its system has.
+
+All of them take the fixed layout as it is, and every cost is the instance's complete path cost: a
+baseline that overlaps transfers with computation inside one expert has that in ``gpu_ns`` already
+(Eq. 2 is a maximum), and overlap between experts does not exist in this problem (Eq. 5 is a sum).
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .instance import STRIPED, Columns, Instance
+from .solution import DOMAINS, Solution
+
+GPU, CPU, NDP = range(3)
+
+Choice = NDArray[np.int64]
+"""One of GPU, CPU, NDP per expert."""
+
+FIDDLER_GRID = 2**15
+"""Resolution of the two-machine split in `fiddler` where the costs have no coarser grid."""
+
+
+def greedy(instance: Instance) -> Solution:
+    """Each expert takes its cheapest path (TriMoE 4.2, initial assignment).
+
+    The paper does not say how ties are broken, and a localized non-resident expert costs the GPU
+    and the CPU the same read, so ties are common. Settled: the first of gpu, cpu, ndp.
+    """
+    return _solution(instance, _cheapest_path(instance.columns))
+
+
+def trimoe(instance: Instance) -> Solution:
+    """TriMoE's scheduler: `greedy`, then the bottleneck-aware refinement (TriMoE 4.2).
+
+    As the paper words it: the bottleneck device's most costly expert is the one candidate; of the
+    other devices it moves to the one that gives the smallest new makespan, at a tie to the one
+    whose own total grows least; it ends when the makespan no longer falls.
+
+    Settled where the paper is silent: the bottleneck is one device or one DIMM (ties: GPU, CPU,
+    lowest DIMM); on a DIMM the candidate is its costliest NDP expert, and a bottleneck DIMM without
+    NDP work ends the refinement; equally costly experts go by the lowest id; there is no iteration
+    limit, since the strict decrease makes the loop finite.
+    """
+    return _solution(instance, _refine(instance, _cheapest_path(instance.columns)))
+
+
+def klotski(instance: Instance) -> Solution:
+    """Everything runs on the GPU (Klotski, as TriMoE 5.1.2 describes it: GPU only).
+
+    Its idea, hiding one expert's transfer behind another's computation, is invisible here: Eq. 5
+    adds up complete path costs.
+    """
+    return _solution(instance, np.full(len(instance.experts), GPU))
+
+
+def ktransformers(instance: Instance) -> Solution:
+    """GPU and CPU: residents on the GPU, the rest on the CPU, hot ones loaded on demand.
+
+    TriMoE 5.1.2 calls it Enhanced KTransformers: "prefetching and on-demand loading of hot experts
+    on top of its processing of all non-shared experts using AMX-CPU". Settled: non-residents move
+    from the CPU to the GPU in order of falling token count (ties: lowest id) as long as the later
+    of the two totals gets strictly earlier. DIMM contention is not looked at, as in the original.
+    """
+    c = instance.columns
+    choice = np.where(c.resident, GPU, CPU)
+    gpu, cpu = int(c.gpu_ns[c.resident].sum()), int(c.cpu_ns[~c.resident].sum())
+    for row in _by_falling_tokens(c, ~c.resident):
+        moved = gpu + int(c.gpu_ns[row]), cpu - int(c.cpu_ns[row])
+        if max(moved) >= max(gpu, cpu):
+            break
+        choice[row] = GPU
+        gpu, cpu = moved
+    return _solution(instance, choice)
+
+
+def monde(instance: Instance) -> Solution:
+    """GPU and NDP: the hottest experts move their weights to the GPU, the others stay on NDP.
+
+    MoNDE balances the two by the cost of moving weights against moving activations (TriMoE 5.1.2).
+    Settled: residents and striped experts, which NDP cannot run, are on the GPU; of the localized
+    ones the H with most tokens (ties: lowest id) join them, with the H of least makespan, the
+    smallest such H at a tie.
+    """
+    c = instance.columns
+    movable = (c.dimm != STRIPED) & ~c.resident
+    order = np.array(_by_falling_tokens(c, movable), dtype=np.int64)
+    fixed = ~movable
+    gpu = c.gpu_ns[fixed].sum() + _prefix_sums(c.gpu_ns[order])
+    own = fixed & (c.dimm != STRIPED)
+    # Row h: DIMM loads with the h hottest on the GPU, first as changes from the row before.
+    dimm = np.zeros((len(order) + 1, instance.dimms), dtype=np.int64)
+    dimm[0] = c.gpu_dram_ns[fixed & (c.dimm == STRIPED)].sum()
+    np.add.at(dimm[0], c.dimm[own], c.gpu_dram_ns[own])
+    np.add.at(dimm[0], c.dimm[order], c.ndp_ns[order])
+    dimm[np.arange(len(order)) + 1, c.dimm[order]] = (c.gpu_dram_ns - c.ndp_ns)[order]
+    dimm = dimm.cumsum(axis=0)
+    hot = int(np.maximum(gpu, dimm.max(axis=1)).argmin())
+    choice = np.full(len(instance.experts), GPU)
+    choice[order[hot:]] = NDP
+    return _solution(instance, choice)
+
+
+def fiddler(instance: Instance) -> Solution:
+    """GPU and CPU, the later of the two as early as possible (Fiddler as its text describes it).
+
+    The original enumerates the 2**8 splits of one layer. With hundreds of experts the same minimum
+    comes from a table over the GPU's time: least CPU time for each total GPU time. Exact where the
+    costs' common divisor gives at most `FIDDLER_GRID` steps, else GPU times are rounded up to
+    that many. Its profiled constants (7 per token on the CPU, 70 per load) are replaced by the
+    instance's costs. It knows nothing of DIMM contention.
+    """
+    c = instance.columns
+    limit = int(min(c.gpu_ns.sum(), c.cpu_ns.sum()))  # all on one host is a split, too
+    step = max(int(np.gcd.reduce(c.gpu_ns)), -(-limit // FIDDLER_GRID), 1)
+    cost = -(-c.gpu_ns // step)
+    size = limit // step + 1
+    cpu = np.full(size, np.inf)
+    cpu[0] = 0
+    on_gpu = np.zeros((len(cost), size), dtype=np.bool_)
+    for row, width in enumerate(cost.tolist()):
+        taken = np.full(size, np.inf)
+        if width < size:
+            taken[width:] = cpu[: size - width]
+        cpu = cpu + c.cpu_ns[row]
+        on_gpu[row] = taken < cpu
+        cpu = np.minimum(cpu, taken)
+    at = int(np.maximum(cpu, np.arange(size) * step).argmin())
+    choice = np.full(len(cost), CPU)
+    for row in range(len(cost) - 1, -1, -1):
+        if on_gpu[row, at]:
+            choice[row] = GPU
+            at -= int(cost[row])
+    return _solution(instance, choice)
+
+
+def fiddler_as_coded(instance: Instance) -> Solution:
+    """GPU and CPU, the sum of all costs least (Fiddler as its code computes it).
+
+    The comment in the source says that the later of CPU and GPU is minimised, the code adds the two
+    up. The sum is least when each expert takes its own cheaper path (tie: GPU).
+    """
+    c = instance.columns
+    return _solution(instance, np.where(c.gpu_ns <= c.cpu_ns, GPU, CPU))
+
+
+def hybrimoe(instance: Instance) -> Solution:
+    """GPU and CPU from both ends of one queue (HybriMoE's hybrid scheduling).
+
+    Residents by falling tokens, then non-residents by falling tokens (ties: lowest id). The GPU
+    takes the head and the CPU the tail, whichever would finish earlier (tie: GPU). Settled: the
+    original overlaps a transfer with earlier GPU work; here ``gpu_ns`` is the complete path, run
+    serially.
+    """
+    c = instance.columns
+    queue = _by_falling_tokens(c, c.resident) + _by_falling_tokens(c, ~c.resident)
+    gpu_ns, cpu_ns = c.gpu_ns.tolist(), c.cpu_ns.tolist()
+    choice = np.full(len(queue), GPU)
+    gpu = cpu = head = 0
+    tail = len(queue) - 1
+    while head <= tail:
+        gpu_end, cpu_end = gpu + gpu_ns[queue[head]], cpu + cpu_ns[queue[tail]]
+        if gpu_end <= cpu_end:
+            gpu, head = gpu_end, head + 1
+        else:
+            choice[queue[tail]] = CPU
+            cpu, tail = cpu_end, tail - 1
+    return _solution(instance, choice)
+
+
+HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+    "greedy": greedy,
+    "trimoe": trimoe,
+    "klotski": klotski,
+    "ktransformers": ktransformers,
+    "monde": monde,
+    "fiddler": fiddler,
+    "fiddler-as-coded": fiddler_as_coded,
+    "hybrimoe": hybrimoe,
+}
+
+WARM_START = trimoe
+"""The heuristic whose schedule the exact methods start from."""
+
+
+def _solution(instance: Instance, choice: Choice) -> Solution:
+    assignment = tuple(DOMAINS[domain] for domain in choice.tolist())
+    return Solution(instance=instance.name, assignment=assignment)
+
+
+def _cheapest_path(c: Columns) -> Choice:
+    never = np.iinfo(np.int64).max
+    ndp_ns = np.where(c.dimm == STRIPED, never, c.ndp_ns)
+    return np.asarray(np.stack([c.gpu_ns, c.cpu_ns, ndp_ns]).argmin(axis=0))
+
+
+def _by_falling_tokens(c: Columns, mask: NDArray[np.bool_]) -> list[int]:
+    """Return the rows in `mask`, most tokens first, ties by the lowest expert id."""
+    rows = np.flatnonzero(mask)
+    ordered: list[int] = rows[np.lexsort((c.expert[rows], -c.tokens[rows]))].tolist()
+    return ordered
+
+
+def _prefix_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], values.cumsum()])
+
+
+def _refine(instance: Instance, choice: Choice) -> Choice:
+    """Move the bottleneck's costliest expert while that lowers the makespan (see `trimoe`)."""
+    schedule = _Schedule(instance, choice)
+    while (candidate := schedule.costliest_on_bottleneck()) is not None:
+        moves = [schedule.after(candidate, to) for to in schedule.other_domains(candidate)]
+        makespan, _, domain = min(moves)
+        if makespan >= schedule.makespan_ns:
+            break
+        schedule.move(candidate, domain)
+    return schedule.choice
+
+
+class _Schedule:
+    """Device loads under a choice, kept up to date move by move.
+
+    Plain integers and one heap per device: with 18 devices and 256 experts the arrays are too short
+    for NumPy calls to pay.
+    """
+
+    def __init__(self, instance: Instance, choice: Choice) -> None:
+        c = instance.columns
+        self.choice = choice.copy()
+        self.cost = [c.gpu_ns.tolist(), c.cpu_ns.tolist(), c.ndp_ns.tolist()]
+        self.dram = [c.gpu_dram_ns.tolist(), c.cpu_dram_ns.tolist(), c.ndp_ns.tolist()]
+        self.expert, self.dimm = c.expert.tolist(), c.dimm.tolist()
+        self.host = [0, 0]
+        self.every_dimm = 0
+        self.own = [0] * instance.dimms
+        # Per device (GPU, CPU, DIMM 0...): its experts, costliest first, with stale entries left
+        # in.
+        self.queues: list[list[tuple[int, int, int]]] = [[] for _ in range(2 + instance.dimms)]
+        for row, domain in enumerate(choice.tolist()):
+            self._add(row, domain, 1)
+            self.queues[self._device(row, domain)].append(self._entry(row, domain))
+        for queue in self.queues:
+            heapify(queue)
+
+    @property
+    def makespan_ns(self) -> int:
+        return max(*self.host, self.every_dimm + max(self.own))
+
+    def costliest_on_bottleneck(self) -> int | None:
+        """Return the row to move away: None if the bottleneck device runs nothing."""
+        loads = [*self.host, *(self.every_dimm + own for own in self.own)]
+        device = loads.index(max(loads))
+        queue = self.queues[device]
+        while queue:
+            row = queue[0][2]
+            if self._device(row, int(self.choice[row])) == device:
+                return row
+            heappop(queue)
+        return None
+
+    def other_domains(self, row: int) -> list[int]:
+        able = (GPU, CPU) if self.dimm[row] == STRIPED else (GPU, CPU, NDP)
+        return [domain for domain in able if domain != self.choice[row]]
+
+    def after(self, row: int, domain: int) -> tuple[int, int, int]:
+        """Return (makespan, growth of the receiver's total, domain) if `row` moved there."""
+        now = int(self.choice[row])
+        self._add(row, now, -1)
+        self._add(row, domain, 1)
+        makespan = self.makespan_ns
+        self._add(row, domain, -1)
+        self._add(row, now, 1)
+        growth = self.cost[domain][row]
+        if domain == NDP:  # its DIMM is relieved of the host's read at the same time
+            growth -= self.dram[now][row]
+        return makespan, growth, domain
+
+    def move(self, row: int, domain: int) -> None:
+        self._add(row, int(self.choice[row]), -1)
+        self._add(row, domain, 1)
+        self.choice[row] = domain
+        heappush(self.queues[self._device(row, domain)], self._entry(row, domain))
+
+    def _device(self, row: int, domain: int) -> int:
+        return 2 + self.dimm[row] if domain == NDP else domain
+
+    def _entry(self, row: int, domain: int) -> tuple[int, int, int]:
+        return (-self.cost[domain][row], self.expert[row], row)
+
+    def _add(self, row: int, domain: int, sign: int) -> None:
+        if domain != NDP:
+            self.host[domain] += sign * self.cost[domain][row]
+        if self.dimm[row] == STRIPED:
+            self.every_dimm += sign * self.dram[domain][row]
+        else:
+            self.own[self.dimm[row]] += sign * self.dram[domain][row]

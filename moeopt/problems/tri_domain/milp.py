@@ -1,0 +1,96 @@
+"""The MILP model in PuLP: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pulp
+
+from moeopt.problems.formulation import Formulation
+
+from .instance import Instance
+from .solution import DOMAINS, Domain, Solution, read_off
+
+
+class Model(Formulation):
+    """Binaries ``runs[i][o]`` and a continuous makespan, in microseconds.
+
+    Attributes
+    ----------
+    model
+        The PuLP problem; its objective is in units of `objective_unit` ns.
+    objective_unit
+        ns per unit of the model's objective: MILP solvers work to absolute tolerances of 1e-6,
+        which microseconds suit better than nanoseconds.
+    """
+
+    objective_unit = 1000
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.model = pulp.LpProblem("tri_domain", pulp.LpMinimize)
+        self.runs = [
+            {domain: pulp.LpVariable(f"{domain}_{row}", cat="Binary") for domain in DOMAINS}
+            for row in range(len(instance.experts))
+        ]
+        self.makespan = pulp.LpVariable("makespan", lowBound=0)
+        self.model.setObjective(self.makespan + 0)
+
+    def td_c1_one_domain(self) -> None:
+        """Post TD-C1: each expert runs in exactly one domain."""
+        for row, runs in enumerate(self.runs):
+            self.model += pulp.lpSum(runs.values()) == 1, f"TD_C1_{row}"
+
+    def td_c2_ndp_where_localized(self) -> None:
+        """Post TD-C2: only a localized expert runs on NDP."""
+        for row, expert in enumerate(self.instance.experts):
+            if expert.dimm is None:
+                self.model += self.runs[row]["ndp"] <= 0, f"TD_C2_{row}"
+
+    def td_c3_gpu_is_serial(self) -> None:
+        """Post TD-C3: the GPU's costs sum to at most the makespan."""
+        costs = [expert.gpu_ns for expert in self.instance.experts]
+        self.model += self._sum("gpu", costs) <= self.makespan, "TD_C3"
+
+    def td_c4_cpu_is_serial(self) -> None:
+        """Post TD-C4: the CPU's costs sum to at most the makespan."""
+        costs = [expert.cpu_ns for expert in self.instance.experts]
+        self.model += self._sum("cpu", costs) <= self.makespan, "TD_C4"
+
+    def td_c5_dimms_serve_ndp_and_hosts(self) -> None:
+        """Post TD-C5: each DIMM's NDP work and host reads sum to at most the makespan.
+
+        Reads of striped experts load every DIMM alike, so they are summed once, in a variable.
+        """
+        every_dimm = pulp.LpVariable("striped_reads", lowBound=0)
+        self.model += every_dimm == self._busy(None), "TD_C5_striped"
+        for dimm in range(self.instance.dimms):
+            self.model += every_dimm + self._busy(dimm) <= self.makespan, f"TD_C5_{dimm}"
+
+    def limit_objective(self, lower_ns: int | None, upper_ns: int | None) -> None:
+        """Keep the search between a proven bound and the value of a known solution."""
+        if lower_ns is not None:
+            self.makespan.lowBound = lower_ns / self.objective_unit
+        if upper_ns is not None:
+            self.makespan.upBound = upper_ns / self.objective_unit
+
+    def decode(self, value: Callable[[Any], int]) -> Solution:
+        """Read the decision off the solver's values; an expert that runs nowhere gets None."""
+        return read_off(self.instance.name, self.runs, value)
+
+    def _sum(self, domain: Domain, costs_ns: list[int]) -> Any:
+        return pulp.LpAffineExpression(
+            (runs[domain], cost / self.objective_unit)
+            for runs, cost in zip(self.runs, costs_ns, strict=True)
+        )
+
+    def _busy(self, dimm: int | None) -> Any:
+        """Return the busy time that experts lying on `dimm` (None: striped ones) cause there."""
+        terms = []
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            if expert.dimm == dimm:
+                costs = (expert.gpu_dram_ns, expert.cpu_dram_ns, expert.ndp_ns or 0)
+                terms += [
+                    (runs[domain], cost / self.objective_unit)
+                    for domain, cost in zip(DOMAINS, costs, strict=True)
+                ]
+        return pulp.LpAffineExpression(terms)

@@ -1,0 +1,1 @@
+"""Where instances come from: machines, models, traces, costs and generators."""

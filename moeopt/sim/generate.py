@@ -1,0 +1,95 @@
+"""Making instances of any problem."""
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import ValidationError
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import MAX_NUMBER, InstanceEnvelope
+from moeopt.problems.files import describe
+from moeopt.problems.registry import get_problem
+from moeopt.sim.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import find, get_machine, get_model
+from moeopt.sim.source import Source
+from moeopt.sim.trace import Trace
+from moeopt.sim.workload import Workload
+
+
+def generate(
+    problem: str,
+    *,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | None = None,
+    workload: Workload | str | Path | None = None,
+    seed: int = 0,
+    quantum_ns: int = DEFAULT_QUANTUM_NS,
+    name: str | None = None,
+    notes: dict[str, Any] | None = None,
+    **options: Any,
+) -> InstanceEnvelope:
+    """Make an instance of a problem from a machine, a model and a trace or a synthetic workload.
+
+    Parameters
+    ----------
+    problem
+        The problem's name.
+    machine, model, workload
+        Objects, names of presets (``moeopt list machines``) or JSON files.
+    trace
+        A routing trace from `moeopt.load_trace`; either this or `workload`.
+    seed
+        Chooses the decode step of a real trace, or draws the synthetic one.
+    quantum_ns
+        Costs are rounded up to multiples of this.
+    name, notes
+        The instance's name, and anything to add to its provenance.
+    **options
+        The problem's own options, e.g. `layer` and `batch` for tri_domain.
+
+    Returns
+    -------
+    Instance
+        The same arguments give the same instance, byte for byte when saved.
+
+    Raises
+    ------
+    InputError
+        If any of them is unknown, invalid or does not fit the others.
+    """
+    generator = generator_of(problem)
+    if not 1 <= quantum_ns <= MAX_NUMBER:
+        raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
+    if seed < 0:
+        raise InputError(f"seed: must not be negative, not {seed}")
+    source = Source(
+        machine=machine if isinstance(machine, Machine) else get_machine(machine),
+        model=model if isinstance(model, ModelShape) else get_model(model),
+        trace=trace,
+        workload=_workload(workload),
+        seed=seed,
+        quantum_ns=quantum_ns,
+        name=name,
+        notes=notes,
+    )
+    try:
+        made: InstanceEnvelope = generator.generate(source, generator.Options(**options))
+    except ValidationError as error:
+        raise InputError(f"generate {problem}: {describe(error)}") from None
+    return made
+
+
+def generator_of(problem: str) -> ModuleType:
+    """Return the generator module of a problem, with its ``Options`` and ``generate``."""
+    return import_module(f"moeopt.sim.generators.{get_problem(problem).name}")
+
+
+def _workload(workload: Workload | str | Path | None) -> Workload | None:
+    if workload is None or isinstance(workload, Workload):
+        return workload
+    return find("workloads", Workload, workload)

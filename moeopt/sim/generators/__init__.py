@@ -1,0 +1,1 @@
+"""One generator per problem: from machine, model and trace to an instance, reproducibly."""

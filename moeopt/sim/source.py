@@ -1,0 +1,49 @@
+"""What every generator starts from: machine, model, trace or workload, seed and quantum."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from moeopt.errors import InputError
+from moeopt.sim.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.trace import Trace
+from moeopt.sim.workload import Workload, synthetic_trace
+
+
+@dataclass(frozen=True)
+class Source:
+    """The common input of all generators; exactly one of `trace` and `workload` is given.
+
+    `notes` is added to the provenance as it is: licence, origin, paper.
+    """
+
+    machine: Machine
+    model: ModelShape
+    trace: Trace | None = None
+    workload: Workload | None = None
+    seed: int = 0
+    quantum_ns: int = DEFAULT_QUANTUM_NS
+    name: str | None = None
+    notes: dict[str, Any] | None = None
+
+    def trace_of(self, batch: int) -> Trace:
+        """Return the real trace, or two synthetic batches: one to decide on and one to execute."""
+        model = self.model
+        if self.workload is not None and self.trace is None:
+            return synthetic_trace(self.workload, model, batch, 2, self.seed)
+        if self.trace is None or self.workload is not None:
+            raise InputError("trace, workload: exactly one of the two must be given")
+        self.trace.check_fits(model.routed_experts, model.top_k, model.layers)
+        return self.trace
+
+    def provenance(self, trace: Trace, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the record that stands in the instance: enough to make it again."""
+        return {
+            "machine": self.machine.name,
+            "model": self.model.name,
+            "trace": {"name": trace.name} | (trace.facts or {}),
+            "seed": self.seed,
+            "options": options,
+            "rounding": f"costs rounded up to multiples of {self.quantum_ns} ns",
+        } | (self.notes or {})

@@ -1,0 +1,1 @@
+"""How problems are solved: methods, backends and limits, along one code path."""

@@ -1,0 +1,1 @@
+"""One module per kind of method, each with ``run(task) -> Outcome``."""

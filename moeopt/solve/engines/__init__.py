@@ -1,0 +1,1 @@
+"""The MILP solvers: each module turns a PuLP model into an `Answer`."""

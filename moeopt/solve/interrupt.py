@@ -1,0 +1,66 @@
+"""Ctrl-C while a solver runs: the solver is asked to stop, and its best so far is kept."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+POLL_S = 0.05
+GRACE_S = 2.0
+
+
+@dataclass
+class Interruptible(Generic[T]):
+    """What became of a call: its value if it ended, and whether Ctrl-C was pressed."""
+
+    value: T | None = None
+    error: BaseException | None = None
+    ended: bool = False
+    interrupted: bool = False
+
+
+def run_interruptible(
+    call: Callable[[], T], stop: Callable[[], None], limit_s: float
+) -> Interruptible[T]:
+    """Run `call` in a thread and wait for it; at Ctrl-C run `stop` and wait a little longer.
+
+    Solvers hold the main thread inside native code, where Python cannot act on Ctrl-C; from a
+    second thread they can be stopped. One that does not stop within `GRACE_S`, or overruns
+    `limit_s` by more than that (HiGHS sometimes does), is left behind: `ended` is False then and
+    `value` is None.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At a second Ctrl-C.
+    BaseException
+        Whatever `call` raised.
+    """
+    run: Interruptible[T] = Interruptible()
+    ended = threading.Event()
+
+    def target() -> None:
+        try:
+            run.value = call()
+        except BaseException as error:  # handed over to the waiting thread
+            run.error = error
+        ended.set()
+
+    threading.Thread(target=target, daemon=True).start()
+    give_up = monotonic() + limit_s + GRACE_S
+    while not ended.is_set() and monotonic() < give_up:
+        try:
+            ended.wait(POLL_S)
+        except KeyboardInterrupt:
+            if run.interrupted:
+                raise
+            run.interrupted = True
+            give_up = monotonic() + GRACE_S
+            stop()
+    run.ended = ended.is_set()
+    if run.error is not None:
+        raise run.error
+    return run

@@ -1,0 +1,74 @@
+"""What solving an instance gives."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from moeopt.problems.envelope import SolutionEnvelope
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+Termination = Literal["completed", "time_limit", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known about an instance after one solve. Unknown is None, never 0 or infinity.
+
+    Attributes
+    ----------
+    problem, instance
+        The problem's and the instance's name.
+    method, engine, seed, workers
+        How it was solved; `engine` is None where the method has none.
+    status
+        What is known about the problem. A heuristic's answer is "feasible" however good it is.
+    termination
+        Why the method stopped.
+    objective
+        The judge's objective of `solution` (with `without`: the relaxed model's own objective).
+    bound
+        The best proven lower bound on the objective.
+    solution
+        The decision; it passed the judge.
+    violations
+        (constraint ID, sentence): empty, but for rules that were left out with `without`.
+    build_s, solve_s
+        Seconds spent before and in the solver.
+    trace
+        (seconds since the start, objective, bound) at each improvement.
+    raw_status
+        The solver's own word.
+    versions
+        Versions of the software that took part.
+    """
+
+    problem: str
+    instance: str
+    method: str
+    engine: str | None
+    seed: int
+    workers: int
+    status: Status
+    termination: Termination
+    objective: int | None
+    bound: int | None
+    solution: SolutionEnvelope | None
+    violations: list[tuple[str, str]]
+    build_s: float
+    solve_s: float
+    trace: list[tuple[float, int | None, int | None]]
+    raw_status: str
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective, or None if either is unknown."""
+        if self.objective is None or self.bound is None:
+            return None
+        return (self.objective - self.bound) / self.objective if self.objective else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, and `gap`, as JSON types."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["gap"] = self.gap
+        data["solution"] = None if self.solution is None else self.solution.model_dump(mode="json")
+        return data

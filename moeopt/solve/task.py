@@ -1,0 +1,84 @@
+"""What a method is given, and what it gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.registry import Problem
+from moeopt.solve.limits import Deadline
+from moeopt.solve.result import Termination
+
+Progress = Callable[[float, int | None, int | None], None]
+"""Called with (seconds, objective, bound) at each improvement, possibly from another thread."""
+
+
+@dataclass
+class Trace:
+    """The history of incumbent and bound; remembers the best of each."""
+
+    deadline: Deadline
+    on_progress: Progress | None = None
+    points: list[tuple[float, int | None, int | None]] = field(default_factory=list)
+
+    def record(self, objective: int | None = None, bound: int | None = None) -> None:
+        """Note an incumbent or a bound; nothing is added where neither improves."""
+        _, best, proven = self.points[-1] if self.points else (0.0, None, None)
+        if objective is None or (best is not None and best <= objective):
+            objective = best
+        if bound is None or (proven is not None and proven >= bound):
+            bound = proven
+        if (objective, bound) != (best, proven):
+            self.points.append((self.deadline.elapsed_s, objective, bound))
+            if self.on_progress:
+                self.on_progress(*self.points[-1])
+
+
+@dataclass
+class Task:
+    """One instance to solve, and everything a method may use for it.
+
+    `lower`, `upper` and `start` are what is known beforehand: a proven bound, and a solution with
+    its objective. They are None where nothing is known or the method is to work without help.
+    """
+
+    problem: Problem
+    instance: InstanceEnvelope
+    method: str
+    deadline: Deadline
+    trace: Trace
+    seed: int
+    workers: int
+    engine: str | None
+    without: frozenset[str]
+    lower: int | None = None
+    upper: int | None = None
+    start: SolutionEnvelope | None = None
+
+
+@dataclass
+class Outcome:
+    """A method's claim, not yet judged.
+
+    Attributes
+    ----------
+    solution, claim
+        The best solution and the objective the method claims for it; None if it claims none.
+    tolerance
+        How far `claim` may be off because the method computes in floats; 0 for exact ones.
+    bound
+        A proven lower bound.
+    proven
+        What the method claims to have proven.
+    """
+
+    solution: SolutionEnvelope | None
+    raw_status: str
+    termination: Termination = "completed"
+    claim: int | None = None
+    tolerance: int = 0
+    bound: int | None = None
+    proven: Literal["optimal", "infeasible"] | None = None
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    engine: str | None = None
