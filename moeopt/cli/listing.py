@@ -1,0 +1,66 @@
+"""``moeopt list``: what there is, by name."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    problems = "problems"
+    methods = "methods"
+    machines = "machines"
+    models = "models"
+    workloads = "workloads"
+    instances = "instances"
+
+
+def list_command(
+    kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
+    path: Annotated[Path, typer.Option("--path", help="Folder of the instance library.")] = Path(
+        "instances"
+    ),
+) -> int:
+    """List problems, methods, machines, models, workloads or instances."""
+    if kind in (Kind.problems, Kind.methods):
+        _list_problems(with_methods=kind is Kind.methods)
+    elif kind is Kind.instances:
+        _list_instances(path)
+    else:
+        from moeopt.sim.presets import names
+
+        for name in names(kind.value):
+            print(name)
+    return 0
+
+
+def _list_problems(with_methods: bool) -> None:
+    from importlib import import_module
+
+    from moeopt.problems.registry import PROBLEMS, get_problem
+    from moeopt.solve.methods import problem_methods
+
+    for name, package in PROBLEMS.items():
+        if not with_methods:
+            summary = (import_module(package).__doc__ or "").splitlines()[0]
+            print(f"{name}\t{summary}")
+            continue
+        for method in problem_methods(get_problem(name)).values():
+            print(f"{name}\t{method.name}\t{method.kind}")
+
+
+def _list_instances(path: Path) -> None:
+    from moeopt.errors import InputError
+    from moeopt.problems.files import read_object
+
+    indexes = sorted(path.glob("*/index.json"))
+    if not indexes:
+        raise InputError(f"--path: {path} has no */index.json; it is not an instance library")
+    for index in indexes:
+        best = read_object(index.with_name("best_known.json"))
+        for file in read_object(index)["instances"]:
+            known = best.get(file, {})
+            print(f"{index.parent / file}\t{known.get('objective')}\t{known.get('status')}")

@@ -1,0 +1,76 @@
+"""The ``moeopt`` command: its subcommands, and one place where errors become exit codes.
+
+Everything heavy is imported inside the subcommands, so that ``moeopt --help`` answers at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from moeopt.cli import check, explain, gap, generate, listing, solve
+from moeopt.errors import MoeoptError
+
+INTERRUPTED = 130
+USAGE = 2
+
+
+def build_app(argv: Sequence[str]) -> typer.Typer:
+    """Return the application; `generate` gets its subcommands only where they are asked for."""
+    app = typer.Typer(
+        help="Optimal placements and schedules for Mixture-of-Experts inference, with proof.",
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.command("solve")(solve.solve_command)
+    app.command("check")(check.check_command)
+    app.command("gap")(gap.gap_command)
+    app.command("explain")(explain.explain_command)
+    app.command("list")(listing.list_command)
+    app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
+    app.callback(invoke_without_command=True)(_options)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command line and return its exit code; errors are one line on stderr."""
+    try:
+        code = build_app(argv)(list(argv), prog_name="moeopt", standalone_mode=False)
+        sys.stdout.flush()
+    except MoeoptError as error:
+        return _fail(str(error), error.exit_code)
+    except typer.TyperException as error:
+        return _fail(error.format_message(), USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, as in `moeopt list ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code or 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"moeopt: error: {message}", file=sys.stderr)
+    return code
+
+
+def _options(
+    ctx: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print versions and leave."),
+) -> None:
+    if version:
+        from importlib.metadata import version as of
+
+        for name in ("moeopt", "ortools", "pulp", "scipy", "swiglpk", "numpy", "pydantic"):
+            print(f"{name} {of(name)}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+        raise typer.Exit(USAGE)

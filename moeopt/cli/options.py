@@ -1,0 +1,31 @@
+"""Options and number formats that several subcommands share."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TimeLimit = Annotated[
+    float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
+Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", help="Threads; 1 gives the same answer each time.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
+
+
+def nanoseconds(value: int | None) -> str:
+    """Return a duration for people, or a dash if unknown."""
+    return "-" if value is None else f"{value:,} ns"
+
+
+def file_name(name: str) -> str:
+    """Return a file name for an instance, whose own name may come from a stranger's file."""
+    return re.sub(r"[^\w.-]+", "-", name).lstrip(".") + ".json"
+
+
+def stem(path: Path) -> str:
+    """Return a file's name without .json or .json.gz."""
+    return path.name.removesuffix(".gz").removesuffix(".json")

@@ -1,0 +1,51 @@
+"""A progress line on stderr while a solver runs; nothing where stderr is not a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from moeopt.cli.options import nanoseconds
+
+Update = Callable[[float, int | None, int | None], None]
+
+
+@contextmanager
+def solving(title: str) -> Iterator[Update]:
+    """Show `title`, the seconds, and the incumbent and bound that the yielded function is given."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(escape(title))
+
+        def update(seconds: float, objective: int | None, bound: int | None) -> None:
+            known = f"incumbent {nanoseconds(objective)}, bound {nanoseconds(bound)}"
+            bar.update(task, description=f"{escape(title)}  {known}")
+
+        yield update
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[int, int, str, str], None]]:
+    """Show how many solves of a study are done; the yielded function is told before each."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("")
+
+        def on_start(done: int, total: int, instance: str, method: str) -> None:
+            bar.update(
+                task, completed=done, total=total, description=escape(f"{instance} {method}")
+            )
+
+        yield on_start

@@ -1,0 +1,135 @@
+"""``moeopt solve``: solve instances and print, save or draw what comes out."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moeopt.cli.options import Json, Seed, TimeLimit, Workers, nanoseconds, stem
+from moeopt.errors import InputError, MoeoptError
+
+if TYPE_CHECKING:
+    from moeopt.problems.envelope import InstanceEnvelope
+    from moeopt.solve.result import Result
+
+DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
+GRAVEST_FIRST = (MISMATCH, BAD_INPUT, NO_SOLUTION, INFEASIBLE, DONE)
+
+
+def solve_command(
+    instances: Annotated[list[Path], typer.Argument(help="Instance files.", show_default=False)],
+    method: Annotated[str, typer.Option("--method", help="See `moeopt list methods`.")] = "cp-sat",
+    time_limit: TimeLimit = 60.0,
+    seed: Seed = 0,
+    workers: Workers = 1,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="Of milp: highs, cbc, scip, gurobi, cplex.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Save the solution to this file or folder.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Solve instances; exit 0 solved, 2 bad input, 3 infeasible, 4 nothing found, 5 a bug."""
+    targets = _targets(instances, out)
+    codes = []
+    for path in instances:
+        try:
+            result, instance = _solve_one(path, method, time_limit, seed, workers, engine)
+            if result.solution is not None and path in targets:
+                _save(result, targets[path])
+            _print(result, instance, as_json)
+            codes.append(_exit_code(result))
+            if result.termination == "interrupted":
+                _warn_skipped(instances[len(codes) :])
+                break
+        except MoeoptError as error:
+            message = str(error) if str(error).startswith(str(path)) else f"{path}: {error}"
+            print(f"moeopt: error: {message}", file=sys.stderr)
+            codes.append(error.exit_code)
+    return next(code for code in GRAVEST_FIRST if code in codes)
+
+
+def _solve_one(
+    path: Path, method: str, time_limit: float, seed: int, workers: int, engine: str | None
+) -> tuple["Result", "InstanceEnvelope"]:
+    import moeopt
+    from moeopt.cli.progress import solving
+
+    instance = moeopt.load(path)
+    with solving(f"{instance.name}  {method}") as on_progress:
+        result = moeopt.solve(
+            instance,
+            method,
+            time_limit_s=time_limit,
+            seed=seed,
+            workers=workers,
+            engine=engine,
+            on_progress=on_progress,
+        )
+    return result, instance
+
+
+def _exit_code(result: "Result") -> int:
+    if result.objective is not None:
+        return DONE
+    return INFEASIBLE if result.status == "infeasible" else NO_SOLUTION
+
+
+def _targets(instances: list[Path], out: Path | None) -> dict[Path, Path]:
+    """Return where each instance's solution goes, before anything is solved for nothing."""
+    if out is None:
+        return {}
+    if len(instances) == 1 and not out.is_dir():
+        if not out.parent.is_dir():
+            raise InputError(f"--out: {out.parent} is not a folder")
+        return {instances[0]: out}
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out: {out} must be a folder for several instances")
+    targets = {path: out / f"{stem(path)}.solution.json" for path in instances}
+    if len(set(targets.values())) < len(targets):
+        raise InputError("--out: several instance files have the same name")
+    return targets
+
+
+def _save(result: "Result", target: Path) -> None:
+    import moeopt
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if result.solution is not None:
+        moeopt.save(result.solution, target)
+
+
+def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps(result.to_dict()), flush=True)
+        return
+    gap = "-" if result.gap is None else f"{100 * result.gap:.3f} %"
+    engine = f" ({result.engine})" if result.engine else ""
+    print(f"{result.instance}: {result.problem}, {result.method}{engine}")
+    print(f"  status     {result.status}, {result.termination} [{result.raw_status}]")
+    print(f"  objective  {nanoseconds(result.objective)}")
+    print(f"  bound      {nanoseconds(result.bound)}, gap {gap}")
+    print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving")
+    if result.solution is not None and sys.stdout.isatty():
+        _draw(result, instance)
+
+
+def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
+    from shutil import get_terminal_size
+
+    from moeopt.cli.gantt import draw
+    from moeopt.problems.registry import get_problem
+
+    problem = get_problem(result.problem)
+    if problem.has("view"):
+        lanes = problem.part("view").lanes(instance, result.solution)
+        print(draw(lanes, get_terminal_size().columns))
+
+
+def _warn_skipped(rest: list[Path]) -> None:
+    if rest:
+        print(f"moeopt: interrupted: {len(rest)} instances not solved", file=sys.stderr)

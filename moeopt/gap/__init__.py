@@ -1,0 +1,1 @@
+"""The study: methods against the optimum, on many instances."""

@@ -1,0 +1,44 @@
+"""Judging a solution that comes from anywhere."""
+
+from dataclasses import dataclass
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.registry import get_problem
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says: the objective (None if invalid) and (constraint ID, sentence) pairs."""
+
+    objective: int | None
+    violations: list[tuple[str, str]]
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing is violated."""
+        return not self.violations
+
+
+def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
+    """Judge a solution: which constraints it violates, or what it costs.
+
+    Parameters
+    ----------
+    instance, solution
+        From `moeopt.load` and `moeopt.load_solution`, from a result, or made in code.
+
+    Raises
+    ------
+    InputError
+        If the solution is not one of this instance, by problem or by name.
+    """
+    for field, theirs, ours in (
+        ("problem", solution.problem, instance.problem),
+        ("instance", solution.instance, instance.name),
+    ):
+        if theirs != ours:
+            raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
+    judge = get_problem(instance.problem).part("check")
+    violations = judge.violations(instance, solution)
+    return Verdict(None if violations else judge.objective(instance, solution), violations)
