@@ -61,6 +61,6 @@ def _list_instances(path: Path) -> None:
         raise InputError(f"--path: {path} has no */index.json; it is not an instance library")
     for index in indexes:
         best = read_object(index.with_name("best_known.json"))
-        for file in read_object(index)["instances"]:
+        for file in read_object(index):
             known = best.get(file, {})
             print(f"{index.parent / file}\t{known.get('objective')}\t{known.get('status')}")

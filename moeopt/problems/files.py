@@ -6,12 +6,15 @@ executed or used as a path.
 
 import gzip
 import json
+import math
 import os
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -62,14 +65,16 @@ def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
     The same object gives the same bytes. A name ending in ``.gz`` is compressed.
     """
     path = Path(path)
-    data = obj.model_dump(mode="json", exclude_none=False) if isinstance(obj, BaseModel) else obj
-    payload = to_json(data).encode()
-    if path.suffix == ".gz":
-        payload = gzip.compress(payload, mtime=0)
     try:
+        data = obj.model_dump(mode="json") if isinstance(obj, BaseModel) else obj
+        payload = to_json(data).encode()
+        if path.suffix == ".gz":
+            payload = gzip.compress(payload, mtime=0)
         write_bytes(payload, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    except (TypeError, ValueError, RecursionError) as error:  # not JSON: NaN, too deep, a set
+        raise InputError(f"{path}: cannot be written: {error}") from None
 
 
 def write_bytes(payload: bytes, path: Path) -> None:
@@ -105,15 +110,39 @@ def _compact(value: Any) -> str:
 def read_object(path: Path) -> dict[str, Any]:
     """Read a file that holds one JSON object, refusing NaN, duplicate keys and oversized files."""
     text = _read_text(path)
+    refused: list[_Refused] = []
+
+    def finite(digits: str) -> float | _Refused:
+        value = float(digits)
+        return refuse(digits) if math.isinf(value) or math.isnan(value) else value
+
+    def integer(digits: str) -> int | _Refused:
+        try:
+            return int(digits)
+        except ValueError:  # more than 4300 digits
+            return refuse(digits)
+
+    def refuse(number: str) -> _Refused:
+        refused.append(_Refused(number))
+        return refused[-1]
+
     try:
-        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        data = json.loads(
+            text,
+            parse_constant=refuse,
+            parse_float=finite,
+            parse_int=integer,
+            object_pairs_hook=_unique_keys,
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise InputError(f"{path}: not valid JSON at {where}: {error.msg}") from None
     except RecursionError:
         raise InputError(f"{path}: not usable: nested too deeply") from None
-    except ValueError as error:  # a constant, a duplicate key, or an integer of 4300 digits
+    except ValueError as error:  # a duplicate key
         raise InputError(f"{path}: not usable: {error}") from None
+    if refused:
+        raise InputError(f"{path}: {_field_path(_place(refused[0], data))}: {refused[0].reason}")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold one JSON object, not {_kind(data)}")
     return data
@@ -132,17 +161,42 @@ def _read_text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    except ValueError as error:  # a NUL in the path
+        raise InputError(f"{path}: cannot be read: {error}") from None
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number here; use an integer, or null for unknown")
+@dataclass(frozen=True, eq=False)
+class _Refused:
+    """Stands in parsed JSON for NaN, an infinity or a number beyond any use."""
+
+    number: str
+
+    @property
+    def reason(self) -> str:
+        if self.number[-1].isdigit():
+            return f"{_shortened(self.number)} is too large a number"
+        return f"{self.number} is not a number here; use an integer, or null for unknown"
+
+
+def _place(wanted: object, data: object) -> list[str | int]:
+    """Return the path to an object in parsed JSON."""
+    rest: list[tuple[list[str | int], object]] = [([], data)]
+    while rest:
+        place, value = rest.pop()
+        if value is wanted:
+            return place
+        if isinstance(value, dict):
+            rest += [([*place, key], item) for key, item in value.items()]
+        elif isinstance(value, list):
+            rest += [([*place, row], item) for row, item in enumerate(value)]
+    raise LookupError(wanted)
 
 
 def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        times = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in times.items() if count > 1)
         raise ValueError(f"key {_shown(twice)} stands twice in one object")
     return data
 
@@ -198,12 +252,18 @@ def _shown(value: Any) -> str:
         text = _compact(value)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
+    """Return at most 60 characters of a text, with unprintable ones escaped."""
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
 
 
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-    return names.get(type(value), f"the value {value!r}")
+    return names.get(type(value)) or f"the value {_shown(value)}"
 
 
 def _field_path(parts: Sequence[str | int]) -> str:
@@ -212,6 +272,7 @@ def _field_path(parts: Sequence[str | int]) -> str:
         if isinstance(part, int):
             path += f"[{part}]"
         else:
-            shown = part if part.isidentifier() else _shown(part)
+            plain = part.isidentifier() and len(part) <= 60
+            shown = part if plain else _shown(part)
             path += f".{shown}" if path else shown
     return path or "the object"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from moeopt.errors import InputError
+from moeopt.problems.envelope import MAX_NUMBER
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 
@@ -82,4 +84,6 @@ def expert_costs(
 def to_quanta(ns: ArrayLike, quantum_ns: int) -> Times:
     """Round durations up to multiples of the quantum: here, once, floats become integers."""
     quanta = np.ceil(np.asarray(ns, dtype=float) / quantum_ns - 1e-9)
+    if (longest := float(quanta.max(initial=0)) * quantum_ns) > MAX_NUMBER:
+        raise InputError(f"machine, model: a cost of {longest:.3g} ns is above {MAX_NUMBER} ns")
     return quanta.astype(np.int64) * quantum_ns

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.problems.envelope import Frozen, field_error
 
-Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Point = tuple[
-    Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)],
-    Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)],
+    Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)],
+    Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)],
 ]
 
 
@@ -35,6 +35,20 @@ class Curve(Frozen):
         for row in range(1, len(points)):
             if points[row][0] <= points[row - 1][0]:
                 raise field_error([row, 0], "must be above the tokens of the point before")
+        return points
+
+    @field_validator("points")
+    @classmethod
+    def _rates_are_positive(
+        cls, points: tuple[Point, ...], info: ValidationInfo
+    ) -> tuple[Point, ...]:
+        log = info.data.get("scale") == "log-log"
+        from_zero = not log and points[0][0] == 0 and len(points) > 1
+        for row, (tokens, value) in enumerate(points):
+            if log and tokens == 0:
+                raise field_error([row, 0], "must be above 0 on log-log axes")
+            if value == 0 and (row > 0 or not from_zero):
+                raise field_error([row, 1], "must be above 0, except at 0 tokens on linear axes")
         return points
 
     def __call__(self, tokens: ArrayLike) -> NDArray[np.float64]:

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.problems.envelope import Frozen
+from moeopt.problems.envelope import Frozen, field_error
 
 Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Number = Annotated[int, Field(strict=True, ge=0, le=2**16)]
@@ -38,6 +38,14 @@ class ModelShape(Frozen):
     expert_intermediate_size: Size
     bytes_per_weight: Annotated[int, Field(strict=True, ge=1, le=8)]
     source: str
+
+    @field_validator("top_k")
+    @classmethod
+    def _experts_suffice(cls, top_k: int, info: ValidationInfo) -> int:
+        experts = info.data.get("routed_experts")
+        if experts is not None and top_k > experts:
+            raise field_error([], f"must be at most routed_experts = {experts}, not {top_k}")
+        return top_k
 
     @property
     def expert_weights(self) -> int:

@@ -34,7 +34,8 @@ class Source:
             return synthetic_trace(self.workload, model, batch, 2, self.seed)
         if self.trace is None or self.workload is not None:
             raise InputError("trace, workload: exactly one of the two must be given")
-        self.trace.check_fits(model.routed_experts, model.top_k, model.layers)
+        with_experts = model.layers - model.dense_layers
+        self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace
 
     def provenance(self, trace: Trace, options: dict[str, Any]) -> dict[str, Any]:

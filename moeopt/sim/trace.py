@@ -50,7 +50,7 @@ class Trace:
 
     def counts(self, tokens: Tokens, layer: int, experts: int) -> NDArray[np.int64]:
         """Return how many of `tokens` each expert of a layer gets, shape (experts,)."""
-        chosen = self.topk_ids[tokens, layer].ravel()
+        chosen = self.topk_ids[tokens, layer].ravel().astype(np.int64)
         return np.bincount(chosen, minlength=experts).astype(np.int64)
 
     def check_fits(self, experts: int, top_k: int, layers: int) -> None:

@@ -24,8 +24,8 @@ class Workload(Frozen):
     """
 
     name: str
-    skew: Annotated[float, Field(ge=0, le=100)]
-    drift: Annotated[float, Field(ge=0, le=100)]
+    skew: Annotated[float, Field(strict=True, ge=0, le=100)]
+    drift: Annotated[float, Field(strict=True, ge=0, le=100)]
     source: str
 
 

@@ -29,10 +29,10 @@ class Model(Formulation):
         self.instance = instance
         self.model = pulp.LpProblem("tri_domain", pulp.LpMinimize)
         self.runs = [
-            {domain: pulp.LpVariable(f"{domain}_{row}", cat="Binary") for domain in DOMAINS}
+            {o: self.model.add_variable(f"{o}_{row}", cat="Binary") for o in DOMAINS}
             for row in range(len(instance.experts))
         ]
-        self.makespan = pulp.LpVariable("makespan", lowBound=0)
+        self.makespan = self.model.add_variable("makespan", lowBound=0)
         self.model.setObjective(self.makespan + 0)
 
     def td_c1_one_domain(self) -> None:
@@ -61,7 +61,7 @@ class Model(Formulation):
 
         Reads of striped experts load every DIMM alike, so they are summed once, in a variable.
         """
-        every_dimm = pulp.LpVariable("striped_reads", lowBound=0)
+        every_dimm = self.model.add_variable("striped_reads", lowBound=0)
         self.model += every_dimm == self._busy(None), "TD_C5_striped"
         for dimm in range(self.instance.dimms):
             self.model += every_dimm + self._busy(dimm) <= self.makespan, f"TD_C5_{dimm}"

@@ -45,6 +45,8 @@ def generate(source: Source, options: Options) -> Instance:
     """
     trace = source.trace_of(options.batch)
     machine, model = source.machine, source.model
+    if source.workload is not None and options.batching != "window":
+        raise InputError("batching: must be window for a workload, which is drawn step by step")
     if options.layer >= trace.layers:
         raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
     step = _step(trace, options, source.seed)

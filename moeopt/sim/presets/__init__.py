@@ -44,10 +44,17 @@ def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
         path = FOLDER / kind / f"{name_or_file}.json"
     else:
         path = Path(name_or_file)
-        if not path.is_file():
+        if not _is_file(path):
             choice = ", ".join(known)
             raise InputError(f"{kind[:-1]}: {str(path)!r} is neither a file nor one of {choice}")
     try:
         return model.model_validate(read_object(path))
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long, a folder closed to us
+        return False

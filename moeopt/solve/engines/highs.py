@@ -29,9 +29,9 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     elif found.status == LIMIT:
         answer.termination = "time_limit"
     if found.x is not None:
-        answer.objective = float(found.fun)
+        answer.objective = float(found.fun) + matrix.constant
         answer.values = dict(zip(matrix.names, found.x.tolist(), strict=True))
     bound = found.get("mip_dual_bound")
     if bound is not None and np.isfinite(bound):
-        answer.bound = float(bound)
+        answer.bound = float(bound) + matrix.constant
     return answer

@@ -13,13 +13,14 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Matrix:
-    """Minimise ``cost @ x`` with ``row_lower <= rows @ x <= row_upper`` and bounds on x.
+    """Minimise ``cost @ x + constant`` with ``row_lower <= rows @ x <= row_upper`` and bounds on x.
 
     `names` are the variables' names in the order of the columns.
     """
 
     names: list[str]
     cost: Vector
+    constant: float
     lower: Vector
     upper: Vector
     integer: NDArray[np.bool_]
@@ -38,7 +39,7 @@ def to_matrix(model: Any) -> Matrix:
     data: list[float] = []
     index: list[int] = []
     start, lower, upper = [0], [], []
-    for constraint in model.constraints.values():
+    for constraint in model.constraints():
         for variable, coefficient in constraint.items():
             index.append(column[variable.name])
             data.append(coefficient)
@@ -49,6 +50,7 @@ def to_matrix(model: Any) -> Matrix:
     return Matrix(
         names=[variable.name for variable in variables],
         cost=cost,
+        constant=float(model.objective.constant),
         lower=np.array([-np.inf if v.lowBound is None else v.lowBound for v in variables], float),
         upper=np.array([np.inf if v.upBound is None else v.upBound for v in variables], float),
         integer=np.array([v.cat == pulp.LpInteger for v in variables]),

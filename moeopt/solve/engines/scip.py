@@ -47,4 +47,5 @@ def _translate(matrix: Matrix) -> tuple[Any, list[Any]]:
             constraint.set_coefficient(variable, float(matrix.rows.data[entry]))
     for variable, cost in zip(variables, matrix.cost, strict=True):
         model.objective.set_linear_coefficient(variable, float(cost))
+    model.objective.offset = matrix.constant
     return model, variables

@@ -9,9 +9,9 @@ from moeopt.solve.engines.answer import Answer
 
 
 def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
-    """Solve with CBC."""
-    options = [f"randomCbcSeed {seed}"]
-    return _solve(model, pulp.PULP_CBC_CMD, limit_s, threads=workers, options=options)
+    """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
+    own = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": [f"randomCbcSeed {seed}"]}
+    return _solve(model, pulp.COIN_CMD, limit_s, threads=workers, **own)
 
 
 def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:

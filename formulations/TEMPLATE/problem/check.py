@@ -1,0 +1,36 @@
+"""The judge. Written first; imports its own instance and solution and no solver."""
+
+from itertools import compress
+
+from .instance import Instance
+from .solution import Solution
+
+CONSTRAINTS = {
+    "TM-C1": "the kept experts fit into the capacity",
+    "TM-C2": "at least min_kept experts are kept",
+}
+
+
+def violations(
+    instance: Instance, solution: Solution, claim_ns: int | None = None
+) -> list[tuple[str, str]]:
+    """Return what is wrong, as (constraint ID, sentence); empty if the solution is valid.
+
+    `claim_ns` is the objective that a method claims. Where a constraint ties the objective, as a
+    makespan is tied, hold the solution to the claim there; a plain sum has nothing to hold it to.
+    """
+    found = []
+    used = sum(expert.size_bytes for expert in compress(instance.experts, solution.kept))
+    if used > instance.capacity_bytes:
+        found.append(("TM-C1", f"{used} bytes kept, the capacity is {instance.capacity_bytes}"))
+    if sum(solution.kept) < instance.min_kept:
+        found.append(("TM-C2", f"{sum(solution.kept)} experts kept, not {instance.min_kept}"))
+    if len(solution.kept) != len(instance.experts):
+        found.append(("TM-C2", f"{len(solution.kept)} flags for {len(instance.experts)} experts"))
+    return found
+
+
+def objective(instance: Instance, solution: Solution) -> int:
+    """Return the cost of all experts that are not kept, in ns."""
+    pairs = zip(instance.experts, solution.kept, strict=False)
+    return sum(expert.miss_ns for expert, kept in pairs if not kept)

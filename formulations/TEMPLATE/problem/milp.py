@@ -1,0 +1,52 @@
+"""The MILP model in PuLP: the same IDs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pulp
+
+from moeopt.problems.formulation import Formulation
+
+from .instance import Instance
+from .solution import Solution
+
+
+class Model(Formulation):
+    """One binary per expert, costs in microseconds."""
+
+    objective_unit = 1000  # ns per unit: MILP solvers work to absolute tolerances of 1e-6
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.model = pulp.LpProblem("TEMPLATE", pulp.LpMinimize)
+        self.kept = [
+            self.model.add_variable(f"kept_{row}", cat="Binary")
+            for row in range(len(instance.experts))
+        ]
+        self.cost = pulp.lpSum(
+            e.miss_ns / self.objective_unit * (1 - kept)
+            for e, kept in zip(instance.experts, self.kept, strict=True)
+        )
+        self.model.setObjective(self.cost)
+
+    def tm_c1_capacity(self) -> None:
+        """Post TM-C1: the kept experts fit into the capacity."""
+        sizes = (expert.size_bytes for expert in self.instance.experts)
+        used = pulp.LpAffineExpression(zip(self.kept, sizes, strict=True))
+        self.model += used <= self.instance.capacity_bytes, "TM_C1"
+
+    def tm_c2_enough_kept(self) -> None:
+        """Post TM-C2: at least min_kept experts are kept."""
+        self.model += pulp.lpSum(self.kept) >= self.instance.min_kept, "TM_C2"
+
+    def limit_objective(self, lower_ns: int | None, upper_ns: int | None) -> None:
+        """Keep the search between a proven bound and the value of a known solution."""
+        if lower_ns is not None:
+            self.model += self.cost >= lower_ns / self.objective_unit
+        if upper_ns is not None:
+            self.model += self.cost <= upper_ns / self.objective_unit
+
+    def decode(self, value: Callable[[Any], int]) -> Solution:
+        """Read the decision off the solver's values."""
+        kept = tuple(bool(value(variable)) for variable in self.kept)
+        return Solution(instance=self.instance.name, kept=kept)

@@ -1,0 +1,12 @@
+"""The decision: which experts are kept, in the order of the instance's experts."""
+
+from typing import Literal
+
+from moeopt.problems.envelope import SolutionEnvelope
+
+
+class Solution(SolutionEnvelope):
+    """One flag per expert."""
+
+    problem: Literal["TEMPLATE"] = "TEMPLATE"
+    kept: tuple[bool, ...]

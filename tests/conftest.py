@@ -1,0 +1,22 @@
+"""What several test folders share: the repository's root and the miniature problem."""
+
+from pathlib import Path
+
+import pytest
+
+from moeopt.problems.registry import PROBLEMS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def root() -> Path:
+    """Return the repository's root."""
+    return ROOT
+
+
+@pytest.fixture
+def template_problem(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Register the miniature problem of formulations/TEMPLATE, which can be infeasible."""
+    monkeypatch.setitem(PROBLEMS, "TEMPLATE", "formulations.TEMPLATE.problem")
+    return "TEMPLATE"

@@ -1,0 +1,42 @@
+"""Small random tri_domain instances of every kind that the tests tell apart."""
+
+import random
+
+from moeopt.problems.tri_domain.instance import Instance
+
+KINDS = (
+    "mixed",
+    "no contention",
+    "heavy contention",
+    "all resident",
+    "all localized",
+    "one expert",
+)
+
+
+def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) -> Instance:
+    """Return a random instance of 2 to 9 experts (few with 9) on 1 to 4 DIMMs."""
+    rng = random.Random(f"{kind}{seed}")
+    count = experts or (1 if kind == "one expert" else min(rng.randint(2, 9), rng.randint(2, 9)))
+    dimms = rng.randint(1, 4)
+    scale = rng.choice([1, 1, 5000, 997])
+    longest = {"no contention": 0, "heavy contention": 60}.get(kind, 20)
+    rows = []
+    for number in rng.sample(range(64), count):
+        localized = kind == "all localized" or rng.random() < 0.6
+        resident = kind == "all resident" or rng.random() < 0.2
+        read = rng.randint(0, longest) * scale
+        rows.append(
+            {
+                "expert": number,
+                "tokens": rng.randint(1, 40),
+                "resident": resident,
+                "dimm": rng.randrange(dimms) if localized else None,
+                "gpu_ns": rng.randint(1 if resident else 5, 15 if resident else 60) * scale,
+                "cpu_ns": rng.randint(3, 50) * scale,
+                "ndp_ns": rng.randint(1, 60) * scale if localized else None,
+                "gpu_dram_ns": 0 if resident else read,
+                "cpu_dram_ns": rng.choice([read, rng.randint(0, longest) * scale]),
+            }
+        )
+    return Instance(name=f"{kind}-{seed}", dimms=dimms, experts=rows)

@@ -1,0 +1,79 @@
+"""The judge: each constraint's violation is named, and devices' loads are what Eq. 5 and 6 say."""
+
+import pytest
+
+from moeopt.problems.tri_domain.check import CONSTRAINTS, loads, objective, violations
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.solution import Solution
+from tests.problems.tri_domain.random_instances import random_instance
+
+STRIPED = {"expert": 4, "tokens": 1, "resident": False, "dimm": None, "ndp_ns": None}
+LOCAL = {"expert": 7, "tokens": 1, "resident": False, "dimm": 1, "ndp_ns": 50}
+COSTS = {"gpu_ns": 10, "cpu_ns": 20, "gpu_dram_ns": 3, "cpu_dram_ns": 4}
+INSTANCE = Instance(name="pair", dimms=2, experts=[STRIPED | COSTS, LOCAL | COSTS])
+
+
+def judged(*assignment: str | None, claim: int | None = None) -> list[tuple[str, str]]:
+    """Return the violations of an assignment on the pair of experts."""
+    return violations(INSTANCE, Solution(instance="pair", assignment=assignment), claim)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "claim", "rule", "words"),
+    [
+        (("gpu", None), None, "TD-C1", "expert 7 runs nowhere"),
+        (("gpu",), None, "TD-C1", "1 entries for 2 experts"),
+        (("gpu", "gpu", "gpu"), None, "TD-C1", "3 entries for 2 experts"),
+        (("ndp", "ndp"), None, "TD-C2", "expert 4 is striped"),
+        (("gpu", "gpu"), 19, "TD-C3", "the GPU is busy for 20 ns"),
+        (("cpu", "cpu"), 39, "TD-C4", "the CPU is busy for 40 ns"),
+        (("gpu", "ndp"), 52, "TD-C5", "DIMM 1 is busy for 53 ns"),
+    ],
+)
+def test_each_violation_is_named(
+    assignment: tuple[str | None, ...], claim: int | None, rule: str, words: str
+) -> None:
+    """One violation, with its constraint and the culprit."""
+    [(found, sentence)] = judged(*assignment, claim=claim)
+    assert found == rule
+    assert words in sentence
+
+
+def test_a_valid_schedule_within_its_claim_has_no_violation() -> None:
+    """The claim may be exact or generous."""
+    assert judged("gpu", "ndp") == judged("gpu", "ndp", claim=53) == judged("gpu", "ndp", claim=99)
+    assert judged("gpu", "ndp") == []
+
+
+def test_every_constraint_can_be_violated() -> None:
+    """The cases above cover the judge's whole table."""
+    cases = test_each_violation_is_named.pytestmark[0].args[1]
+    assert {rule for _, _, rule, _ in cases} == set(CONSTRAINTS)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "gpu", "cpu", "dimms"),
+    [
+        (("gpu", "gpu"), 20, 0, (3, 6)),
+        (("gpu", "cpu"), 10, 20, (3, 7)),
+        (("cpu", "ndp"), 0, 20, (4, 54)),
+        (("cpu", "gpu"), 10, 20, (4, 7)),
+    ],
+)
+def test_loads_by_hand(
+    assignment: tuple[str, str], gpu: int, cpu: int, dimms: tuple[int, int]
+) -> None:
+    """A striped read loads both DIMMs, a localized one and NDP work only DIMM 1."""
+    load = loads(INSTANCE, Solution(instance="pair", assignment=assignment))
+    assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (gpu, cpu, dimms)
+    assert load.makespan_ns == max(gpu, cpu, *dimms)
+
+
+def test_the_makespan_grows_with_any_cost() -> None:
+    """Raising one cost never lowers an assignment's makespan."""
+    for seed in range(20):
+        instance = random_instance(seed)
+        solution = Solution(instance=instance.name, assignment=("gpu",) * len(instance.experts))
+        dearer = [e.model_copy(update={"gpu_ns": e.gpu_ns + 7}) for e in instance.experts]
+        raised = instance.model_copy(update={"experts": tuple(dearer)})
+        assert objective(raised, solution) >= objective(instance, solution)

@@ -1,0 +1,167 @@
+"""The oracle against hand computation, and every exact method against the oracle."""
+
+import pytest
+
+from moeopt.problems.tri_domain.bounds import (
+    average_load_ns,
+    busiest_dimm_ns,
+    longest_expert_ns,
+    lower_bound,
+)
+from moeopt.problems.tri_domain.check import objective, violations
+from moeopt.problems.tri_domain.heuristics import HEURISTICS
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.oracle import candidates, count
+from moeopt.problems.tri_domain.solution import Solution
+from moeopt.solve.run import solve
+from tests.problems.tri_domain.random_instances import KINDS, random_instance
+
+PER_KIND = 100
+
+
+def expert(number: int, **given: object) -> dict[str, object]:
+    """Return an expert with costs that a test overrides."""
+    row: dict[str, object] = {"expert": number, "tokens": 1, "resident": False, "dimm": None}
+    row |= {"gpu_ns": 0, "cpu_ns": 0, "ndp_ns": None, "gpu_dram_ns": 0, "cpu_dram_ns": 0}
+    return row | given
+
+
+ANCHORS = {
+    # Both on the GPU 3 + 4 = 7, both on the CPU 5 + 5 = 10, split max(3, 5) = 5 or max(5, 4) = 5.
+    "two striped experts are split": (
+        [expert(0, gpu_ns=3, cpu_ns=5), expert(1, gpu_ns=4, cpu_ns=5)],
+        1,
+        5,
+    ),
+    # NDP alone takes 6, each host 2; but a host's read keeps the DIMM busy for 4, and 4 < 6.
+    "a host's read is shorter than NDP work": (
+        [expert(0, dimm=0, gpu_ns=2, cpu_ns=2, ndp_ns=6, gpu_dram_ns=4, cpu_dram_ns=4)],
+        1,
+        4,
+    ),
+    # Reads of the two striped experts add up on every DIMM, whichever hosts do them: 5 + 5 = 10.
+    "striped reads add up on every DIMM": (
+        [expert(n, gpu_ns=5, cpu_ns=5, gpu_dram_ns=5, cpu_dram_ns=5) for n in range(2)],
+        3,
+        10,
+    ),
+    # Two experts of DIMM 0 on NDP take 8 in a row; DIMM 1 is free but holds nothing. One moves to
+    # the CPU: DIMM 0 is busy for 4 + read 1 = 5, the CPU for 6; the GPU's 9 is worse.
+    "an expert is bound to its own DIMM": (
+        [
+            expert(n, dimm=0, gpu_ns=9, cpu_ns=6, ndp_ns=4, gpu_dram_ns=1, cpu_dram_ns=1)
+            for n in range(2)
+        ],
+        2,
+        6,
+    ),
+    # Resident: the GPU needs 2 and reads nothing. Not resident it would keep the DIMM busy for 7.
+    "a resident expert reads nothing": (
+        [expert(0, resident=True, gpu_ns=2, cpu_ns=9, cpu_dram_ns=7)],
+        1,
+        2,
+    ),
+    # NDP 3 with the striped expert's read 2 on the same DIMM: 5. The striped one costs 2 on a host.
+    "contention and NDP work share a DIMM": (
+        [
+            expert(0, dimm=0, gpu_ns=50, cpu_ns=50, ndp_ns=3, gpu_dram_ns=50, cpu_dram_ns=50),
+            expert(1, gpu_ns=2, cpu_ns=2, gpu_dram_ns=2, cpu_dram_ns=2),
+        ],
+        1,
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+@pytest.mark.parametrize("method", ["brute-force", "cp-sat", "milp", "mathprog"])
+def test_hand_computed_anchors(name: str, method: str) -> None:
+    """Each optimum is verifiable by hand from the comment beside it."""
+    experts, dimms, optimum = ANCHORS[name]
+    instance = Instance(name=name, dimms=dimms, experts=experts)
+    options = {} if method == "brute-force" else {"warm_start": False}
+    result = solve(instance, method, **options)
+    assert (result.status, result.objective) == ("optimal", optimum)
+
+
+def test_the_oracle_leaves_nothing_out() -> None:
+    """Every assignment is a candidate, once."""
+    instance = random_instance(0, experts=4)
+    assert len({c.assignment for c in candidates(instance)}) == count(instance) == 3**4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_agrees_with_brute_force(kind: str) -> None:
+    """On 100 instances of each kind all exact methods give the oracle's optimum, from scratch.
+
+    No heuristic is below it, no bound above it.
+    """
+    for seed in range(PER_KIND):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        assert optimum is not None
+        for method in ("cp-sat", "milp", "mathprog"):
+            result = solve(instance, method, warm_start=False)
+            found = (result.status, result.objective, result.bound)
+            assert found == ("optimal", optimum, optimum), (instance.name, method, result)
+        for name, heuristic in HEURISTICS.items():
+            solution = heuristic(instance)
+            assert violations(instance, solution) == [], (instance.name, name)
+            assert objective(instance, solution) >= optimum, (instance.name, name)
+        for bound in (lower_bound, longest_expert_ns, busiest_dimm_ns, average_load_ns):
+            assert bound(instance) <= optimum, (instance.name, bound.__name__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ["cbc", "scip"])
+def test_other_engines_agree_with_brute_force(kind: str, engine: str) -> None:
+    """CBC and SCIP give the oracle's optimum, with and without a starting solution."""
+    for seed in range(4):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        for warm_start in (False, True):
+            result = solve(instance, "milp", engine=engine, warm_start=warm_start)
+            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
+    """With the heuristic's schedule and the bound as a start the optimum is the same."""
+    for seed in range(20):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        for method in ("cp-sat", "milp", "mathprog"):
+            result = solve(instance, method)
+            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+
+
+def test_bounds_are_not_trivial() -> None:
+    """The combinatorial bound meets the optimum on a good share of the instances."""
+    met = 0
+    for seed in range(60):
+        instance = random_instance(seed)
+        met += lower_bound(instance) == solve(instance, "brute-force").objective
+    assert met >= 15
+
+
+def test_an_oversized_instance_is_refused() -> None:
+    """Brute force says what it is for instead of running for years."""
+    from moeopt.errors import InputError
+
+    with pytest.raises(InputError, match="candidates are more than the limit"):
+        solve(random_instance(1, experts=20), "brute-force")
+
+
+def test_the_judge_is_not_the_models() -> None:
+    """An assignment's makespan by hand: GPU 3 + 4, DIMM 0: 5 + 2 + 2, DIMM 1: 2 + 2."""
+    instance = Instance(
+        name="hand",
+        dimms=2,
+        experts=[
+            expert(0, gpu_ns=3, cpu_ns=9, gpu_dram_ns=2, cpu_dram_ns=2),
+            expert(1, gpu_ns=4, cpu_ns=9, gpu_dram_ns=2, cpu_dram_ns=2),
+            expert(2, dimm=0, gpu_ns=9, cpu_ns=9, ndp_ns=5, gpu_dram_ns=9, cpu_dram_ns=9),
+        ],
+    )
+    solution = Solution(instance="hand", assignment=("gpu", "gpu", "ndp"))
+    assert objective(instance, solution) == 9
