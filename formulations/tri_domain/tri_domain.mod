@@ -15,24 +15,29 @@ param output, symbolic, default "/dev/stdout";  # where the solution is printed,
 
 set domains := {"gpu", "cpu", "ndp"};
 
-var runs{experts, domains}, binary;          # 1 if the expert runs in the domain
-var makespan_us, >= 0;                       # microseconds suit GLPK's absolute tolerances
+param longest{i in experts} :=
+    max(gpu_ns[i], cpu_ns[i], ndp_ns[i], gpu_dram_ns[i], cpu_dram_ns[i]);
+# Microseconds suit GLPK's absolute tolerances; numbers far above 10^7 do not.
+param unit := 10 ^ max(3, ceil(log10(1 + sum{i in experts} longest[i])) - 7);
 
-minimize makespan_ns: 1000 * makespan_us;
+var runs{experts, domains}, binary;          # 1 if the expert runs in the domain
+var makespan, >= 0;                          # in units
+
+minimize makespan_ns: unit * makespan;
 
 s.t. TD_C1{i in experts}: sum{o in domains} runs[i,o] = 1;
 
 s.t. TD_C2{i in experts: dimm[i] < 0}: runs[i,"ndp"] = 0;
 
-s.t. TD_C3: sum{i in experts} gpu_ns[i] / 1000 * runs[i,"gpu"] <= makespan_us;
+s.t. TD_C3: sum{i in experts} gpu_ns[i] / unit * runs[i,"gpu"] <= makespan;
 
-s.t. TD_C4: sum{i in experts} cpu_ns[i] / 1000 * runs[i,"cpu"] <= makespan_us;
+s.t. TD_C4: sum{i in experts} cpu_ns[i] / unit * runs[i,"cpu"] <= makespan;
 
 s.t. TD_C5{d in 0..dimms-1}:
     sum{i in experts: dimm[i] < 0 or dimm[i] = d}
-        (gpu_dram_ns[i] / 1000 * runs[i,"gpu"] + cpu_dram_ns[i] / 1000 * runs[i,"cpu"])
-    + sum{i in experts: dimm[i] = d} ndp_ns[i] / 1000 * runs[i,"ndp"]
-    <= makespan_us;
+        (gpu_dram_ns[i] / unit * runs[i,"gpu"] + cpu_dram_ns[i] / unit * runs[i,"cpu"])
+    + sum{i in experts: dimm[i] = d} ndp_ns[i] / unit * runs[i,"ndp"]
+    <= makespan;
 
 solve;
 

@@ -12,7 +12,6 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,9 @@ from moeopt.problems.registry import get_problem
 
 MAX_FILE_BYTES = 128 * 2**20
 """Largest JSON text that is read, after decompression."""
+
+MAX_DIGITS = 1000
+"""Most digits of an integer, even where any number may stand."""
 
 _PLAIN_REASONS = {
     "missing": "is missing",
@@ -112,25 +114,21 @@ def read_object(path: Path) -> dict[str, Any]:
     text = _read_text(path)
     refused: list[_Refused] = []
 
-    def finite(digits: str) -> float | _Refused:
-        value = float(digits)
-        return refuse(digits) if math.isinf(value) or math.isnan(value) else value
-
-    def integer(digits: str) -> int | _Refused:
-        try:
-            return int(digits)
-        except ValueError:  # more than 4300 digits
-            return refuse(digits)
-
     def refuse(number: str) -> _Refused:
         refused.append(_Refused(number))
         return refused[-1]
+
+    def real(number: str) -> float | _Refused:
+        return value if math.isfinite(value := float(number)) else refuse(number)
+
+    def integer(number: str) -> int | _Refused:
+        return int(number) if len(number) <= MAX_DIGITS else refuse(number)
 
     try:
         data = json.loads(
             text,
             parse_constant=refuse,
-            parse_float=finite,
+            parse_float=real,
             parse_int=integer,
             object_pairs_hook=_unique_keys,
         )
@@ -142,7 +140,8 @@ def read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:  # a duplicate key
         raise InputError(f"{path}: not usable: {error}") from None
     if refused:
-        raise InputError(f"{path}: {_field_path(_place(refused[0], data))}: {refused[0].reason}")
+        field, number = _field_path(_place(refused[0], data)), _shortened(refused[0])
+        raise InputError(f"{path}: {field}: must be a number of usable size, not {number}")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold one JSON object, not {_kind(data)}")
     return data
@@ -165,23 +164,14 @@ def _read_text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
-@dataclass(frozen=True, eq=False)
-class _Refused:
-    """Stands in parsed JSON for NaN, an infinity or a number beyond any use."""
-
-    number: str
-
-    @property
-    def reason(self) -> str:
-        if self.number[-1].isdigit():
-            return f"{_shortened(self.number)} is too large a number"
-        return f"{self.number} is not a number here; use an integer, or null for unknown"
+class _Refused(str):
+    """A number that cannot be used, as it stands in the file."""
 
 
 def _place(wanted: object, data: object) -> list[str | int]:
-    """Return the path to an object in parsed JSON."""
+    """Return the path to an object in parsed JSON, without recursion."""
     rest: list[tuple[list[str | int], object]] = [([], data)]
-    while rest:
+    while True:
         place, value = rest.pop()
         if value is wanted:
             return place
@@ -189,7 +179,6 @@ def _place(wanted: object, data: object) -> list[str | int]:
             rest += [([*place, key], item) for key, item in value.items()]
         elif isinstance(value, list):
             rest += [([*place, row], item) for row, item in enumerate(value)]
-    raise LookupError(wanted)
 
 
 def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def explain(
     rules = get_problem(instance.problem).constraint_ids
 
     def relaxed(without: set[str], share: int) -> tuple[Status, int | None]:
-        limit = max(deadline.remaining_s / share, 1e-3)
+        limit = max(deadline.remaining_s / share, 1e-9)  # a limit must be positive
         result = solve(
             instance,
             method,

@@ -120,7 +120,9 @@ def _prepare(task: Task) -> None:
         task.start, task.upper = start, check.objective(task.instance, start)
     task.deadline.checkpoint()
     if not task.without:  # a rule left out can lower the optimum below the bound
-        task.lower = task.problem.part("bounds").lower_bound(task.instance)
+        bounds = task.problem.part("bounds")
+        grid = bounds.objective_grid(task.instance)
+        task.lower = -(-bounds.lower_bound(task.instance) // grid) * grid
     task.trace.record(task.upper, task.lower)
 
 
@@ -136,13 +138,9 @@ def _judged(task: Task, outcome: Outcome, method: Method) -> Result:
     if outcome.proven == "infeasible" and task.start is not None:
         raise ModelMismatchError(f"{_where(task)}: called infeasible, but a solution is known")
     objective, violations = _recomputed(task, outcome)
-    exact_claim = outcome.claim is not None and outcome.claim == objective
-    bounds = [bound for bound in (outcome.bound, task.lower) if bound is not None]
     if task.upper is not None and (objective is None or task.upper < objective):
         outcome.solution, objective, violations = task.start, task.upper, []
-    if outcome.proven == "optimal" and exact_claim and objective is not None:
-        bounds.append(objective)
-    bound = max(bounds, default=None)
+    bound = _best_bound(task, outcome)
     if objective is not None and bound is not None and bound > objective:
         raise ModelMismatchError(f"{_where(task)}: bound {bound} is above objective {objective}")
     if method.kind == "heuristic":
@@ -194,6 +192,15 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     if claim < actual or (claim > actual and outcome.proven == "optimal"):
         raise ModelMismatchError(f"{_where(task)}: claims {claim}, the judge computes {actual}")
     return actual, []
+
+
+def _best_bound(task: Task, outcome: Outcome) -> int | None:
+    """Return the better of the method's bound and the combinatorial one, rounded up to the grid."""
+    known = [bound for bound in (outcome.bound, task.lower) if bound is not None]
+    if not known:
+        return None
+    grid = task.problem.part("bounds").objective_grid(task.instance) if not task.without else 1
+    return -(-max(known) // grid) * grid
 
 
 def _status(outcome: Outcome, objective: int | None, bound: int | None) -> Status:

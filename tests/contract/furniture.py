@@ -75,7 +75,7 @@ def _methods(home: Home) -> Iterator[str]:
     for part, names in (
         ("check", ("violations", "objective", "CONSTRAINTS")),
         ("oracle", ("candidates", "count", "MAX_CANDIDATES")),
-        ("bounds", ("lower_bound",)),
+        ("bounds", ("lower_bound", "objective_grid")),
     ):
         for name in names:
             if not hasattr(home.problem.part(part), name):

@@ -5,19 +5,18 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import Formulation
+from moeopt.problems.formulation import Formulation, float_unit
 
 from .instance import Instance
 from .solution import Solution
 
 
 class Model(Formulation):
-    """One binary per expert, costs in microseconds."""
-
-    objective_unit = 1000  # ns per unit: MILP solvers work to absolute tolerances of 1e-6
+    """One binary per expert; costs in units that suit a solver's absolute tolerances."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        self.objective_unit = float_unit(sum(expert.miss_ns for expert in instance.experts))
         self.model = pulp.LpProblem("TEMPLATE", pulp.LpMinimize)
         self.kept = [
             self.model.add_variable(f"kept_{row}", cat="Binary")

@@ -4,10 +4,12 @@ Notation: expert i run in domain o keeps device r busy for p[i,o,r] ns, where th
 GPU, the CPU and each DIMM (TriMoE Eq. 5 and 6).
 """
 
+from math import gcd
+
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import STRIPED, Instance
+from .instance import STRIPED, Instance, costs_ns
 
 WEIGHT_SCALE = 4096
 ROUNDS = 150
@@ -16,21 +18,13 @@ Weights = NDArray[np.float64]
 
 
 def lower_bound(instance: Instance) -> int:
-    """Return the best of this module's bounds, rounded up to the grid of possible makespans.
-
-    Every makespan is a sum of the instance's costs, hence a multiple of their greatest common
-    divisor; so is the smallest multiple that is not below a bound.
-    """
-    best = max(longest_expert_ns(instance), busiest_dimm_ns(instance), average_load_ns(instance))
-    grid = cost_grid_ns(instance)
-    return -(-best // grid) * grid
+    """Return the best of this module's bounds."""
+    return max(longest_expert_ns(instance), busiest_dimm_ns(instance), average_load_ns(instance))
 
 
-def cost_grid_ns(instance: Instance) -> int:
-    """Return the greatest common divisor of all costs: every makespan is a multiple of it."""
-    c = instance.columns
-    costs = np.concatenate([c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns])
-    return int(np.gcd.reduce(costs)) or 1
+def objective_grid(instance: Instance) -> int:
+    """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
+    return gcd(*(cost for expert in instance.experts for cost in costs_ns(expert))) or 1
 
 
 def longest_expert_ns(instance: Instance) -> int:

@@ -7,8 +7,8 @@ from ortools.sat.python import cp_model
 
 from moeopt.problems.formulation import Formulation
 
-from .bounds import cost_grid_ns
-from .instance import Expert, Instance
+from .bounds import objective_grid
+from .instance import Expert, Instance, costs_ns
 from .solution import DOMAINS, Domain, Solution, read_off
 
 
@@ -29,7 +29,7 @@ class Model(Formulation):
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.objective_unit = cost_grid_ns(instance)
+        self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
         self.runs = [
             {domain: self.model.new_bool_var(f"{domain}[{expert.expert}]") for domain in DOMAINS}
@@ -86,11 +86,7 @@ class Model(Formulation):
 
     def _horizon(self) -> int:
         """Return a makespan that no assignment exceeds."""
-        costs = (
-            max(e.gpu_ns, e.cpu_ns, e.ndp_ns or 0, e.gpu_dram_ns, e.cpu_dram_ns)
-            for e in self.instance.experts
-        )
-        return 3 * sum(costs) // self.objective_unit
+        return 3 * sum(max(costs_ns(e)) for e in self.instance.experts) // self.objective_unit
 
     def _sum(self, domain: Domain, cost_ns: Callable[[Expert], int]) -> Any:
         terms = [

@@ -64,6 +64,12 @@ class Expert(Frozen):
         return value
 
 
+def costs_ns(expert: Expert) -> tuple[int, ...]:
+    """Return every duration of an expert; 0 for the NDP cost of a striped one."""
+    ndp_ns = expert.ndp_ns or 0
+    return (expert.gpu_ns, expert.cpu_ns, ndp_ns, expert.gpu_dram_ns, expert.cpu_dram_ns)
+
+
 @dataclass(frozen=True)
 class Columns:
     """The experts as arrays of shape (experts,), for vectorised algorithms.

@@ -5,28 +5,26 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import Formulation
+from moeopt.problems.formulation import Formulation, float_unit
 
-from .instance import Instance
+from .instance import Instance, costs_ns
 from .solution import DOMAINS, Domain, Solution, read_off
 
 
 class Model(Formulation):
-    """Binaries ``runs[i][o]`` and a continuous makespan, in microseconds.
+    """Binaries ``runs[i][o]`` and a continuous makespan, in microseconds or coarser units.
 
     Attributes
     ----------
     model
         The PuLP problem; its objective is in units of `objective_unit` ns.
     objective_unit
-        ns per unit of the model's objective: MILP solvers work to absolute tolerances of 1e-6,
-        which microseconds suit better than nanoseconds.
+        ns per unit of the model's objective, as `float_unit` chooses it.
     """
-
-    objective_unit = 1000
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        self.objective_unit = float_unit(sum(max(costs_ns(e)) for e in instance.experts))
         self.model = pulp.LpProblem("tri_domain", pulp.LpMinimize)
         self.runs = [
             {o: self.model.add_variable(f"{o}_{row}", cat="Binary") for o in DOMAINS}

@@ -83,12 +83,17 @@ def generate(source: Source, options: Options) -> Instance:
         )
     decided = options.model_dump() | {"step": step, "dimms": dimms}
     return Instance(
-        name=source.name or f"{model.name}-layer{options.layer}-batch{options.batch}-step{step}",
+        name=source.name or _name(source, options, step),
         provenance=source.provenance(trace, decided),
         quantum_ns=source.quantum_ns,
         dimms=dimms,
         experts=tuple(rows),
     )
+
+
+def _name(source: Source, options: Options, step: int) -> str:
+    where = f"layer{options.layer}-batch{options.batch}-step{step}"
+    return f"{source.model.name}-{where}-seed{source.seed}"
 
 
 def _step(trace: Trace, options: Options, seed: int) -> int:

@@ -15,9 +15,11 @@ import swiglpk as glpk
 
 from moeopt.errors import ModelMismatchError
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.solve.floats import believed_bound, claim_tolerance
 from moeopt.solve.task import Outcome, Task
 
-FLOAT_TOLERANCE = 1e-5
+RELATIVE_ERROR = 1e-7
+"""GLPK's own tolerance for comparing objectives."""
 
 DECLARATION = re.compile(r"^\s*(?:param|set)\s+(\w+)", re.MULTILINE)
 
@@ -130,7 +132,9 @@ def _solve(task: Task, problem: Any) -> Outcome:
     if status in (glpk.GLP_OPT, glpk.GLP_FEAS):
         value = glpk.glp_mip_obj_val(problem)
         outcome.claim = round(value)
-        outcome.tolerance = 1 + round(FLOAT_TOLERANCE * abs(value))
+        outcome.tolerance = claim_tolerance(outcome.claim)
+        if outcome.proven == "optimal":
+            outcome.bound = believed_bound(value, 1, RELATIVE_ERROR)
     return outcome
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from math import ceil
 from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.solve.engines.answer import Answer
+from moeopt.solve.floats import believed_bound, claim_tolerance
 from moeopt.solve.interrupt import run_interruptible
 from moeopt.solve.native_output import native_stdout_to_stderr
 from moeopt.solve.task import Outcome, Task
@@ -20,15 +20,15 @@ ENGINES: dict[str, tuple[str, str]] = {
 }
 """Engine -> module and function; the first is the default."""
 
-FLOAT_TOLERANCE = 1e-5
-"""How far a float objective may be off, relatively: integrality is only met to about 1e-6."""
+RELATIVE_ERROR = 1e-8
+"""How far off an engine's bound may be: 1 ns in 0.1 s, and SCIP's own epsilon is 1e-9."""
 
 
 def run(task: Task) -> Outcome:
     """Build the PuLP model, solve it and read the solution off.
 
-    The engine's objective is a float: it may differ from the judge's by `FLOAT_TOLERANCE`, but the
-    answer counts as proven optimal only if the two are equal to the nanosecond.
+    An engine's word "optimal" is not taken for a proof: its bound is lowered by what floats may be
+    off, and the result is optimal if that, rounded up to the grid of objectives, still meets it.
     """
     engine = task.engine or next(iter(ENGINES))
     solve = _engine(engine)
@@ -54,10 +54,9 @@ def run(task: Task) -> Outcome:
     if answer.values and answer.objective is not None:
         outcome.solution = built.decode(lambda variable: round(answer.values[variable.name]))
         outcome.claim = round(answer.objective * built.objective_unit)
-        outcome.tolerance = 1 + round(FLOAT_TOLERANCE * outcome.claim)
+        outcome.tolerance = claim_tolerance(outcome.claim)
     if answer.bound is not None:
-        bound = answer.bound * built.objective_unit
-        outcome.bound = ceil(bound - 1 - FLOAT_TOLERANCE * abs(bound))
+        outcome.bound = believed_bound(answer.bound, built.objective_unit, RELATIVE_ERROR)
     return outcome
 
 

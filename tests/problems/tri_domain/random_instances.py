@@ -11,6 +11,7 @@ KINDS = (
     "all resident",
     "all localized",
     "one expert",
+    "huge numbers",
 )
 
 
@@ -19,7 +20,7 @@ def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) 
     rng = random.Random(f"{kind}{seed}")
     count = experts or (1 if kind == "one expert" else min(rng.randint(2, 9), rng.randint(2, 9)))
     dimms = rng.randint(1, 4)
-    scale = rng.choice([1, 1, 5000, 997])
+    scale = 7 * 10**10 if kind == "huge numbers" else rng.choice([1, 1, 5000, 997])
     longest = {"no contention": 0, "heavy contention": 60}.get(kind, 20)
     rows = []
     for number in rng.sample(range(64), count):

@@ -1,0 +1,6 @@
+"""``python -m moeopt``."""
+
+from moeopt.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""The command line: what it prints, what it saves, and its exit codes."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from tests.problems.tri_domain.random_instances import random_instance
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return the file of an instance on which `trimoe` is not optimal."""
+    instance = random_instance(4, experts=7)
+    assert moeopt.solve(instance, "trimoe").objective != moeopt.solve(instance).objective
+    moeopt.save(instance, tmp_path / "small.json")
+    return tmp_path / "small.json"
+
+
+def run_json(capsys: Capture, *arguments: str) -> tuple[int, list[dict[str, object]]]:
+    """Run a command with --json; return its exit code and the objects on stdout."""
+    code = run([*arguments, "--json"])
+    return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_solve_prints_what_is_known(file: Path, capsys: Capture) -> None:
+    """People read status, objective, bound and time."""
+    assert run(["solve", str(file)]) == 0
+    text = capsys.readouterr().out
+    for word in ("optimal, completed", "objective", "bound", "gap 0.000 %", "building"):
+        assert word in text
+
+
+def test_solve_json_has_the_results_fields(file: Path, capsys: Capture) -> None:
+    """One object per line with everything that the library's result has."""
+    code, [data] = run_json(capsys, "solve", str(file), "--method", "milp", "--engine", "highs")
+    result = moeopt.solve(moeopt.load(file), "milp")
+    assert code == 0
+    assert set(data) == set(result.to_dict())
+    assert (data["status"], data["objective"]) == ("optimal", result.objective)
+    assert data["solution"]["assignment"]  # type: ignore[index]
+
+
+def test_a_bad_file_among_several(file: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Its line goes to stderr, the others are solved in order, the exit code is 2."""
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"problem": "tri_domain"')
+    assert run(["solve", str(file), str(bad), str(file), "--json"]) == 2
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 2
+    [line] = captured.err.splitlines()
+    assert line.startswith(f"moeopt: error: {bad}: not valid JSON at line 1")
+
+
+def test_saved_solutions_pass_check(file: Path, tmp_path: Path, capsys: Capture) -> None:
+    """--out FILE and --out DIR; what is saved can be checked."""
+    saved = tmp_path / "s.json"
+    assert run(["solve", str(file), "--out", str(saved)]) == 0
+    assert run(["check", str(file), str(saved)]) == 0
+    assert "valid, objective" in capsys.readouterr().out
+    folder = tmp_path / "plans"
+    other = tmp_path / "other.json.gz"
+    moeopt.save(random_instance(3), other)
+    assert run(["solve", str(file), str(other), "--out", str(folder)]) == 0
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["other.solution.json", "small.solution.json"]
+    assert gzip.decompress(other.read_bytes())
+
+
+def test_nothing_is_overwritten_by_a_namesake(file: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Two instance files of one name in different folders are refused before any is solved."""
+    (tmp_path / "sub").mkdir()
+    twin = tmp_path / "sub" / "small.json"
+    twin.write_bytes(file.read_bytes())
+    assert run(["solve", str(file), str(twin), "--out", str(tmp_path / "plans")]) == 2
+    assert "several instance files have the same name" in capsys.readouterr().err
+
+
+def test_check_names_the_violated_rule(file: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Exit 2, the constraint and the entry; as JSON too."""
+    instance = moeopt.load(file)
+    wrong = tmp_path / "wrong.json"
+    domains = [None if e.dimm is None else "ndp" for e in instance.experts]  # type: ignore[attr-defined]
+    decision = {"problem": "tri_domain", "instance": instance.name, "assignment": domains}
+    wrong.write_text(json.dumps(decision))
+    assert run(["check", str(file), str(wrong)]) == 2
+    assert f"{wrong}: TD-C1: assignment[" in capsys.readouterr().err
+    code, [verdict] = run_json(capsys, "check", str(file), str(wrong))
+    assert (code, verdict["valid"], verdict["objective"]) == (2, False, None)
+
+
+def test_check_refuses_another_instances_solution(
+    file: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """A solution names the instance it is for."""
+    decision = {"problem": "tri_domain", "instance": "else", "assignment": ["gpu"]}
+    (tmp_path / "else.json").write_text(json.dumps(decision))
+    assert run(["check", str(file), str(tmp_path / "else.json")]) == 2
+    assert "instance: the solution is for 'else'" in capsys.readouterr().err
+
+
+def test_no_solution_within_the_limit(file: Path, capsys: Capture) -> None:
+    """Exit 4, and null for everything unknown."""
+    code, [data] = run_json(capsys, "solve", str(file), "--time-limit", "1e-9")
+    assert code == 4
+    assert (data["status"], data["objective"], data["bound"]) == ("unknown", None, None)
+
+
+@pytest.mark.usefixtures("template_problem")
+def test_proven_infeasible(root: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Exit 3 from solve and explain, and the conflict in words."""
+    tiny = root / "formulations/TEMPLATE/instances/tiny/count-binds.json"
+    tight = tmp_path / "tight.json"
+    tight.write_text(tiny.read_text().replace('"min_kept": 2', '"min_kept": 3'))
+    assert run(["solve", str(tight)]) == 3
+    assert run(["explain", str(tight)]) == 3
+    text = capsys.readouterr().out
+    assert "these rules cannot hold together" in text
+    assert "TM-C1  the kept experts fit" in text
+
+
+def test_a_model_mismatch_is_a_bug(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Exit 5, one line."""
+    import moeopt.problems.tri_domain.check as check
+
+    honest = check.objective
+    monkeypatch.setattr(check, "objective", lambda i, s: honest(i, s) + 1)
+    monkeypatch.setattr(check, "violations", lambda *_: [])
+    import moeopt.problems.tri_domain.heuristics as heuristics
+
+    monkeypatch.setattr(heuristics, "WARM_START", lambda instance: None)
+    assert run(["solve", str(file)]) == 5
+    assert "the judge computes" in capsys.readouterr().err
+
+
+def test_explain_prices_every_rule(file: Path, capsys: Capture) -> None:
+    """A line per rule with what it costs."""
+    assert run(["explain", str(file)]) == 0
+    text = capsys.readouterr().out
+    for rule in ("TD-C1", "TD-C2", "TD-C3", "TD-C4", "TD-C5"):
+        assert f"{rule} costs" in text
+    code, [data] = run_json(capsys, "explain", str(file))
+    assert code == 0
+    assert set(data["without"]) == {f"TD-C{n}" for n in range(1, 6)}  # type: ignore[call-overload]
+
+
+def test_gap_prints_tables_and_writes_csv(file: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Per instance and per family, and every number as CSV."""
+    report = tmp_path / "report"
+    assert run(["gap", str(tmp_path), "--methods", "greedy,trimoe", "--report", str(report)]) == 0
+    text = capsys.readouterr().out
+    for word in ("excess over the optimum", "excess by family", "trimoe", "cp-sat", "bottleneck"):
+        assert word in text
+    lines = (report / "gap.csv").read_text().splitlines()
+    assert lines[0].startswith("problem,family,instance,method")
+    assert len(lines) == 1 + 3
+
+
+def test_list_shows_what_there_is(root: Path, capsys: Capture) -> None:
+    """Every kind has entries."""
+    for kind, entry in {
+        "problems": "tri_domain\tExpert scheduling",
+        "methods": "tri_domain\ttrimoe\theuristic",
+        "machines": "trimoe",
+        "models": "deepseek-v2-lite",
+        "workloads": "trimoe-skew",
+    }.items():
+        assert run(["list", kind]) == 0
+        assert entry in capsys.readouterr().out
+    assert run(["list", "instances", "--path", str(root / "instances")]) == 0
+    assert "hard-window-intent-layer24-quantum1.json" in capsys.readouterr().out
+
+
+def test_generate_makes_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
+    """To a file, to a folder, to stdout."""
+    command = ["generate", "tri_domain", "--machine", "trimoe", "--model", "glm-4.5-air"]
+    command += ["--workload", "trimoe-skew", "--batch", "64", "--seed", "5"]
+    assert run([*command, "--out", str(tmp_path / "a.json")]) == 0
+    assert run([*command, "--out", str(tmp_path)]) == 0
+    assert run(command) == 0
+    text = capsys.readouterr().out
+    assert (tmp_path / "a.json").read_text() == text
+    assert (tmp_path / f"{json.loads(text)['name']}.json").read_text() == text
+
+
+def test_a_strange_name_does_not_escape_the_folder(tmp_path: Path) -> None:
+    """An instance called ../../x is saved inside the folder that was asked for."""
+    command = ["generate", "tri_domain", "--machine", "trimoe", "--model", "glm-4.5-air"]
+    command += ["--workload", "trimoe-skew", "--batch", "8", "--name", "../../x y"]
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert run([*command, "--out", str(inner)]) == 0
+    assert [path.name for path in inner.iterdir()] == ["-..-x-y.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve"], "Missing argument"),
+        (["solve", "x.json", "--methode", "greedy"], "No such option"),
+        (["solve", "x.json", "--seed", "abc"], "'--seed': Input should be a valid integer"),
+        (["frobnicate"], "No such command"),
+        (["solve", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
+        (["gap", "."], "holds no instance files"),
+        (["list", "instances", "--path", "nowhere"], "it is not an instance library"),
+        (["generate", "tri_domain", "--machine", "mars", "--model", "glm-4.5-air"], "'mars'"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    """Exit 2, one line on stderr, nothing on stdout."""
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("moeopt: error: ")
+    assert words in line
+
+
+def test_malformed_instances_never_give_a_traceback(tmp_path: Path) -> None:
+    """The real process: exit 2, one line, for a file and for a directory."""
+    (tmp_path / "nan.json").write_text('{"problem": "tri_domain", "dimms": NaN}')
+    for target in (tmp_path / "nan.json", tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "moeopt", "solve", str(target)], capture_output=True, text=True
+        )
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1
+        assert str(target) in done.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`moeopt --help` and `import moeopt` answer at once: no numpy, pydantic or solver."""
+    heavy = {"numpy", "pydantic", "scipy", "ortools", "pulp", "swiglpk", "pandas"}
+    for code in (
+        "from moeopt.cli.main import run; run(['--help'])",
+        "import moeopt; dir(moeopt)",
+    ):
+        script = f"{code}\nimport sys; print('loaded', *({heavy!r} & set(sys.modules)))"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1].split() == ["loaded"]
+
+
+def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:
+    """`moeopt list instances | head -1` ends quietly."""
+    command = f"{sys.executable} -m moeopt list instances | head -1"
+    done = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1

@@ -1,0 +1,60 @@
+"""Ctrl-C while a solver runs."""
+
+import _thread
+import threading
+import time
+
+import pytest
+
+import moeopt
+from moeopt.solve.interrupt import run_interruptible
+from tests.solve.test_statuses import partition
+
+
+def press_ctrl_c_after(seconds: float) -> None:
+    """Interrupt the main thread in a while, as Ctrl-C does."""
+    threading.Timer(seconds, _thread.interrupt_main).start()
+
+
+@pytest.mark.parametrize(("method", "engine"), [("cp-sat", None), ("milp", "highs")])
+def test_ctrl_c_gives_the_best_so_far(method: str, engine: str | None) -> None:
+    """The result says so, and has a schedule and a bound."""
+    press_ctrl_c_after(1.0)
+    result = moeopt.solve(partition(), method, engine=engine, time_limit_s=20)
+    assert (result.status, result.termination) == ("feasible", "interrupted")
+    assert result.objective is not None
+    assert result.bound is not None
+    assert moeopt.check(partition(), result.solution).objective == result.objective
+
+
+def test_ctrl_c_during_brute_force() -> None:
+    """Enumeration stops at once with the best candidate."""
+    press_ctrl_c_after(0.2)
+    result = moeopt.solve(partition(11), "brute-force", time_limit_s=60)
+    assert (result.status, result.termination) == ("feasible", "interrupted")
+    assert result.bound is None
+
+
+def test_a_call_that_does_not_stop_is_left_behind() -> None:
+    """A solver without a way to stop it does not hold the user up."""
+    press_ctrl_c_after(0.1)
+    run = run_interruptible(lambda: time.sleep(30), lambda: None, limit_s=30)
+    assert (run.ended, run.interrupted, run.value) == (False, True, None)
+
+
+def test_a_second_ctrl_c_gets_through() -> None:
+    """Whoever presses twice wants out."""
+    press_ctrl_c_after(0.1)
+    press_ctrl_c_after(0.4)
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptible(lambda: time.sleep(30), lambda: None, limit_s=30)
+
+
+def test_errors_come_through() -> None:
+    """What the call raises is raised where it was called."""
+
+    def fail() -> None:
+        raise ValueError("from the thread")
+
+    with pytest.raises(ValueError, match="from the thread"):
+        run_interruptible(fail, lambda: None, limit_s=1)
