@@ -15,6 +15,7 @@ ALLOWED = {
     "sim": {"errors", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
     "gap": {"errors", "problems", "solve", "gap"},
+    "__main__": {"cli"},
     "cli": {"errors", "problems", "solve", "sim", "interop", "gap", "cli"},
 }
 """Room -> the rooms it may import from: problems <- solve <- gap <- cli; problems <- sim."""

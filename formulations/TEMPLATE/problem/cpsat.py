@@ -38,15 +38,9 @@ class Model(Formulation):
         """Post TM-C2: at least min_kept experts are kept."""
         self.model.add(sum(self.kept) >= self.instance.min_kept)
 
-    def limit_objective(self, lower_ns: int | None, upper_ns: int | None) -> None:
-        """Keep the search between a proven bound and the value of a known solution."""
-        if lower_ns is not None:
-            self.model.add(self.cost >= lower_ns)
-        if upper_ns is not None:
-            self.model.add(self.cost <= upper_ns)
-
-    def hint(self, solution: Solution) -> None:
-        """Start the search from a known solution."""
+    def start_from(self, solution: Solution, objective: int) -> None:
+        """Look for nothing worse than a known solution, starting from it."""
+        self.model.add(self.cost <= objective)
         for variable, kept in zip(self.kept, solution.kept, strict=True):
             self.model.add_hint(variable, kept)
 

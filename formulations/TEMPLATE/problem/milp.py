@@ -38,12 +38,9 @@ class Model(Formulation):
         """Post TM-C2: at least min_kept experts are kept."""
         self.model += pulp.lpSum(self.kept) >= self.instance.min_kept, "TM_C2"
 
-    def limit_objective(self, lower_ns: int | None, upper_ns: int | None) -> None:
-        """Keep the search between a proven bound and the value of a known solution."""
-        if lower_ns is not None:
-            self.model += self.cost >= lower_ns / self.objective_unit
-        if upper_ns is not None:
-            self.model += self.cost <= upper_ns / self.objective_unit
+    def start_from(self, solution: Solution, objective: int) -> None:
+        """Look for nothing worse than a known solution; the caller keeps that one."""
+        self.model += self.cost <= objective / self.objective_unit
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .instance import STRIPED, Instance, costs_ns
 
 WEIGHT_SCALE = 4096
-ROUNDS = 150
+ROUNDS = 20
 
 Weights = NDArray[np.float64]
 

@@ -64,12 +64,9 @@ class Model(Formulation):
         for dimm in range(self.instance.dimms):
             self.model += every_dimm + self._busy(dimm) <= self.makespan, f"TD_C5_{dimm}"
 
-    def limit_objective(self, lower_ns: int | None, upper_ns: int | None) -> None:
-        """Keep the search between a proven bound and the value of a known solution."""
-        if lower_ns is not None:
-            self.makespan.lowBound = lower_ns / self.objective_unit
-        if upper_ns is not None:
-            self.makespan.upBound = upper_ns / self.objective_unit
+    def start_from(self, solution: Solution, objective: int) -> None:
+        """Look for nothing worse than a known solution; the caller keeps that one."""
+        self.makespan.upBound = objective / self.objective_unit
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""

@@ -36,7 +36,8 @@ def run(task: Task) -> Outcome:
     begin = deadline.elapsed_s
     built = task.problem.part("milp").Model(task.instance)
     built.post(task.without, deadline.checkpoint)
-    built.limit_objective(task.lower, task.upper)
+    if task.start is not None:
+        built.start_from(task.start, task.upper)
     deadline.checkpoint()
     build_end = deadline.elapsed_s
     with native_stdout_to_stderr():
