@@ -1,7 +1,7 @@
 """Optimal placements and schedules for Mixture-of-Experts inference, with proof.
 
 >>> import moeopt
->>> instance = moeopt.load("instances/tri_domain/esft-window/law-layer13-batch64-seed0.json")
+>>> instance = moeopt.load("instances/tri_domain/esft-window/window-law-layer4-batch256.json")
 >>> result = moeopt.solve(instance, method="cp-sat", time_limit_s=10)
 >>> result.status
 'optimal'
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from moeopt.interop.traces import load_trace as load_trace
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
-    from moeopt.problems.files import save as save
+    from moeopt.problems.json_files import save as save
     from moeopt.sim.generate import generate as generate
     from moeopt.solve.explain import explain as explain
     from moeopt.solve.methods import methods as methods
@@ -35,7 +35,7 @@ _HOME = {
     "load": "moeopt.problems.files",
     "load_solution": "moeopt.problems.files",
     "load_trace": "moeopt.interop.traces",
-    "save": "moeopt.problems.files",
+    "save": "moeopt.problems.json_files",
     "solve": "moeopt.solve.run",
     "Result": "moeopt.solve.result",
     "check": "moeopt.solve.verdict",

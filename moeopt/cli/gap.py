@@ -65,7 +65,7 @@ def _run(
 def _write(rows: "Sequence[Row]", folder: Path) -> None:
     from moeopt.errors import InputError
     from moeopt.gap.table import to_csv
-    from moeopt.problems.files import write_bytes
+    from moeopt.problems.json_files import write_bytes
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
 
 def _generate(problem: str, given: dict[str, Any]) -> int:
     import moeopt
-    from moeopt.problems.files import to_json
+    from moeopt.problems.json_files import to_json
 
     out: Path | None = given.pop("out")
     trace: Path | None = given.pop("trace")

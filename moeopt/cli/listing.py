@@ -54,7 +54,7 @@ def _list_problems(with_methods: bool) -> None:
 
 def _list_instances(path: Path) -> None:
     from moeopt.errors import InputError
-    from moeopt.problems.files import read_object
+    from moeopt.problems.json_files import read_object
 
     indexes = sorted(path.glob("*/index.json"))
     if not indexes:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from moeopt.cli import check, explain, gap, generate, listing, solve
+from moeopt.cli.options import print_error
 from moeopt.errors import MoeoptError
 
 INTERRUPTED = 130
@@ -57,7 +58,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"moeopt: error: {message}", file=sys.stderr)
+    print_error(message)
     return code
 
 

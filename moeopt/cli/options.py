@@ -1,6 +1,7 @@
 """Options and number formats that several subcommands share."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,11 @@ Workers = Annotated[
     int, typer.Option("--workers", metavar="N", help="Threads; 1 gives the same answer each time.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
+
+
+def print_error(message: str) -> None:
+    """Print an error as one line on stderr, whatever a file's name contains."""
+    print("moeopt: error:", " ".join(message.splitlines()), file=sys.stderr)
 
 
 def nanoseconds(value: int | None) -> str:

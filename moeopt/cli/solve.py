@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers, nanoseconds, stem
+from moeopt.cli.options import Json, Seed, TimeLimit, Workers, nanoseconds, print_error, stem
 from moeopt.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def solve_command(
                 break
         except MoeoptError as error:
             message = str(error) if str(error).startswith(str(path)) else f"{path}: {error}"
-            print(f"moeopt: error: {message}", file=sys.stderr)
+            print_error(message)
             codes.append(error.exit_code)
     return next(code for code in GRAVEST_FIRST if code in codes)
 

@@ -1,7 +1,7 @@
 """Tables of a study: every row, and excess statistics per family and method."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from statistics import median
@@ -96,17 +96,39 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 def to_markdown(summaries: Sequence[Summary]) -> str:
-    """Return the excess table as Markdown, without times: the same on every machine."""
+    """Return two tables, family by method, without times: the same on every machine.
+
+    The first gives the median and the largest excess over the optimum and the share of instances
+    solved to the optimum; the second counts the bottleneck devices of the schedules.
+    """
+    tables = [_pivot(summaries, _excess_cell)]
+    if any(s.bottlenecks for s in summaries):
+        tables.append(_pivot(summaries, _bottleneck_cell))
+    return "\n".join(tables)
+
+
+def _pivot(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> str:
+    methods = list(dict.fromkeys(s.method for s in summaries))
     lines = [
-        "| family | instances | method | optimal | median | p95 | max | bottleneck at the end |",
-        "|---|---:|---|---:|---:|---:|---:|---|",
+        f"| family | instances | {' | '.join(f'`{method}`' for method in methods)} |",
+        f"|---|---:|{'---|' * len(methods)}",
     ]
-    for s in summaries:
-        shares = [percent(v) for v in (s.optimal, s.excess_median, s.excess_p95, s.excess_max)]
-        ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
-        cells = [s.family, f"{s.instances}", f"`{s.method}`", *shares, ended]
-        lines.append(f"| {' | '.join(cells)} |")
+    for family in dict.fromkeys(s.family for s in summaries):
+        found = {s.method: s for s in summaries if s.family == family}
+        count = max(s.instances for s in found.values())
+        cells = [cell(found[m]) if m in found else "" for m in methods]
+        lines.append(f"| {family} | {count} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _excess_cell(s: Summary) -> str:
+    if s.excess_median is None or s.excess_max is None or s.optimal is None:
+        return "-"
+    return f"{100 * s.excess_median:.0f} / {100 * s.excess_max:.0f} % ({100 * s.optimal:.0f} %)"
+
+
+def _bottleneck_cell(s: Summary) -> str:
+    return ", ".join(f"{device} {count}" for device, count in sorted(s.bottlenecks.items()))
 
 
 def percent(share: float | None) -> str:

@@ -17,7 +17,10 @@ Nanoseconds = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
 
 Flag = Annotated[bool, Field(strict=True)]
 
-Name = Annotated[str, Field(strict=True, min_length=1, max_length=200)]
+Name = Annotated[
+    str, Field(strict=True, min_length=1, max_length=200, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")
+]
+"""A name; no line breaks and no control characters, which could forge a terminal's output."""
 
 
 class Frozen(BaseModel):

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import moeopt
 from moeopt.errors import InputError
+from moeopt.problems.wording import shown
 
 PROBLEMS: dict[str, str] = {
     "tri_domain": "moeopt.problems.tri_domain",
@@ -61,5 +62,6 @@ def get_problem(name: object) -> Problem:
         If there is no such problem; the message lists those that exist.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
-        raise InputError(f"problem: {name!r} is unknown; known problems: {', '.join(PROBLEMS)}")
+        known = ", ".join(PROBLEMS)
+        raise InputError(f"problem: {shown(name)} is unknown; known problems: {known}")
     return Problem(name, PROBLEMS[name])

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import MAX_NUMBER, InstanceEnvelope
-from moeopt.problems.files import describe
 from moeopt.problems.registry import get_problem
+from moeopt.problems.wording import describe
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape

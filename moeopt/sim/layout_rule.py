@@ -30,7 +30,7 @@ def cold_localized(
     cold_share
         Share of the experts that counts as cold; the paper says "over 70%" (3.1).
     residents
-        How many of the hottest experts are resident; they keep a striped host copy.
+        How many of the hottest experts are resident; they keep their host copy.
     """
     order = np.lexsort((np.arange(len(load)), -load))
     cold = order[len(load) - round(cold_share * len(load)) :]

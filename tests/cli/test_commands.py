@@ -245,6 +245,12 @@ def test_malformed_instances_never_give_a_traceback(tmp_path: Path) -> None:
         assert str(target) in done.stderr
 
 
+def test_a_path_with_a_line_break_is_still_one_line(tmp_path: Path, capsys: Capture) -> None:
+    """A file's name cannot forge a second line of output."""
+    assert run(["solve", str(tmp_path / "x\nmoeopt: fine.json")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_help_imports_nothing_heavy() -> None:
     """`moeopt --help` and `import moeopt` answer at once: no numpy, pydantic or solver."""
     heavy = {"numpy", "pydantic", "scipy", "ortools", "pulp", "swiglpk", "pandas"}

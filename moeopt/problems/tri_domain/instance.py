@@ -93,7 +93,9 @@ class Instance(InstanceEnvelope):
 
     problem: Literal["tri_domain"] = "tri_domain"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
-    experts: Annotated[tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS)]
+    experts: Annotated[
+        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
+    ]
 
     @field_validator("experts")
     @classmethod

@@ -17,7 +17,7 @@ from moeopt.sim.trace import Batching, Trace, step_tokens, steps
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed."""
 
-    batch: Annotated[int, Field(ge=1, le=2**20, description="tokens in the decode step")] = 256
+    batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in the decode step")] = 256
     layer: Annotated[int, Field(ge=0, le=4096, description="layer of the trace, from 0")] = 0
     step: Annotated[
         int | None, Field(ge=1, le=2**31, description="decode step; drawn with the seed if absent")

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
-from moeopt.problems.files import describe, read_object
+from moeopt.problems.json_files import read_object
+from moeopt.problems.wording import describe
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 

@@ -11,7 +11,8 @@ from moeopt.solve.engines.answer import Answer
 def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
     own = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": [f"randomCbcSeed {seed}"]}
-    return _solve(model, pulp.COIN_CMD, limit_s, threads=workers, **own)
+    threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
+    return _solve(model, pulp.COIN_CMD, limit_s, threads=threads, **own)
 
 
 def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:

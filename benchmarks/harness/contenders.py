@@ -1,0 +1,54 @@
+"""The two kinds of contender in cases on exact methods: moeopt's own, and textbook models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from time import perf_counter
+from typing import Any
+
+import moeopt
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+
+from .judged import judged_objective
+from .measurement import WORKERS, Contender, Measurement
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a textbook model gives back; `proven` is the solver's claim of optimality."""
+
+    solution: SolutionEnvelope | None
+    objective: float | None
+    bound: float | None
+    proven: bool
+
+
+def moeopt_solve(**options: Any) -> Contender:
+    """Return the contender that calls ``moeopt.solve`` with the given options."""
+
+    def contender(instance: InstanceEnvelope, time_limit_s: float) -> Measurement:
+        begin = perf_counter()
+        result = moeopt.solve(instance, time_limit_s=time_limit_s, workers=WORKERS, **options)
+        seconds = perf_counter() - begin
+        if result.termination == "interrupted":  # moeopt.solve keeps Ctrl-C to itself
+            raise KeyboardInterrupt
+        objective = judged_objective(instance, result.solution, result.objective)
+        proven = result.status in ("optimal", "infeasible")
+        hit_limit = not proven and result.termination == "time_limit"
+        return Measurement(seconds, objective, result.bound, proven, hit_limit)
+
+    return contender
+
+
+def textbook(solve: Callable[[Any, float], Answer]) -> Contender:
+    """Return the contender that solves a textbook model, given the instance and the limit."""
+
+    def contender(instance: InstanceEnvelope, time_limit_s: float) -> Measurement:
+        begin = perf_counter()
+        answer = solve(instance, time_limit_s)
+        seconds = perf_counter() - begin
+        objective = judged_objective(instance, answer.solution, answer.objective)
+        bound = answer.bound if answer.bound is not None and isfinite(answer.bound) else None
+        return Measurement(seconds, objective, bound, answer.proven, hit_limit=not answer.proven)
+
+    return contender

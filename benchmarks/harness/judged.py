@@ -1,0 +1,32 @@
+"""No contender's word is taken for its objective: the problem's judge recomputes it."""
+
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.registry import get_problem
+
+TOLERANCE = 1e-6
+"""How far a claimed objective may be off, relatively: MILP solvers compute in floats."""
+
+
+class FalseClaimError(Exception):
+    """A contender's solution is invalid, or costs something else than claimed."""
+
+
+def judged_objective(
+    instance: InstanceEnvelope, solution: SolutionEnvelope | None, claim: float | None
+) -> int | None:
+    """Return the judge's objective of a solution, None if there is none.
+
+    Raises
+    ------
+    FalseClaimError
+        If the solution breaks a constraint, or `claim` is not its objective.
+    """
+    if solution is None:
+        return None
+    check = get_problem(instance.problem).part("check")
+    for constraint, sentence in check.violations(instance, solution):
+        raise FalseClaimError(f"{constraint}: {sentence}")
+    objective: int = check.objective(instance, solution)
+    if claim is None or abs(claim - objective) > TOLERANCE * abs(objective):
+        raise FalseClaimError(f"claims {claim}, the judge computes {objective}")
+    return objective

@@ -1,0 +1,74 @@
+"""Taking the measurements: every contender on an instance before the next instance."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.solve.native_output import native_stdout_to_stderr
+
+from .measurement import Contender, Run
+
+WARM_UP_S = 1.0
+
+Announce = Callable[[int, str, str], None]
+"""Called with repeat, instance and contender before each turn, also one that is left out."""
+
+AnyInstance = TypeVar("AnyInstance", bound=InstanceEnvelope)
+
+
+def measure(
+    contenders: Mapping[str, Contender],
+    instances: Sequence[InstanceEnvelope],
+    repeats: int,
+    time_limit_s: float,
+    announce: Announce = lambda repeat, instance, contender: None,
+) -> Iterator[Run]:
+    """Yield the runs as they are made, contenders interleaved so that noise hits all alike.
+
+    A contender that hit the limit or failed on an instance is not repeated on that instance.
+    """
+    _warm_up(contenders, instances[0])
+    finished = set()
+    for repeat in range(repeats):
+        for instance in instances:
+            for name, contender in contenders.items():
+                announce(repeat, instance.name, name)
+                if (name, instance.name) in finished:
+                    continue
+                run = _turn(repeat, name, contender, instance, time_limit_s)
+                if run.last:
+                    finished.add((name, instance.name))
+                yield run
+
+
+def fresh(instance: AnyInstance) -> AnyInstance:
+    """Return a copy of an instance without the arrays that earlier runs cached on it."""
+    return type(instance).model_validate(instance.model_dump())
+
+
+def _warm_up(contenders: Mapping[str, Contender], instance: InstanceEnvelope) -> None:
+    """Let imports and first calls happen where nobody's time is taken."""
+    for name, contender in contenders.items():
+        _turn(0, name, contender, instance, WARM_UP_S)
+
+
+def _turn(
+    repeat: int, name: str, contender: Contender, instance: InstanceEnvelope, time_limit_s: float
+) -> Run:
+    before = set(threading.enumerate())
+    try:
+        with native_stdout_to_stderr():
+            measurement = contender(fresh(instance), time_limit_s)
+    except Exception as error:  # a contender's failure is a result, too
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        return Run(repeat, instance.name, name, None, message)
+    finally:
+        _wait_for_solvers_left_behind(before)
+    return Run(repeat, instance.name, name, measurement)
+
+
+def _wait_for_solvers_left_behind(before: set[threading.Thread]) -> None:
+    """Wait for threads that outlived their contender: they would slow the next one."""
+    for thread in set(threading.enumerate()) - before:
+        thread.join()

@@ -1,0 +1,88 @@
+"""Errors in plain words: which field, what is wrong, what would be right, on one line."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+LONGEST = 60
+"""Most characters of a stranger's value in a message."""
+
+_PLAIN_REASONS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known key",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "string_pattern_mismatch": "must have no control characters",
+}
+
+
+def describe(error: ValidationError) -> str:
+    """Return the first error of a failed validation as ``field: reason``, and how many more."""
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    field = field_path([*first["loc"], *first.get("ctx", {}).get("at", ())])
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{field}: {_reason(first)}{more}"
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "field":
+        return str(context["reason"])
+    reason = _PLAIN_REASONS.get(kind)
+    if reason is None:
+        bounds = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
+        if kind in bounds:
+            key, words = bounds[kind]
+            reason = f"must be {words} {context[key]}"
+        elif kind == "literal_error":
+            reason = f"must be {context['expected']}"
+        else:
+            reason = str(error["msg"][:1].lower() + error["msg"][1:])
+    if kind in ("missing", "extra_forbidden", "too_short", "too_long"):
+        return reason
+    return f"{reason}, not {shown(error['input'])}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as it would stand in the file, shortened, on one line."""
+    if isinstance(value, dict | list):
+        return kind_of(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """Return at most `LONGEST` characters of a text, with unprintable ones escaped."""
+    short = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+
+
+def kind_of(value: Any) -> str:
+    """Return what kind of JSON value this is, or the value itself if it is a scalar."""
+    names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
+    return names.get(type(value)) or f"the value {shown(value)}"
+
+
+def field_path(parts: Sequence[str | int]) -> str:
+    """Return a path such as ``experts[3].dimm``."""
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            plain = part.isidentifier() and len(part) <= LONGEST
+            name = part if plain else shown(part)
+            path += f".{name}" if path else name
+    return path or "the object"

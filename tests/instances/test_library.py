@@ -1,0 +1,77 @@
+"""The instance library: every file as indexed, every optimum proven again, every family remade."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.gap.study import instance_files
+from moeopt.problems.registry import PROBLEMS
+
+MAX_BYTES = 40 * 10**6
+
+
+def entries(root: Path, problem: str, file: str) -> dict[str, Any]:
+    """Return the entries of an index file of a problem."""
+    loaded: dict[str, Any] = json.loads((root / "instances" / problem / file).read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_files_are_those_of_the_index(problem: str, root: Path) -> None:
+    """Same bytes as when the optimum was proven, one name each, origin stated."""
+    index = entries(root, problem, "index.json")
+    names = set()
+    for file, entry in index.items():
+        path = root / "instances" / problem / file
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == entry["sha256"], file
+        instance = moeopt.load(path)
+        assert instance.provenance == entry["provenance"], file
+        assert {"machine", "model", "trace", "seed"} <= set(instance.provenance or {}), file
+        names.add(instance.name)
+    assert len(names) == len(index)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_optimum_is_proven_again(problem: str, root: Path) -> None:
+    """The exact method of the entry closes the instance to the same objective."""
+    best = entries(root, problem, "best_known.json")
+    assert len(best) >= 40
+    for file, entry in best.items():
+        instance = moeopt.load(root / "instances" / problem / file)
+        result = moeopt.solve(instance, entry["method"], time_limit_s=60)
+        assert (result.status, result.objective) == ("optimal", entry["objective"]), file
+        assert (entry["status"], entry["bound"]) == ("optimal", entry["objective"]), file
+
+
+def test_the_library_stays_small(root: Path) -> None:
+    """Under 40 MB in all."""
+    files = (path for path in (root / "instances").rglob("*") if path.is_file())
+    assert sum(path.stat().st_size for path in files) < MAX_BYTES
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_families_are_remade_byte_for_byte(problem: str, root: Path, tmp_path: Path) -> None:
+    """`instances/build.py generate` gives the committed files; real ones where traces are."""
+    traces = Path(os.environ.get("MOEOPT_TRACES", root.parent / "shared" / "data"))
+    if not traces.is_dir():
+        pytest.skip(f"no routing traces at {traces}: set MOEOPT_TRACES to their folder")
+    spec = importlib.util.spec_from_file_location("build", root / "instances" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    folder = tmp_path / problem
+    folder.mkdir()
+    shutil.copy(root / "instances" / problem / "families.toml", folder)
+    build.generate(folder, traces)
+    committed = root / "instances" / problem
+    made = {path.relative_to(folder): path.read_bytes() for path in instance_files(folder)}
+    kept = {path.relative_to(committed): path.read_bytes() for path in instance_files(committed)}
+    assert made == kept

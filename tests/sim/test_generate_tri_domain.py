@@ -1,0 +1,344 @@
+"""tri_domain instances: reproducible, valid, on an earlier step's layout, at the right costs."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.sim.machine import Machine
+from moeopt.sim.presets import get_machine
+from moeopt.sim.trace import Trace, step_tokens
+
+TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
+LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}
+
+
+def skewed_trace(seed: int = 0) -> Trace:
+    """Return a trace that fits DeepSeek-V2-Lite, with popular and unpopular experts."""
+    rng = np.random.default_rng(seed)
+    liking = rng.normal(scale=2, size=(LAYERS, EXPERTS))
+    scores = liking + rng.gumbel(size=(TOKENS, LAYERS, EXPERTS))
+    return Trace("a skewed trace", np.argsort(-scores, axis=2)[:, :, :TOP_K].astype(np.uint8))
+
+
+TRACE = skewed_trace()
+
+
+def made(**arguments: Any) -> Instance:
+    """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
+    source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
+    instance = moeopt.generate("tri_domain", **(LITE | {"batch": 64} | source | arguments))
+    assert isinstance(instance, Instance)
+    return instance
+
+
+WORKLOAD = {"workload": "trimoe-skew"}
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "window": {"trace": TRACE, "layer": 1, "residents": 4},
+    "streams": {"trace": TRACE, "layer": 2, "batching": "streams"},
+    "workload": {"residents": 6} | WORKLOAD,
+}
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.json.gz"])
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_same_arguments_give_the_same_bytes(
+    source: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    """Generated and saved twice, a file is the same file."""
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        moeopt.save(made(**source, seed=3), tmp_path / folder / name)
+    first, second = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second"))
+    assert first == second
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_another_seed_gives_other_experts(source: dict[str, Any]) -> None:
+    """The seed draws the synthetic tokens, or the step of a real trace."""
+    assert len({made(**source, seed=seed).experts for seed in range(8)}) > 2
+
+
+def test_the_seed_decides_nothing_once_the_step_is_given() -> None:
+    """A stated step of a real trace leaves nothing to draw."""
+    assert made(step=2, seed=0).experts == made(step=2, seed=1).experts
+
+
+def test_the_drawn_steps_are_all_that_have_a_step_before_them() -> None:
+    """Of the six steps of 64 in 400 tokens, every one but the first is drawn."""
+    drawn = {(made(seed=seed).provenance or {})["options"]["step"] for seed in range(60)}
+    assert drawn == {1, 2, 3, 4, 5}
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {
+            "batch": st.integers(1, TOKENS // 2),
+            "layer": st.integers(0, LAYERS - 1),
+            "batching": st.sampled_from(["window", "streams"]),
+            "residents": st.integers(0, EXPERTS + 1),
+            "cold_share": st.floats(0, 1),
+            "dimms": st.none() | st.integers(1, 40),
+            "quantum_ns": st.sampled_from([1, 5000, 10**6]),
+            "seed": st.integers(0, 2**32),
+        }
+    )
+)
+def test_every_instance_comes_back_from_its_file(scratch: Path, arguments: dict[str, Any]) -> None:
+    """Whatever the options, the file is valid, and every token went to top-k experts."""
+    instance = made(**arguments)
+    moeopt.save(instance, scratch)
+    assert moeopt.load(scratch) == instance
+    assert sum(expert.tokens for expert in instance.experts) == arguments["batch"] * TOP_K
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_every_token_of_the_batch_went_to_top_k_experts(source: dict[str, Any]) -> None:
+    """Tokens are conserved."""
+    experts = made(**source).experts
+    assert sum(expert.tokens for expert in experts) == 64 * TOP_K
+
+
+def loads_by_hand(trace: Trace, tokens: list[int], layer: int) -> list[int]:
+    """Count tokens per expert in a plain loop."""
+    load = [0] * EXPERTS
+    for token in tokens:
+        for expert in trace.topk_ids[token][layer].tolist():
+            load[expert] += 1
+    return load
+
+
+def layout_by_hand(load: list[int], residents: int) -> tuple[set[int], dict[int, int]]:
+    """Return the hottest experts, and the DIMMs of the coldest 70 %, by falling load."""
+    order = sorted(range(EXPERTS), key=lambda expert: (-load[expert], expert))
+    cold = order[EXPERTS - round(0.7 * EXPERTS) :]
+    return set(order[:residents]), {expert: turn % 16 for turn, expert in enumerate(cold)}
+
+
+def row_by_hand(tokens: int, resident: bool, dimm: int | None) -> dict[str, Any]:
+    """Return the costs of an expert by Eq. 1-4 of the paper and its Table 1, in units of 5 us.
+
+    DeepSeek-V2-Lite's expert has 3 x 2,048 x 1,408 weights of 2 bytes.
+    """
+    weights = 3 * 2048 * 1408
+    size, operations = 2 * weights, 2 * weights * tokens
+    calc_gpu = operations / (819.6e12 * min(0.3 * tokens / 256, 0.6))
+    calc_gpu = max(calc_gpu, size / 2040e9)
+    calc_cpu = operations / (min(max(2.5 * math.sqrt(tokens), 10), 40) * 1e12)
+    dram = size / (307.2e9 if dimm is None else 38.4e9)
+    gpu = calc_gpu if resident else max(calc_gpu, size / 64e9, dram)  # Eq. 1, Eq. 2
+    cpu = max(calc_cpu, dram)  # Eq. 3
+    ndp = max(operations / 256e9, size / 153.6e9)  # Eq. 4
+
+    def ns(seconds: float) -> int:
+        return 5000 * math.ceil(seconds * 1e9 / 5000)
+
+    return {
+        "tokens": tokens,
+        "resident": resident,
+        "dimm": dimm,
+        "gpu_ns": ns(gpu),
+        "cpu_ns": ns(cpu),
+        "ndp_ns": None if dimm is None else ns(ndp),
+        "gpu_dram_ns": 0 if resident else ns(dram),
+        "cpu_dram_ns": ns(dram),
+    }
+
+
+@pytest.mark.parametrize(
+    ("batching", "before", "now"),
+    [
+        ("window", range(64, 128), range(128, 192)),
+        # 400 tokens are 6 steps of 64, so the readers start 6 apart
+        ("streams", range(1, 384, 6), range(2, 384, 6)),
+    ],
+)
+def test_each_row_is_what_the_paper_says(batching: str, before: range, now: range) -> None:
+    """Step 2 on the layout of step 1, costs straight from Eq. 1-4, experts in order of number."""
+    instance = made(step=2, layer=1, batching=batching, residents=5)
+    load = loads_by_hand(TRACE, list(now), 1)
+    residents, dimm = layout_by_hand(loads_by_hand(TRACE, list(before), 1), 5)
+    expected = [
+        Expert(expert=expert, **row_by_hand(tokens, expert in residents, dimm.get(expert)))
+        for expert, tokens in enumerate(load)
+        if tokens
+    ]
+    assert list(instance.experts) == expected
+    assert {expert.dimm is None for expert in expected} == {True, False}
+    assert any(expert.resident for expert in expected)
+
+
+def test_a_large_batch_reaches_the_computation_of_gpu_and_cpu() -> None:
+    """Rows where calculation, not reading, decides: one expert with all the tokens."""
+    ids = np.tile(np.arange(TOP_K), (2 * 2000, 1, 1)).reshape(4000, 1, TOP_K)
+    trace = Trace("everyone wants the same six", ids)
+    instance = made(trace=trace, batch=2000, residents=1)
+    # Ties by lowest number: 0 to 5 are the hottest, so all are striped and 0 is resident.
+    expected = [
+        Expert(expert=expert, **row_by_hand(2000, expert == 0, None)) for expert in range(TOP_K)
+    ]
+    assert list(instance.experts) == expected
+    # 17,301,504 x 2,000 / (0.6 x 819.6e12) = 70,365 ns, / 40e12 = 865,075 ns
+    assert instance.experts[0].gpu_ns == 75_000
+    assert instance.experts[1].cpu_ns == 870_000
+
+
+def test_a_resident_expert_reads_nothing_for_the_gpu() -> None:
+    """Its GPU cost is the hit, and the host memory is left alone; the CPU would read."""
+    experts = made(residents=10).experts
+    resident = [expert for expert in experts if expert.resident]
+    assert len(resident) > 3
+    assert all(expert.gpu_dram_ns == 0 < expert.cpu_dram_ns for expert in resident)
+    assert all(expert.gpu_dram_ns > 0 for expert in experts if not expert.resident)
+
+
+@pytest.mark.parametrize("batching", ["window", "streams"])
+def test_the_layout_never_looks_at_the_executed_step(batching: Any) -> None:
+    """Other tokens in the executed step: the same places for every expert active in both."""
+    options = {"step": 3, "layer": 0, "batching": batching, "residents": 5}
+    other = TRACE.topk_ids.copy()
+    executed = step_tokens(TRACE, 64, 3, batching)
+    other[executed] = skewed_trace(seed=1).topk_ids[executed]
+    before = {expert.expert: expert for expert in made(**options).experts}
+    after = {
+        expert.expert: expert
+        for expert in made(trace=replace(TRACE, topk_ids=other), **options).experts
+    }
+    both = before.keys() & after.keys()
+    assert len(both) > 20
+    assert any(before[number].tokens != after[number].tokens for number in both)
+    for number in both:
+        assert before[number].dimm == after[number].dimm
+        assert before[number].resident == after[number].resident
+
+
+def test_the_layout_does_look_at_the_step_before() -> None:
+    """Were it fixed, the test above would prove nothing."""
+    places = {
+        tuple((expert.expert, expert.dimm, expert.resident) for expert in made(step=step).experts)
+        for step in range(1, 6)
+    }
+    assert len(places) == 5
+
+
+def test_machine_and_dimms_can_be_given_as_objects_and_options() -> None:
+    """An option overrides the machine's DIMMs; a faster machine shows in the costs."""
+    data = get_machine("trimoe").model_dump() | {"pcie_gb_s": 640.0}
+    faster = made(step=1, machine=Machine.model_validate(data), dimms=3)
+    plain = made(step=1)
+    assert (plain.dimms, faster.dimms) == (16, 3)
+    assert max(e.dimm for e in faster.experts if e.dimm is not None) == 2
+    pairs = zip(faster.experts, plain.experts, strict=True)
+    assert any(fast.gpu_ns < slow.gpu_ns for fast, slow in pairs)
+
+
+def test_the_provenance_says_how_to_make_the_instance_again() -> None:
+    """Machine, model, trace, seed, all options as decided, rounding, and the user's notes."""
+    trace = replace(TRACE, facts={"sha256": "abc"})
+    instance = made(trace=trace, seed=5, quantum_ns=1000, notes={"licence": "MIT"})
+    assert instance.provenance is not None
+    options = instance.provenance["options"]
+    assert instance.provenance == {
+        "machine": "trimoe",
+        "model": "deepseek-v2-lite",
+        "trace": {"name": "a skewed trace", "sha256": "abc"},
+        "seed": 5,
+        "options": options,
+        "rounding": "costs rounded up to multiples of 1000 ns",
+        "licence": "MIT",
+    }
+    assert instance.quantum_ns == 1000
+    assert (options["batch"], options["dimms"], options["layer"]) == (64, 16, 0)
+    assert options["step"] in range(1, 6)
+    again = made(trace=trace, seed=0, quantum_ns=1000, **options)
+    assert again.experts == instance.experts
+
+
+def test_the_name_is_made_up_from_the_choices_or_given() -> None:
+    """Names tell the instances of one trace or workload apart."""
+    name = made(step=2, layer=1).name
+    assert name.startswith("deepseek-v2-lite-")
+    assert "layer1-batch64-step2" in name
+    assert len({made(**WORKLOAD, seed=seed).name for seed in range(3)}) == 3
+    assert made(name="mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"layer": 3}, "layer: must be below 3, not 3"),
+        ({"layer": -1}, "generate tri_domain: layer: must be at least 0, not -1"),
+        ({"layer": 1} | WORKLOAD, "layer: must be below 1, not 1"),
+        ({"step": 6}, "step: must be from 1 to 5, not 6"),
+        ({"step": 0}, "generate tri_domain: step: must be at least 1, not 0"),
+        ({"step": 2} | WORKLOAD, "step: must be from 1 to 1, not 2"),
+        ({"batch": 201}, "batch: needs a trace of 402 tokens, a skewed trace has 400"),
+        ({"batch": 0}, "generate tri_domain: batch: must be at least 1, not 0"),
+        ({"batch": 2**21} | WORKLOAD, "generate tri_domain: batch: must be at most 65536"),
+        ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
+        ({"trace": None}, "trace, workload: exactly one of the two must be given"),
+        ({"bacth": 64}, "generate tri_domain: bacth: is not a known key"),
+        ({"batching": "stream"}, "generate tri_domain: batching: must be 'window' or 'streams'"),
+        ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
+        ({"cold_share": 1.5}, "generate tri_domain: cold_share: must be at most"),
+        ({"residents": -1}, "generate tri_domain: residents: must be at least 0, not -1"),
+        ({"dimms": 0}, "generate tri_domain: dimms: must be at least 1, not 0"),
+        ({"dimms": 1025}, "generate tri_domain: dimms: must be at most 1024, not 1025"),
+        ({"seed": -1}, "seed: must not be negative, not -1"),
+        ({"quantum_ns": 0}, "quantum_ns: must be from 1 to 4398046511104, not 0"),
+        ({"name": "x" * 300}, "generate tri_domain: name: "),
+        ({"machine": "abacus"}, "machine: 'abacus' is neither a file nor one of"),
+        ({"model": "abacus"}, "model: 'abacus' is neither a file nor one of"),
+        ({"workload": "abacus"}, "workload: 'abacus' is neither a file nor one of"),
+        ({"model": "qwen3-235b-a22b"}, "a skewed trace: topk_ids: 6 per token in a top-8 model"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named_with_the_reason(
+    arguments: dict[str, Any], says: str
+) -> None:
+    """One line each, and before anything is made."""
+    with pytest.raises(InputError) as caught:
+        made(**arguments)
+    assert str(caught.value).startswith(says)
+    assert str(caught.value).isprintable()
+
+
+def test_an_unknown_problem_gets_the_list_of_the_known() -> None:
+    """The problem's name is the first thing looked at."""
+    with pytest.raises(InputError, match='"knapsack" is unknown; known problems: tri_domain'):
+        moeopt.generate("knapsack", **LITE, trace=TRACE)
+
+
+@pytest.mark.parametrize(("layers", "fits"), [(26, True), (27, False)])
+def test_a_trace_has_no_more_layers_than_the_model_has_with_experts(
+    layers: int, fits: bool
+) -> None:
+    """DeepSeek-V2-Lite has 27 layers, the first of them without experts."""
+    trace = Trace("all layers", np.tile(TRACE.topk_ids[:, :1], (1, layers, 1)))
+    if fits:
+        assert made(trace=trace, layer=layers - 1).experts
+        return
+    with pytest.raises(InputError, match="27 layers in a model of 26"):
+        made(trace=trace)
+
+
+def test_a_machine_too_slow_for_an_instance_is_an_input_error() -> None:
+    """Costs beyond the largest number of an instance are refused with the reason."""
+    data = get_machine("trimoe").model_dump() | {"pcie_gb_s": 1e-6}
+    with pytest.raises(InputError, match="machine, model: a cost of"):
+        made(machine=Machine.model_validate(data))

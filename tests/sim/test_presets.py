@@ -1,0 +1,192 @@
+"""The machines, models and workloads that come with the package, and files like them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moeopt.errors import InputError
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import FOLDER, find, get_machine, get_model, names
+from moeopt.sim.workload import Workload
+
+KINDS: dict[str, type[Any]] = {"machines": Machine, "models": ModelShape, "workloads": Workload}
+PRESETS = [(kind, name) for kind in KINDS for name in names(kind)]
+
+
+def numbers(value: Any, at: str = "") -> Iterator[str]:
+    """Yield the path of every number in a machine; a curve counts as one number."""
+    if isinstance(value, dict) and "points" in value:
+        yield at
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from numbers(item, f"{at}.{key}" if at else key)
+    elif isinstance(value, int | float):
+        yield at
+
+
+@pytest.mark.parametrize("name", names("machines"))
+def test_every_number_of_a_machine_has_a_source(name: str) -> None:
+    """No number without a source, and no source of a number that is not there."""
+    machine = get_machine(name)
+    assert set(numbers(machine.model_dump())) == set(machine.sources)
+    assert all(len(source) > 10 for source in machine.sources.values())
+
+
+def test_the_walk_finds_the_numbers_of_a_machine() -> None:
+    """Were the walk blind, the test above would prove nothing."""
+    found = set(numbers(get_machine("trimoe").model_dump()))
+    assert {"gpu.peak_tflops", "cpu.tflops", "gpu.utilization", "dram.dimms", "pcie_gb_s"} <= found
+    assert len(found) == 11
+
+
+def test_the_trimoe_machine_is_that_of_table_1() -> None:
+    """The numbers as TriMoE's Table 1 prints them."""
+    machine = get_machine("trimoe")
+    assert (machine.gpu.peak_tflops, machine.gpu.hbm_gb_s, machine.gpu.hbm_gb) == (819.6, 2040, 80)
+    assert (machine.pcie_gb_s, machine.dram.striped_gb_s, machine.dram.dimms) == (64, 307.2, 16)
+    assert (machine.ndp.gflops, machine.ndp.internal_gb_s) == (256, 153.6)
+    # 8 channels of DDR5-4800 at 8 bytes make the 307.2 GB/s
+    assert machine.dram.localized_gb_s * 8 == pytest.approx(machine.dram.striped_gb_s)
+    assert machine.dram.localized_gb_s == pytest.approx(4.8 * 8)
+
+
+@pytest.mark.parametrize(("kind", "name"), PRESETS)
+def test_a_preset_comes_back_the_same_from_a_file_of_its_own(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    """Written out as JSON and read by path, a preset equals itself, and is called as its file."""
+    preset = find(kind, KINDS[kind], name)
+    assert preset.name == name
+    path = tmp_path / "copy.json"
+    path.write_text(json.dumps(preset.model_dump(mode="json")))
+    assert find(kind, KINDS[kind], path) == preset
+    assert find(kind, KINDS[kind], str(path)) == preset
+
+
+def test_names_lists_the_files_of_a_kind() -> None:
+    """A new preset is a new file and nothing else."""
+    for kind in KINDS:
+        assert names(kind) == sorted(path.stem for path in (FOLDER / kind).iterdir())
+    assert "trimoe" in names("machines")
+    assert {"deepseek-v2", "glm-4.5-air", "qwen3-235b-a22b"} <= set(names("models"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expert_bytes"),
+    [
+        ("deepseek-v2", 47_185_920),  # 3 x 5120 x 1536 x 2
+        ("deepseek-v2-lite", 17_301_504),  # 3 x 2048 x 1408 x 2
+        ("glm-4.5-air", 34_603_008),  # 3 x 4096 x 1408 x 2
+        ("qwen3-235b-a22b", 37_748_736),  # 3 x 4096 x 1536 x 2
+    ],
+)
+def test_an_expert_has_the_bytes_of_its_three_matrices(name: str, expert_bytes: int) -> None:
+    """Gate, up and down, hidden x intermediate each, 2 bytes a weight."""
+    assert get_model(name).expert_bytes == expert_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"), [("deepseek-v2", 422), ("qwen3-235b-a22b", 423), ("glm-4.5-air", 190)]
+)
+def test_all_experts_together_have_the_size_of_trimoe_table_2(name: str, gib: int) -> None:
+    """Routed and shared experts of all layers, in GiB, within 2 % of the printed size."""
+    model = get_model(name)
+    experts = model.routed_experts + model.shared_experts
+    total = (model.layers - model.dense_layers) * experts * model.expert_bytes
+    assert total / 2**30 == pytest.approx(gib, rel=0.02)
+
+
+@pytest.mark.parametrize("name", names("models"))
+def test_a_token_gets_no_more_experts_than_there_are(name: str) -> None:
+    """Shapes are consistent in themselves."""
+    model = get_model(name)
+    assert 1 <= model.top_k <= model.routed_experts
+    assert model.dense_layers < model.layers
+
+
+def message_of(kind: str, name_or_file: str | Path) -> str:
+    with pytest.raises(InputError) as caught:
+        find(kind, KINDS[kind], name_or_file)
+    assert str(caught.value).isprintable()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["TRIMOE", "", "../machines/trimoe", "a\nb", "a\0b", "x" * 5000])
+def test_an_unknown_name_gets_the_list_of_the_known(kind: str, name: str) -> None:
+    """One line that shows the name and every preset of the kind."""
+    message = message_of(kind, name)
+    assert message.startswith(f"{kind[:-1]}: ")
+    assert message.endswith(f"is neither a file nor one of {', '.join(names(kind))}")
+
+
+def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:
+    """A folder's path is answered like any other wrong name."""
+    assert "is neither a file nor one of " in message_of("machines", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "raw", "says"),
+    [
+        ("pcie_gb_s", "-64", "pcie_gb_s: input should be greater than 0, not -64"),
+        ("pcie_gb_s", "NaN", "pcie_gb_s: must be a number of usable size, not NaN"),
+        ("pcie_gb_s", "1e999", "pcie_gb_s: must be a number of usable size, not 1e999"),
+        ("pcie_gb_s", '"64"', "pcie_gb_s: "),
+        ("cpu", "{}", "cpu.name: is missing (and 1 more)"),
+        (
+            "cpu",
+            '{"name": "x", "tflops": {"scale": "linear", "points": [[2, 1], [1, 2]]}}',
+            "cpu.tflops.points[1][0]: must be above the tokens of the point before",
+        ),
+        ("pcie", "64", "pcie: is not a known key"),
+    ],
+)
+def test_an_invalid_machine_file_is_named_with_field_and_reason(
+    field: str, raw: str, says: str, tmp_path: Path
+) -> None:
+    """Negative and infinite bandwidths, falling curves, strangers among the keys."""
+    data = get_machine("trimoe").model_dump(mode="json") | {field: "@here@"}
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(data).replace('"@here@"', raw))
+    assert message_of("machines", path).startswith(f"{path}: {says}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"top_k": 161}, "top_k: must be at most routed_experts = 160, not 161"),
+        ({"top_k": 0}, "top_k: must be at least 1, not 0"),
+        ({"layers": 0}, "layers: must be at least 1, not 0"),
+        ({"hidden_size": 5120.0}, "hidden_size: must be an integer, not 5120.0"),
+        ({"hidden_size": 2**25}, "hidden_size: must be at most 16777216, not 33554432"),
+        ({"bytes_per_weight": True}, "bytes_per_weight: must be an integer, not true"),
+    ],
+)
+def test_an_impossible_model_file_is_named_with_field_and_reason(
+    changes: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    """More experts per token than experts, and sizes that are none."""
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(get_model("deepseek-v2").model_dump() | changes))
+    assert message_of("models", path) == f"{path}: {says}"
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ('{"skew": -1, "drift": 0}', "skew: must be at least 0.0, not -1"),
+        ('{"skew": 1, "drift": 101}', "drift: must be at most 100.0, not 101"),
+        ('{"skew": "8", "drift": 0}', "skew: "),
+    ],
+)
+def test_an_impossible_workload_file_is_named_with_field_and_reason(
+    raw: str, says: str, tmp_path: Path
+) -> None:
+    """Skew and drift are bounded numbers."""
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps(json.loads(raw) | {"name": "x", "source": "y"}))
+    assert message_of("workloads", path).startswith(f"{path}: {says}")

@@ -1,0 +1,53 @@
+"""The house rules that tools can check."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAX_MEDIAN_LINES = 150
+MAX_LINES = 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    ids=["ruff check", "ruff format", "mypy --strict"],
+)
+def test_tools_find_nothing(command: list[str], root: Path) -> None:
+    """Style and types are clean."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_files_stay_small(root: Path) -> None:
+    """One subject per file: the median below 150 lines, none above 300."""
+    lengths = sorted(len(path.read_text().splitlines()) for path in root.glob("moeopt/**/*.py"))
+    assert lengths[len(lengths) // 2] < MAX_MEDIAN_LINES
+    assert lengths[-1] <= MAX_LINES
+
+
+def test_public_names_are_documented() -> None:
+    """Everything in moeopt's namespace has a docstring and can be imported."""
+    import moeopt
+
+    for name in moeopt.__all__:
+        assert getattr(moeopt, name).__doc__, name
+    assert set(moeopt.__all__) <= set(dir(moeopt))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = moeopt.nothing
+
+
+def test_public_names_survive_submodule_imports() -> None:
+    """`moeopt.solve` and `moeopt.gap` stay functions although folders have these names."""
+    import importlib
+
+    import moeopt
+
+    for name in ("moeopt.solve.run", "moeopt.gap.study", "moeopt.solve", "moeopt.gap"):
+        importlib.import_module(name)
+    assert callable(moeopt.solve)
+    assert callable(moeopt.gap)
