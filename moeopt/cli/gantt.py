@@ -10,8 +10,8 @@ FILL = {"work": "=", "read": ":"}
 def draw(lanes: Sequence[Lane], width: int = 80) -> str:
     """Return the lanes drawn to one scale.
 
-    Each bar starts with ``|``; work is ``=`` with its label where it fits, a host's read on a DIMM
-    is ``:``. The last column is how long the device is busy, in ms.
+    Work is ``=`` and starts with ``|`` and its label where that fits; a host's read on a DIMM is
+    ``:``. The last column is how long the device is busy, in ms.
     """
     label_width = max(len(lane.device) for lane in lanes)
     room = max(width - label_width - 12, 10)
@@ -30,5 +30,7 @@ def draw(lanes: Sequence[Lane], width: int = 80) -> str:
 
 
 def _bar(label: str, fill: str, length: int) -> str:
-    text = f"|{label}" if length > len(label) + 1 and fill == "=" else "|"
+    if fill != FILL["work"]:
+        return fill * length
+    text = f"|{label}" if length > len(label) + 1 else "|"
     return text.ljust(length, fill)[:length]

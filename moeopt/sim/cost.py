@@ -50,18 +50,17 @@ def expert_costs(
 
     Notes
     -----
-    Computation is a roofline: operations over the rate reached at that many tokens, and on the GPU
-    and the NDP units no faster than their memory delivers the weights. Then Eq. 1 (hit), Eq. 2
+    Computation is looked up in the machine's time table for the model and device. Without one it is
+    a roofline: operations over the rate reached at that many tokens, and on the GPU and the NDP
+    units no faster than their memory delivers the weights. Then Eq. 1 (hit), Eq. 2
     (miss: the longest of computation, PCIe transfer and DRAM read), Eq. 3 (CPU: the longer of
     computation and DRAM read) and Eq. 4 (NDP).
     """
     count = np.asarray(tokens, dtype=np.int64)
-    flops = count * float(model.flops_per_token)
     size = float(model.expert_bytes)
-    gpu_rate = machine.gpu.peak_tflops * 1e12 * machine.gpu.utilization(count)
-    gpu = np.maximum(flops / gpu_rate, size / (machine.gpu.hbm_gb_s * 1e9))
-    cpu = flops / (machine.cpu.tflops(count) * 1e12)
-    ndp = np.maximum(flops / (machine.ndp.gflops * 1e9), size / (machine.ndp.internal_gb_s * 1e9))
+    gpu, cpu, ndp = (
+        _computation_s(machine, model, device, count) for device in ("gpu", "cpu", "ndp")
+    )
     pcie = size / (machine.pcie_gb_s * 1e9)
     striped = size / (machine.dram.striped_gb_s * 1e9)
     localized = size / (machine.dram.localized_gb_s * 1e9)
@@ -79,6 +78,24 @@ def expert_costs(
         dram_striped_ns=int(rounded(np.array(striped))),
         dram_localized_ns=int(rounded(np.array(localized))),
     )
+
+
+def _computation_s(
+    machine: Machine, model: ModelShape, device: str, count: Times
+) -> NDArray[np.float64]:
+    """Return the computation time, measured if possible, else by the roofline."""
+    table = machine.time_table(model.name, device)
+    if table is not None:
+        return table(count) / NS_PER_S
+    flops = count * float(model.flops_per_token)
+    size = float(model.expert_bytes)
+    if device == "gpu":
+        rate = machine.gpu.peak_tflops * 1e12 * machine.gpu.utilization(count)
+        return np.maximum(flops / rate, size / (machine.gpu.hbm_gb_s * 1e9))
+    if device == "cpu":
+        return np.asarray(flops / (machine.cpu.tflops(count) * 1e12))
+    rate = np.asarray(machine.ndp.gflops * 1e9)
+    return np.maximum(flops / rate, size / (machine.ndp.internal_gb_s * 1e9))
 
 
 def to_quanta(ns: ArrayLike, quantum_ns: int) -> Times:

@@ -1,64 +1,13 @@
 """Machines: what computes, what stores and what connects them, in units that stand in the names."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from moeopt.problems.envelope import Frozen, field_error
+from moeopt.problems.envelope import Frozen
+from moeopt.sim.curve import Curve, TimeTable
 
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
-Point = tuple[
-    Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)],
-    Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)],
-]
-
-
-class Curve(Frozen):
-    """A quantity that depends on the tokens per expert: straight between points, flat outside.
-
-    Parameters
-    ----------
-    scale
-        Whether the straight lines are drawn on linear or on log-log axes.
-    points
-        (tokens, value), tokens rising.
-    """
-
-    scale: Literal["linear", "log-log"]
-    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=10_000)]
-
-    @field_validator("points")
-    @classmethod
-    def _tokens_rise(cls, points: tuple[Point, ...]) -> tuple[Point, ...]:
-        for row in range(1, len(points)):
-            if points[row][0] <= points[row - 1][0]:
-                raise field_error([row, 0], "must be above the tokens of the point before")
-        return points
-
-    @field_validator("points")
-    @classmethod
-    def _rates_are_positive(
-        cls, points: tuple[Point, ...], info: ValidationInfo
-    ) -> tuple[Point, ...]:
-        log = info.data.get("scale") == "log-log"
-        from_zero = not log and points[0][0] == 0 and len(points) > 1
-        for row, (tokens, value) in enumerate(points):
-            if log and tokens == 0:
-                raise field_error([row, 0], "must be above 0 on log-log axes")
-            if value == 0 and (row > 0 or not from_zero):
-                raise field_error([row, 1], "must be above 0, except at 0 tokens on linear axes")
-        return points
-
-    def __call__(self, tokens: ArrayLike) -> NDArray[np.float64]:
-        """Return the value at each token count."""
-        x, y = np.array(self.points, dtype=float).T
-        at = np.asarray(tokens, dtype=float)
-        if self.scale == "linear":
-            return np.asarray(np.interp(at, x, y))
-        log = np.interp(np.log(np.maximum(at, 1e-9)), np.log(x), np.log(y))
-        return np.asarray(np.exp(log))
 
 
 class Gpu(Frozen):
@@ -94,7 +43,11 @@ class Ndp(Frozen):
 
 
 class Machine(Frozen):
-    """A machine, with the source of every number in `sources` (field path -> where it stands)."""
+    """A machine, with the source of every number in `sources` (field path -> where it stands).
+
+    `time_tables` are measurements; where there is none for a model and device, times come from the
+    rates above.
+    """
 
     name: str
     gpu: Gpu
@@ -102,4 +55,10 @@ class Machine(Frozen):
     dram: Dram
     ndp: Ndp
     pcie_gb_s: Positive
+    time_tables: Annotated[tuple[TimeTable, ...], Field(max_length=1000)] = ()
     sources: dict[str, str]
+
+    def time_table(self, model: str, device: str) -> TimeTable | None:
+        """Return the measurement of a model's experts on a device, if there is one."""
+        tables = (t for t in self.time_tables if (t.model, t.device) == (model, device))
+        return next(tables, None)

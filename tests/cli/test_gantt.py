@@ -14,7 +14,7 @@ def test_bars_are_drawn_to_scale() -> None:
     dimm = Lane("DIMM 0", (Bar(0, 250, "7", "read"),))
     rows = draw([gpu, dimm, Lane("CPU", ())], width=38).splitlines()
     assert rows[0] == "   GPU |7========|12=======" + "0.001".rjust(9)
-    assert rows[1] == "DIMM 0 |::::" + "0.000".rjust(15 + 9)
+    assert rows[1] == "DIMM 0 :::::" + "0.000".rjust(15 + 9)
     assert rows[2] == "   CPU " + "0.000".rjust(20 + 9)
 
 

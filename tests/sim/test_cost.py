@@ -209,3 +209,24 @@ def test_a_cost_beyond_all_instances_is_an_input_error() -> None:
         to_quanta(MAX_NUMBER + 1.0, 1)
     with pytest.raises(InputError, match=r"machine, model: a cost of 4\.72e"):
         costs(1, machine=machine_with(pcie_gb_s=1e-12))
+
+
+def test_a_measured_table_goes_before_the_roofline() -> None:
+    """CPU 100 us at 10 tokens, 300 us at 20: 200 us at 15, 500 us at 30; flat below."""
+    points = [[10, 100_000.0], [20, 300_000.0]]
+    table = {"model": "deepseek-v2", "device": "cpu", "points": points, "source": "by hand"}
+    preset = get_machine("trimoe")
+    measured = Machine.model_validate(preset.model_dump() | {"time_tables": [table]})
+    model, tokens = get_model("deepseek-v2"), [1, 15, 20, 30]
+    costs = expert_costs(measured, model, tokens, quantum_ns=1)
+    striped_read = costs.dram_striped_ns
+    assert costs.cpu_striped_ns.tolist() == [striped_read, 200_000, 300_000, 500_000]
+    without = expert_costs(preset, model, tokens, quantum_ns=1)
+    assert costs.gpu_hit_ns.tolist() == without.gpu_hit_ns.tolist()
+    other = expert_costs(measured, get_model("glm-4.5-air"), tokens, quantum_ns=1)
+    assert (
+        other.cpu_striped_ns.tolist()
+        == expert_costs(
+            preset, get_model("glm-4.5-air"), tokens, quantum_ns=1
+        ).cpu_striped_ns.tolist()
+    )
