@@ -80,6 +80,8 @@ def _best_result(instance: Any, time_limit_s: float) -> Any:
     results = []
     for method, engine in PROVERS:
         result = moeopt.solve(instance, method, engine=engine, time_limit_s=time_limit_s)
+        if result.termination == "interrupted":
+            raise KeyboardInterrupt
         if result.status == "optimal":
             return result
         results.append(result)

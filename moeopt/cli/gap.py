@@ -56,10 +56,20 @@ def _run(
     from moeopt.cli.progress import counting
 
     names = [name.strip() for name in methods.split(",")] if methods is not None else None
-    with counting() as on_start:
-        return moeopt.gap(
+    expected = 0
+    with counting() as show:
+
+        def on_start(done: int, total: int, instance: str, method: str) -> None:
+            nonlocal expected
+            expected = total
+            show(done, total, instance, method)
+
+        rows = moeopt.gap(
             paths, names, time_limit_s=time_limit, seed=seed, workers=workers, on_start=on_start
         )
+    if len(rows) < expected:
+        print(f"moeopt: interrupted: {len(rows)} of {expected} solves done", file=sys.stderr)
+    return rows
 
 
 def _write(rows: "Sequence[Row]", folder: Path) -> None:

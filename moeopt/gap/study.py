@@ -80,7 +80,8 @@ def gap(
     Returns
     -------
     list of Row
-        Instance by instance in the order given, methods in the order given.
+        Instance by instance in the order given, methods in the order given. After Ctrl-C: what was
+        solved so far.
 
     Raises
     ------
@@ -92,13 +93,19 @@ def gap(
     total, done = sum(len(names) for *_, names in plan), 0
     rows: list[Row] = []
     for family, instance, names in plan:
-        results = []
-        for name in names:
-            if on_start:
-                on_start(done, total, instance.name, name)
-            limits = {"time_limit_s": time_limit_s, "seed": seed, "workers": workers}
-            results.append(solve(instance, name, **limits))  # type: ignore[arg-type]
-            done += 1
+        results: list[Result] = []
+        try:
+            for name in names:
+                if on_start:
+                    on_start(done, total, instance.name, name)
+                results.append(
+                    solve(instance, name, time_limit_s=time_limit_s, seed=seed, workers=workers)
+                )
+                done += 1
+                if results[-1].termination == "interrupted":
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            return rows + _compared(family, instance, results)
         rows += _compared(family, instance, results)
     return rows
 

@@ -32,7 +32,7 @@ class Result:
     violations
         (constraint ID, sentence): empty, but for rules that were left out with `without`.
     build_s, solve_s
-        Seconds spent before and in the solver.
+        Seconds spent before (bounds, starting solution, building the model) and in the solver.
     trace
         (seconds since the start, objective, bound) at each improvement.
     raw_status

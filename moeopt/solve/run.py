@@ -83,14 +83,17 @@ def solve(
     task = Task(
         problem, instance, method, deadline, trace, seed, workers, engine, frozenset(without)
     )
+    prepared_s = 0.0
     try:
         if chosen.kind == "exact":
             deadline.checkpoint()
             if warm_start and method != "brute-force":
                 _prepare(task)
+                prepared_s = deadline.elapsed_s
         outcome = _closed_by_bound(task) or chosen.run(task)
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=engine)
+    outcome.build_s += prepared_s
     return _judged(task, outcome, chosen)
 
 

@@ -21,6 +21,11 @@ class Trace:
     on_progress: Progress | None = None
     points: list[tuple[float, int | None, int | None]] = field(default_factory=list)
 
+    @property
+    def bound(self) -> int | None:
+        """The best bound recorded, None if there is none."""
+        return self.points[-1][2] if self.points else None
+
     def record(self, objective: int | None = None, bound: int | None = None) -> None:
         """Note an incumbent or a bound; nothing is added where neither improves."""
         _, best, proven = self.points[-1] if self.points else (0.0, None, None)

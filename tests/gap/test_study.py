@@ -97,3 +97,20 @@ def test_a_method_that_does_not_exist_is_named() -> None:
     """Before anything is solved."""
     with pytest.raises(moeopt.InputError, match="method: 'best' is unknown"):
         moeopt.gap(INSTANCES, ["best"])
+
+
+def test_ctrl_c_keeps_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows so far come back; the solves after the interruption are not made."""
+    from moeopt.gap import study
+
+    solved: list[str] = []
+
+    def interrupt_third(instance: object, name: str, **options: object) -> object:
+        if len(solved) == 2:
+            raise KeyboardInterrupt
+        solved.append(name)
+        return moeopt.solve(instance, name, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(study, "solve", interrupt_third)
+    rows = moeopt.gap(INSTANCES, ["greedy", "klotski"])
+    assert [row.result.method for row in rows] == ["greedy", "klotski"]

@@ -51,8 +51,9 @@ def run(task: Task) -> Outcome:
         # round, not int: CP-SAT hands its integer objective over as a float such as
         # 250.99999999999997
         outcome.claim = round(solver.objective_value) * built.objective_unit
-    if status != cp_model.INFEASIBLE:
         outcome.bound = _ceil(solver.best_objective_bound) * built.objective_unit
+    elif status == cp_model.UNKNOWN:  # what the callback saw is proven; the response may hold 0
+        outcome.bound = task.trace.bound
     return outcome
 
 
