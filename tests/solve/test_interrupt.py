@@ -1,8 +1,10 @@
 """Ctrl-C while a solver runs."""
 
 import _thread
+import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +12,14 @@ import moeopt
 from moeopt.solve.engines import highs
 from moeopt.solve.interrupt import run_interruptible
 from tests.solve.test_statuses import partition
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_raises() -> Iterator[None]:
+    """Where the suite runs in the background the shell has made Ctrl-C ignored: restore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def press_ctrl_c_after(seconds: float) -> None:
