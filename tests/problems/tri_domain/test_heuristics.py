@@ -179,3 +179,18 @@ def test_hybrimoe_serves_residents_first() -> None:
     ]
     instance = Instance(name="resident first", dimms=1, experts=rows)
     assert hybrimoe(instance).assignment == ("cpu", "gpu")
+
+
+def test_a_tie_goes_to_the_receiver_that_grows_least() -> None:
+    """GPU 10 + 9 is the bottleneck; either move of expert 0 leaves 15, the load of DIMM 1.
+
+    The CPU would grow by 13. DIMM 0 would grow by 14 and lose the GPU's read of 5: by 9.
+    """
+    rows = [
+        expert(0, dimm=0, gpu_ns=10, cpu_ns=13, ndp_ns=14, gpu_dram_ns=5),
+        expert(1, gpu_ns=9, cpu_ns=99),
+        expert(2, dimm=1, gpu_ns=99, cpu_ns=99, ndp_ns=15),
+    ]
+    instance = Instance(name="tie", dimms=2, experts=rows)
+    assert greedy(instance).assignment == ("gpu", "gpu", "ndp")
+    assert trimoe(instance).assignment == ("ndp", "gpu", "ndp")
