@@ -162,6 +162,13 @@ def test_ktransformers_loads_hot_experts_until_it_no_longer_helps() -> None:
     assert ktransformers(instance).assignment == ("gpu", "gpu", "cpu")
 
 
+def test_ties_between_the_hosts() -> None:
+    """Equal either way: KTransformers leaves an expert on the CPU, HybriMoE gives it to the GPU."""
+    instance = Instance(name="tie", dimms=1, experts=[expert(0, gpu_ns=5, cpu_ns=5)])
+    assert ktransformers(instance).assignment == ("cpu",)
+    assert hybrimoe(instance).assignment == ("gpu",)
+
+
 def test_hybrimoe_works_from_both_ends() -> None:
     """GPU takes the head (10, then tie at 20), CPU the tail: by hand."""
     rows = [expert(n, tokens=9 - n, gpu_ns=10, cpu_ns=c) for n, c in enumerate([50, 40, 12, 12])]
