@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
     from moeopt.problems.json_files import save as save
+    from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
+    from moeopt.sim.plan.files import load_plan as load_plan
+    from moeopt.sim.plan.schema import Plan as Plan
     from moeopt.solve.explain import explain as explain
     from moeopt.solve.methods import methods as methods
     from moeopt.solve.result import Result as Result
@@ -43,6 +46,9 @@ _HOME = {
     "methods": "moeopt.solve.methods",
     "gap": "moeopt.gap.study",
     "generate": "moeopt.sim.generate",
+    "simulate": "moeopt.sim.engine.simulate",
+    "Plan": "moeopt.sim.plan.schema",
+    "load_plan": "moeopt.sim.plan.files",
     "MoeoptError": "moeopt.errors",
     "InputError": "moeopt.errors",
     "ModelMismatchError": "moeopt.errors",

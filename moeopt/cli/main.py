@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from moeopt.cli import check, explain, gap, generate, listing, solve
+from moeopt.cli import check, explain, gap, generate, listing, profile, simulate, solve, trace
 from moeopt.cli.options import print_error
 from moeopt.errors import MoeoptError
 
@@ -30,7 +30,10 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("gap")(gap.gap_command)
     app.command("explain")(explain.explain_command)
     app.command("list")(listing.list_command)
+    app.command("simulate")(simulate.simulate_command)
+    app.command("profile")(profile.profile_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
+    app.add_typer(trace.build_app(), name="trace")
     app.callback(invoke_without_command=True)(_options)
     return app
 

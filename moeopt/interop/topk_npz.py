@@ -1,7 +1,7 @@
-"""The ``topk_ids`` npz trace: arrays only, read without pickle and within bounds."""
+"""The ``topk_ids`` npz trace, the project's own form: arrays only."""
 
-import hashlib
-import math
+import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,84 +10,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
+from moeopt.interop.checked import checked_trace, smallest
+from moeopt.interop.npy import read_npz
+from moeopt.problems.json_files import write_bytes
 from moeopt.sim.trace import Trace
 
-MAX_FILE_BYTES = 2 * 2**30
-MAX_ARRAY_BYTES = 2 * 2**30
-"""Most bytes that the arrays read may declare, together; checked before any is expanded."""
+KEYS = ("topk_ids", "topk_weights", "seq_len", "decode", "provenance")
 
-KEYS = ("topk_ids", "topk_weights", "seq_len")
+MAX_PROVENANCE_BYTES = 2**20
+"""Longest provenance, as JSON text."""
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of every member, so that the same trace gives the same bytes."""
 
 
-def read_topk_npz(path: Path) -> Trace:
+def read_topk_npz(path: Path, top_k: int | None = None) -> Trace:
     """Read a trace; see `moeopt.load_trace`."""
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**30} GiB")
-        with zipfile.ZipFile(path) as archive:
-            _refuse_bombs(path, archive)
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in KEYS if key in file.files}
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except InputError:
-        raise
-    except Exception as error:  # zipfile and numpy raise a dozen kinds on hostile bytes
-        raise InputError(f"{path}: not a usable npz file: {_first_line(error)}") from None
+    arrays = read_npz(path, KEYS)
     if "topk_ids" not in arrays:
         raise InputError(f"{path}: topk_ids: is missing")
-    _check_arrays(path, arrays)
-    facts = {"sha256": digest, "tokens": int(arrays["topk_ids"].shape[0])}
-    return Trace(f"{path.absolute().parent.name}/{path.name}", **arrays, facts=facts)
+    facts = {}
+    if "provenance" in arrays:
+        facts["converted"] = _read_provenance(path, arrays["provenance"])
+    return checked_trace(
+        path,
+        arrays["topk_ids"],
+        arrays.get("topk_weights"),
+        arrays.get("seq_len"),
+        arrays.get("decode"),
+        facts,
+    )
 
 
-def _refuse_bombs(path: Path, archive: zipfile.ZipFile) -> None:
-    """Bound what the members expand to and what the arrays declare, before reading any of them."""
-    members = [m for m in archive.infolist() if m.filename.removesuffix(".npy") in KEYS]
-    total = 0
-    for member in members:
-        with archive.open(member) as stream:
-            version = np.lib.format.read_magic(stream)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }.get(version)
-            if read is None:
-                raise InputError(f"{path}: {member.filename}: npy version {version} is not known")
-            shape, _, dtype = read(stream)
-        total += max(math.prod(shape) * dtype.itemsize, member.file_size)
-        if total > MAX_ARRAY_BYTES:
-            limit = MAX_ARRAY_BYTES // 2**30
-            raise InputError(f"{path}: {member.filename}: declares more than {limit} GiB")
+def save_trace(trace: Trace, path: str | Path) -> None:
+    """Write a trace as npz, whole or not at all; the same trace gives the same bytes.
+
+    Ids are stored as the smallest kind of integers that holds them; name and facts go along as
+    JSON text, and stand under "converted" in the facts of the trace that is read again.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written or the facts are not JSON.
+    """
+    path = Path(path)
+    arrays = {
+        "topk_ids": smallest(trace.topk_ids),
+        "topk_weights": trace.topk_weights,
+        "seq_len": trace.seq_len,
+        "decode": trace.decode,
+        "provenance": _provenance(trace, path),
+    }
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for key, array in arrays.items():
+            if array is not None:
+                member = zipfile.ZipInfo(f"{key}.npy", EPOCH)
+                member.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(member, _npy(array))
+    try:
+        write_bytes(stream.getvalue(), path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _check_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    ids = arrays["topk_ids"]
-    if ids.ndim != 3 or ids.dtype.kind not in "iu":
-        found = f"{ids.dtype} of shape {ids.shape}"
-        raise InputError(f"{path}: topk_ids: must be integers [token, layer, k], not {found}")
-    if 0 in ids.shape:
-        raise InputError(f"{path}: topk_ids: is empty, shape {ids.shape}")
-    if int(ids.min()) < 0:
-        raise InputError(f"{path}: topk_ids: must not be negative, not {int(ids.min())}")
-    weights = arrays.get("topk_weights")
-    if weights is not None and weights.shape != ids.shape:
-        raise InputError(f"{path}: topk_weights: shape {weights.shape} is not that of topk_ids")
-    if weights is not None and not (
-        np.issubdtype(weights.dtype, np.floating) and np.isfinite(weights).all()
-    ):
-        raise InputError(f"{path}: topk_weights: must be finite floats")
-    lengths = arrays.get("seq_len")
-    if lengths is None:
-        return
-    if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not lengths.size:
-        raise InputError(f"{path}: seq_len: must be a list of integers")
-    if int(lengths.min()) < 0 or int(lengths.max()) > ids.shape[0]:
-        raise InputError(f"{path}: seq_len: must be from 0 to {ids.shape[0]}, the tokens")
-    if int(lengths.sum()) != ids.shape[0]:
-        raise InputError(f"{path}: seq_len: sums to {lengths.sum()}, not {ids.shape[0]} tokens")
+def _npy(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+    return stream.getvalue()
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+def _provenance(trace: Trace, path: Path) -> NDArray[np.uint8]:
+    try:
+        known = {"name": trace.name} | (trace.facts or {})
+        text = json.dumps(known, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be written: facts: {error}") from None
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def _read_provenance(path: Path, array: NDArray[Any]) -> dict[str, Any]:
+    if array.dtype != np.uint8 or array.ndim != 1 or array.size > MAX_PROVENANCE_BYTES:
+        raise InputError(f"{path}: provenance: must be bytes of a JSON text")
+    try:
+        known = json.loads(array.tobytes())
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: provenance: is not valid JSON") from None
+    if not isinstance(known, dict):
+        raise InputError(f"{path}: provenance: must be a JSON object")
+    return known

@@ -1,31 +1,78 @@
-"""Reading routing traces, by file kind."""
+"""Reading routing traces and counts, whatever their format."""
 
 from pathlib import Path
+from typing import Any, cast
 
 from moeopt.errors import InputError
-from moeopt.interop.topk_npz import read_topk_npz
-from moeopt.sim.trace import Trace
-
-READERS = {".npz": read_topk_npz}
-"""File suffix -> reader."""
+from moeopt.interop.formats import FORMATS, format_of, reader_of
+from moeopt.sim.trace import Batching, Counts, Trace
 
 
-def load_trace(path: str | Path) -> Trace:
+def load_trace(path: str | Path, format: str | None = None, top_k: int | None = None) -> Trace:
     """Read a routing trace.
 
     Parameters
     ----------
     path
-        An ``.npz`` with ``topk_ids`` of shape (tokens, layers, k), and optionally ``topk_weights``
-        of the same shape and ``seq_len``.
+        A file, or a folder where a format keeps one trace in several files.
+    format
+        One of `moeopt.interop.formats.FORMATS`; by default told from the file.
+    top_k
+        Experts per token, for the formats that do not say it (SGLang's answers, ESFT's text).
 
     Raises
     ------
     InputError
-        If the file cannot be read, is not such a file or is too large.
+        If the file cannot be read, holds no trace, or is too large; one line with file, field and
+        reason.
     """
     path = Path(path)
-    reader = READERS.get(path.suffix)
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top_k: must be at least 1, not {top_k}")
+    name = format_of(path, format)
+    reader = FORMATS[name].trace
     if reader is None:
-        raise InputError(f"{path}: trace files of kind {path.suffix!r} are not known; known: .npz")
-    return reader(path)
+        raise InputError(f"{path}: format: {name} holds counts only, no tokens; use load_counts")
+    return cast(Trace, _read(path, reader, top_k))
+
+
+def load_counts(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    batch: int | None = None,
+    batching: Batching = "window",
+    experts: int | None = None,
+    top_k: int | None = None,
+) -> Counts:
+    """Read how often each expert was chosen, from counts or from a trace.
+
+    Parameters
+    ----------
+    path, format, top_k
+        As for `load_trace`.
+    batch, batching
+        Steps into which a trace is cut; all its tokens are one step if None. Of no effect on files
+        that hold counts, as these cannot be cut again.
+    experts
+        Experts per layer; by default as many as are seen.
+
+    Raises
+    ------
+    InputError
+        As for `load_trace`, or if an expert occurs that the model does not have.
+    """
+    path = Path(path)
+    reader = FORMATS[format_of(path, format)].counts
+    if reader is None or (batch is not None and FORMATS[format_of(path, format)].trace):
+        trace = load_trace(path, format, top_k)
+        return trace.step_counts(trace.tokens if batch is None else batch, batching, experts)
+    counts = cast(Counts, _read(path, reader))
+    return counts if experts is None else counts.padded(experts)
+
+
+def _read(path: Path, reader: str, *options: Any) -> Any:
+    try:
+        return reader_of(reader)(path, *options)
+    except MemoryError:
+        raise InputError(f"{path}: too large for this machine's memory") from None

@@ -8,6 +8,9 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.problems.envelope import Frozen, field_error
 
+Device = Literal["gpu", "cpu", "ndp", "pcie"]
+"""What a time table can be about."""
+
 Point = tuple[
     Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)],
     Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)],
@@ -65,24 +68,33 @@ class TimeTable(Frozen):
     """Measured times of one expert of a model on one kind of device.
 
     Straight between the measured token counts, flat below the first; above the last the last slope
-    goes on.
+    goes on, unless it falls.
 
     Parameters
     ----------
     model
         Name of the model shape whose experts were measured.
     device
-        What computed: "gpu" with the weights in its memory, "cpu" or "ndp".
+        What was measured: computation on the "gpu" with the weights in its memory, on the "cpu" or
+        on an "ndp" unit, or the transfer of the weights to the GPU over "pcie".
     points
         (tokens, ns), tokens rising, at least two.
     source
         Machine, date and command of the measurement.
+    threads
+        CPU threads that computed, where a machine was measured with several numbers of them.
+    bits_per_weight
+        Width of the weights, if not the model's own 8 x `bytes_per_weight`.
     """
 
     model: str
-    device: Literal["gpu", "cpu", "ndp"]
+    device: Device
     points: Annotated[tuple[Point, ...], Field(min_length=2, max_length=10_000)]
     source: str
+    threads: Annotated[int, Field(strict=True, ge=1, le=65536)] | None = None
+    bits_per_weight: (
+        Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)] | None
+    ) = None
 
     _tokens_rise = field_validator("points")(_rising)
 
@@ -90,6 +102,6 @@ class TimeTable(Frozen):
         """Return the time in ns at each token count, never below 0."""
         x, y = np.array(self.points, dtype=float).T
         at = np.asarray(tokens, dtype=float)
-        slope = (y[-1] - y[-2]) / (x[-1] - x[-2])
+        slope = max((y[-1] - y[-2]) / (x[-1] - x[-2]), 0.0)
         beyond = np.maximum(at - x[-1], 0) * slope
         return np.asarray(np.maximum(np.interp(at, x, y) + beyond, 0.0))

@@ -1,13 +1,16 @@
 """Model shapes: how many layers and experts, and how large an expert is."""
 
-from typing import Annotated
+import math
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen, field_error
+from moeopt.sim.attention import Attention, Size
 
-Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Number = Annotated[int, Field(strict=True, ge=0, le=2**16)]
+Bits = Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)]
 
 
 class ModelShape(Frozen):
@@ -16,7 +19,8 @@ class ModelShape(Frozen):
     Parameters
     ----------
     layers, dense_layers
-        Transformer layers in all, and how many of the first have no experts.
+        Transformer layers in all, and how many of them have no experts: the first ones, if
+        `dense_layer_ids` does not say otherwise.
     routed_experts, shared_experts, top_k
         Experts of a layer that the router chooses from, that every token uses, and that a token
         gets.
@@ -26,6 +30,18 @@ class ModelShape(Frozen):
         2 for BF16.
     source
         Where the numbers stand.
+    dense_layer_ids
+        The layers without experts, rising, counted from 0.
+    shared_intermediate_size
+        Intermediate size of the shared experts of a layer together; by default
+        `shared_experts` times that of a routed one.
+    dense_intermediate_size, vocab_size, attention
+        Of the layers without experts, the vocabulary and the attention; costs beyond the experts
+        need them.
+    expert_bits, other_bits
+        Bits per weight of the routed experts, and of everything else, where they are quantized;
+        by default 8 x `bytes_per_weight`. Scales and zero points count in, if they are to count:
+        3-bit weights with a 16-bit scale per 64 are 3.25.
     """
 
     name: str
@@ -38,6 +54,13 @@ class ModelShape(Frozen):
     expert_intermediate_size: Size
     bytes_per_weight: Annotated[int, Field(strict=True, ge=1, le=8)]
     source: str
+    dense_layer_ids: Annotated[tuple[Number, ...], Field(max_length=2**16)] | None = None
+    shared_intermediate_size: Size | None = None
+    dense_intermediate_size: Size | None = None
+    vocab_size: Size | None = None
+    attention: Attention | None = None
+    expert_bits: Bits | None = None
+    other_bits: Bits | None = None
 
     @field_validator("top_k")
     @classmethod
@@ -47,6 +70,35 @@ class ModelShape(Frozen):
             raise field_error([], f"must be at most routed_experts = {experts}, not {top_k}")
         return top_k
 
+    @field_validator("dense_layers")
+    @classmethod
+    def _some_layer_has_experts(cls, dense: int, info: ValidationInfo) -> int:
+        layers = info.data.get("layers")
+        if layers is not None and dense >= layers:
+            raise field_error([], f"must be below layers = {layers}, not {dense}")
+        return dense
+
+    @field_validator("dense_layer_ids")
+    @classmethod
+    def _ids_are_the_dense_layers(
+        cls, ids: tuple[int, ...] | None, info: ValidationInfo
+    ) -> tuple[int, ...] | None:
+        layers, dense = info.data.get("layers"), info.data.get("dense_layers")
+        if ids is None or layers is None or dense is None:
+            return ids
+        if list(ids) != sorted(set(ids)) or (ids and ids[-1] >= layers):
+            raise field_error([], f"must rise and be below layers = {layers}")
+        if len(ids) != dense:
+            raise field_error([], f"must be as many as dense_layers = {dense}, not {len(ids)}")
+        return ids
+
+    @property
+    def moe_layers(self) -> tuple[int, ...]:
+        """The layers that have experts, rising, counted from 0."""
+        dense = range(self.dense_layers) if self.dense_layer_ids is None else self.dense_layer_ids
+        without = set(dense)
+        return tuple(layer for layer in range(self.layers) if layer not in without)
+
     @property
     def expert_weights(self) -> int:
         """Weights of one expert."""
@@ -54,10 +106,113 @@ class ModelShape(Frozen):
 
     @property
     def expert_bytes(self) -> int:
-        """Bytes of one expert."""
-        return self.expert_weights * self.bytes_per_weight
+        """Bytes of one expert, rounded up to whole ones."""
+        return math.ceil(self.expert_weights * self.bits / 8)
+
+    @property
+    def bits(self) -> float:
+        """Bits per weight of a routed expert."""
+        return self._native_bits if self.expert_bits is None else self.expert_bits
 
     @property
     def flops_per_token(self) -> int:
         """Operations of one expert for one token: a multiplication and an addition per weight."""
         return 2 * self.expert_weights
+
+    @property
+    def shared_weights(self) -> int:
+        """Weights of a layer's shared experts together."""
+        width = self.shared_intermediate_size
+        if width is None:
+            width = self.shared_experts * self.expert_intermediate_size
+        return 3 * self.hidden_size * width
+
+    @property
+    def attention_weights(self) -> int:
+        """Weights of one layer's attention; norms and biases are left out.
+
+        Raises
+        ------
+        InputError
+            If the shape has no `attention`.
+        """
+        return self._known_attention().weights(self.hidden_size)
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes that a token leaves in one layer's KV cache, at `bytes_per_weight` a number.
+
+        Raises
+        ------
+        InputError
+            If the shape has no `attention`.
+        """
+        return self._known_attention().kv_values_per_token * self.bytes_per_weight
+
+    @property
+    def resident_weights(self) -> int:
+        """Weights of all but the routed experts: what KTransformers keeps on the GPU (Table 1).
+
+        Attention, shared experts, router, layers without experts, embedding and head (two
+        matrices, as in all presets). Norms and biases are left out.
+
+        Raises
+        ------
+        InputError
+            If the shape lacks one of the sizes.
+        """
+        dense, vocabulary = self.dense_intermediate_size or 0, self.vocab_size
+        if self.dense_layers and not dense:
+            raise InputError(f"model {self.name}: dense_intermediate_size: is missing")
+        if vocabulary is None:
+            raise InputError(f"model {self.name}: vocab_size: is missing")
+        router = self.hidden_size * self.routed_experts
+        return (
+            self.layers * self.attention_weights
+            + (self.layers - self.dense_layers) * (self.shared_weights + router)
+            + self.dense_layers * 3 * self.hidden_size * dense
+            + 2 * vocabulary * self.hidden_size
+        )
+
+    @property
+    def routed_weights(self) -> int:
+        """Weights of the routed experts of all layers."""
+        return (self.layers - self.dense_layers) * self.routed_experts * self.expert_weights
+
+    def other_bytes(self, weights: int) -> int:
+        """Return the bytes of weights that belong to no routed expert."""
+        bits = self._native_bits if self.other_bits is None else self.other_bits
+        return math.ceil(weights * bits / 8)
+
+    def quantized(self, expert_bits: float, other_bits: float | None = None) -> Self:
+        """Return this shape with its routed experts, and maybe the rest, at other widths.
+
+        Parameters
+        ----------
+        expert_bits
+            Bits per weight of the routed experts, e.g. 3 for the average of context-aware
+            CXL-NDP 5.2.
+        other_bits
+            Bits per weight of everything else; unchanged if absent.
+
+        Raises
+        ------
+        InputError
+            If a width is below 0.5 or above 64 bits.
+        """
+        changes = {"expert_bits": expert_bits, "other_bits": other_bits}
+        for name, bits in changes.items():
+            if bits is not None and not 0.5 <= bits <= 64:
+                raise InputError(f"{name}: must be from 0.5 to 64, not {bits:g}")
+        return self.model_copy(
+            update={name: float(bits) for name, bits in changes.items() if bits is not None}
+        )
+
+    @property
+    def _native_bits(self) -> float:
+        return 8.0 * self.bytes_per_weight
+
+    def _known_attention(self) -> Attention:
+        if self.attention is None:
+            raise InputError(f"model {self.name}: attention: is missing; its cost is asked for")
+        return self.attention

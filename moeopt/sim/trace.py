@@ -1,17 +1,24 @@
-"""Routing traces: which experts each token was sent to, and decode steps made of them."""
+"""Routing traces: which experts each token was sent to, and how often each was chosen."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
+from moeopt.sim.batching import Batching as Batching
+from moeopt.sim.batching import Tokens as Tokens
+from moeopt.sim.batching import all_step_tokens as all_step_tokens
+from moeopt.sim.batching import step_of_token
+from moeopt.sim.batching import step_tokens as step_tokens
+from moeopt.sim.batching import steps as steps
 
-Batching = Literal["window", "streams"]
+NO_EXPERT = -1
+"""In place of an expert's number: the token chose fewer experts than there are places."""
 
-Tokens = NDArray[np.int64]
-"""Positions of tokens in a trace."""
+MAX_COUNTS = 2**28
+"""Most entries of a (steps, layers, experts) array: 2 GiB."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +30,17 @@ class Trace:
     name
         Where it comes from, for provenance.
     topk_ids
-        Shape (tokens, layers, k), integer: the experts chosen, in the router's order.
+        Shape (tokens, layers, k), integer: the experts chosen, in the router's order; -1 where the
+        token has no expert. Layers without experts are not in the trace.
     topk_weights
         Same shape, or None.
     seq_len
-        Lengths of the sequences that follow one another in the trace, or None.
+        Lengths of the sequences that follow one another in the trace, shape (sequences,), or None.
     facts
         Anything else that belongs into an instance's provenance.
+    decode
+        Shape (tokens,), bool: True where the token was generated, False where it was prompt; None
+        if unknown.
     """
 
     name: str
@@ -37,6 +48,7 @@ class Trace:
     topk_weights: NDArray[Any] | None = None
     seq_len: NDArray[Any] | None = None
     facts: dict[str, Any] | None = None
+    decode: NDArray[np.bool_] | None = None
 
     @property
     def tokens(self) -> int:
@@ -48,42 +60,123 @@ class Trace:
         """Number of layers with experts."""
         return int(self.topk_ids.shape[1])
 
+    @property
+    def experts_seen(self) -> int:
+        """One more than the highest expert that occurs; 0 if none does."""
+        return int(self.topk_ids.max()) + 1 if self.topk_ids.size else 0
+
     def counts(self, tokens: Tokens, layer: int, experts: int) -> NDArray[np.int64]:
-        """Return how many of `tokens` each expert of a layer gets, shape (experts,)."""
+        """Return how many of `tokens` each expert of a layer gets, shape (experts,).
+
+        Raises
+        ------
+        InputError
+            If an expert occurs that the model does not have.
+        """
         chosen = self.topk_ids[tokens, layer].ravel().astype(np.int64)
-        return np.bincount(chosen, minlength=experts).astype(np.int64)
+        counts = np.bincount(chosen[chosen >= 0], minlength=experts).astype(np.int64)
+        if len(counts) > experts:
+            raise self._unknown_expert(len(counts) - 1, experts)
+        return counts
+
+    def step_counts(
+        self, batch: int, batching: Batching = "window", experts: int | None = None
+    ) -> "Counts":
+        """Return the counts of every step of a run; see `moeopt.sim.batching` for the batchings.
+
+        Parameters
+        ----------
+        experts
+            Experts per layer; as many as are seen, if None.
+
+        Raises
+        ------
+        InputError
+            If an expert occurs that the model does not have, if the trace lacks what the batching
+            needs, or if the result would have more than `MAX_COUNTS` entries.
+        """
+        experts = self.experts_seen if experts is None else experts
+        if self.experts_seen > experts:
+            raise self._unknown_expert(self.experts_seen - 1, experts)
+        step = step_of_token(self, batch, batching)
+        total = int(step.max(initial=-1)) + 1
+        if total * self.layers * experts > MAX_COUNTS:
+            shape = f"{total} steps, {self.layers} layers and {experts} experts"
+            raise InputError(f"{self.name}: topk_ids: {shape} are too many to count at once")
+        result = np.empty((total, self.layers, experts), dtype=np.int64)
+        used = step >= 0
+        row = step[used, None] * experts
+        ids = self.topk_ids if used.all() else self.topk_ids[used]
+        for layer in range(self.layers):
+            chosen = ids[:, layer]
+            places = (row + chosen.astype(np.int64))[chosen >= 0]
+            result[:, layer] = np.bincount(places, minlength=total * experts).reshape(total, -1)
+        facts = (self.facts or {}) | {"steps": {"batch": batch, "batching": batching}}
+        return Counts(self.name, result, facts)
 
     def check_fits(self, experts: int, top_k: int, layers: int) -> None:
         """Raise InputError unless the trace can come from a model of this shape."""
-        if self.topk_ids.size and int(self.topk_ids.max()) >= experts:
-            seen = int(self.topk_ids.max())
-            raise InputError(
-                f"{self.name}: topk_ids: expert {seen} in a model of {experts} experts"
-            )
+        if self.experts_seen > experts:
+            raise self._unknown_expert(self.experts_seen - 1, experts)
         if self.topk_ids.shape[2] != top_k:
             width = self.topk_ids.shape[2]
             raise InputError(f"{self.name}: topk_ids: {width} per token in a top-{top_k} model")
         if self.layers > layers:
             raise InputError(f"{self.name}: topk_ids: {self.layers} layers in a model of {layers}")
 
-
-def steps(trace: Trace, batch: int) -> int:
-    """Return how many whole steps of `batch` tokens a trace gives."""
-    return trace.tokens // batch
+    def _unknown_expert(self, seen: int, experts: int) -> InputError:
+        return InputError(f"{self.name}: topk_ids: expert {seen} in a model of {experts} experts")
 
 
-def step_tokens(trace: Trace, batch: int, step: int, batching: Batching) -> Tokens:
-    """Return the positions of the tokens that make up a decode step.
+@dataclass(frozen=True)
+class Counts:
+    """How many tokens each expert got, where the single tokens are not known.
 
-    Parameters
+    Attributes
     ----------
-    trace, batch, step
-        Step number `step` of `batch` tokens, from 0 to ``steps(trace, batch) - 1``.
-    batching
-        "window": consecutive tokens, as when one long text is worked through in chunks. "streams":
-        `batch` readers at equal distances in the trace, each one token further at every step, as
-        when that many sequences are decoded together.
+    name
+        Where it comes from, for provenance.
+    counts
+        Shape (steps, layers, experts), int64, not negative. Layers without experts are not here.
+    facts
+        Anything else that belongs into an instance's provenance.
     """
-    if batching == "window":
-        return np.arange(step * batch, (step + 1) * batch)
-    return np.arange(batch) * steps(trace, batch) + step
+
+    name: str
+    counts: NDArray[np.int64]
+    facts: dict[str, Any] | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps that were counted apart."""
+        return int(self.counts.shape[0])
+
+    @property
+    def layers(self) -> int:
+        """Number of layers with experts."""
+        return int(self.counts.shape[1])
+
+    @property
+    def experts(self) -> int:
+        """Number of experts per layer."""
+        return int(self.counts.shape[2])
+
+    def total(self) -> NDArray[np.int64]:
+        """Return the counts of all steps together, shape (layers, experts)."""
+        total: NDArray[np.int64] = self.counts.sum(axis=0)
+        return total
+
+    def padded(self, experts: int) -> "Counts":
+        """Return the same counts with a column for each of `experts` experts.
+
+        Raises
+        ------
+        InputError
+            If there are more columns already: files leave out experts that were never chosen, but
+            none that the model does not have.
+        """
+        if self.experts > experts:
+            reason = f"expert {self.experts - 1} in a model of {experts} experts"
+            raise InputError(f"{self.name}: count: {reason}")
+        missing = ((0, 0), (0, 0), (0, experts - self.experts))
+        return replace(self, counts=np.pad(self.counts, missing))

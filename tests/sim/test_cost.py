@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import MAX_NUMBER
-from moeopt.sim.cost import DEFAULT_QUANTUM_NS, ExpertCosts, expert_costs, to_quanta
+from moeopt.sim.cost import (
+    DEFAULT_QUANTUM_NS,
+    ExpertCosts,
+    computation_s,
+    expert_costs,
+    path_cost,
+    to_quanta,
+    transfer_s,
+)
 from moeopt.sim.machine import Machine
 from moeopt.sim.presets import get_machine, get_model, names
 
@@ -230,3 +238,178 @@ def test_a_measured_table_goes_before_the_roofline() -> None:
             preset, get_model("glm-4.5-air"), tokens, quantum_ns=1
         ).cpu_striped_ns.tolist()
     )
+
+
+def test_one_path_costs_what_it_costs_among_all() -> None:
+    """`path_cost` is `expert_costs` for machines that do not have all paths."""
+    tokens = np.arange(1, 300)
+    every = costs(tokens)
+    for path in PER_TOKEN:
+        one = path_cost(
+            get_machine("trimoe"),
+            get_model("deepseek-v2"),
+            path.removesuffix("_ns"),  # type: ignore[arg-type]
+            tokens,
+            1,
+        )
+        assert (one == getattr(every, path)).all(), path
+
+
+@pytest.mark.parametrize(
+    ("machine", "path", "says"),
+    [
+        ("ktransformers-a100", "ndp", "machine ktransformers-a100: ndp: is missing; a cost on it"),
+        ("cxl-ndp", "cpu_striped", "machine cxl-ndp: cpu: is missing; a cost on it is asked for"),
+        ("ktransformers-4080", "cpu_localized", "4080: dram.localized_gb_s: is missing; a read"),
+        ("rtx4090-7960x", "gpu_miss_localized", "7960x: dram.localized_gb_s: is missing; a read"),
+    ],
+)
+def test_a_cost_on_a_missing_part_names_the_part(machine: str, path: str, says: str) -> None:
+    """And the paths that need no such part still have their cost."""
+    model = get_model("deepseek-v2")
+    with pytest.raises(InputError) as caught:
+        path_cost(get_machine(machine), model, path, 1)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+    with pytest.raises(InputError, match="is missing"):
+        expert_costs(get_machine(machine), model, 1)
+    assert path_cost(get_machine(machine), model, "gpu_miss_striped", 1) > 0
+
+
+def test_no_tokens_have_no_cost() -> None:
+    """An expert without tokens is not run; asking is a mistake."""
+    with pytest.raises(InputError, match="tokens: must be at least 1, not 0"):
+        costs([1, 0])
+    assert costs([]).ndp_ns.shape == (0,)
+
+
+def test_narrower_weights_are_read_and_moved_faster() -> None:
+    """3 of 16 bits: 3/16 of the bytes, on PCIe, in DRAM and inside a DIMM."""
+    machine, full = get_machine("trimoe"), get_model("deepseek-v2")
+    three = full.quantized(3)
+    assert three.expert_bytes * 16 == full.expert_bytes * 3
+    got = expert_costs(machine, three, [1], 1)
+    assert got.dram_striped_ns * 16 == STRIPED * 3
+    assert got.gpu_miss_striped_ns * 16 == PCIE * 3
+    assert got.ndp_ns == NDP_TOKEN  # 57,600 ns to read, as long as ever to compute
+    assert path_cost(machine, three, "gpu_hit", 256, 1) == GPU_FLAT
+
+
+def test_the_ndp_device_of_the_cxl_paper_speeds_up_with_the_width() -> None:
+    """C5: latency cuts of about 5 at 3 bits and 8 at 2, 16/3 and 16/2 by the bytes alone."""
+    machine, model = get_machine("cxl-ndp"), get_model("mixtral-8x7b")
+
+    def ndp_ns(bits: float) -> float:
+        return float(path_cost(machine, model.quantized(bits), "ndp", 1, 1))
+
+    # 352,321,536 B / 512 GB/s = 688,128 ns at 16 bits
+    assert ndp_ns(16) == 688_128
+    assert ndp_ns(16) / ndp_ns(3) == pytest.approx(16 / 3)
+    assert ndp_ns(16) / ndp_ns(2) == pytest.approx(8)
+    assert ndp_ns(16) / ndp_ns(3) == pytest.approx(5, rel=0.07)
+
+
+def test_one_token_keeps_an_edge_dimm_as_busy_computing_as_reading() -> None:
+    """Table I: 64 multipliers against 102.4 GB/s; 9,437,184 B of Qwen3-30B's expert: 92.16 us."""
+    machine, model = get_machine("edge-gpu-ndp-6"), get_model("qwen3-30b-a3b")
+    assert path_cost(machine, model, "ndp", [1, 2], 1).tolist() == [92_160, 184_320]
+
+
+def test_the_cpu_of_ktransformers_is_bound_by_its_two_memories() -> None:
+    """88,080,384 B / (440 x 0.77 GB/s) = 259,977.5 ns, AVX-512 and AMX alike; GPU fetch 2.75 ms."""
+    machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v3")
+    assert path_cost(machine, model, "cpu_striped", [1, 4, 5], 1).tolist() == [259_978] * 3
+    # at 400 tokens AMX computes: 88,080,384 x 400 / 42.6e12 = 827,045.9 ns
+    assert path_cost(machine, model, "cpu_striped", 400, 1) == 827_046
+    assert path_cost(machine, model, "gpu_miss_striped", 1, 1) == 2_752_512
+    # at 5 tokens computation alone: AMX 13.3125 TFLOPS, at 4 AVX-512 12
+    alone = computation_s(machine, model, "cpu", [4, 5]) * 1e12
+    assert alone == pytest.approx([88_080_384 * 4 / 12, 88_080_384 * 5 / 13.3125])
+
+
+def test_a_numa_oblivious_program_loses_a_quarter() -> None:
+    """Interleaved 318.8 instead of 440 GB/s: 1.38 times as long (K10's CPU part alone)."""
+    aware = get_machine("ktransformers-a100")
+    data = aware.model_dump()
+    data["cpu"]["numa"]["placement"] = "interleaved"
+    model = get_model("deepseek-v3")
+    times = [
+        float(path_cost(machine, model, "cpu_striped", 1, 1))
+        for machine in (Machine.model_validate(data), aware)
+    ]
+    assert times[0] / times[1] == pytest.approx(1.38, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "expected"),
+    [
+        # all host reads at half the bandwidth
+        ({"dram__efficiency": 0.5}, "cpu_striped", 2 * STRIPED),
+        ({"dram__efficiency": 0.5}, "gpu_miss_localized", 2 * LOCALIZED),
+        # the CPU's kernels alone
+        ({"cpu__bandwidth_efficiency": 0.5}, "cpu_striped", 2 * STRIPED),
+        ({"cpu__bandwidth_efficiency": 0.5}, "gpu_miss_localized", LOCALIZED),
+        # 49,128.01 ns of computation and 3 us of launches
+        ({"gpu__kernel_us": 3.0}, "gpu_hit", GPU_FLAT + 3_000),
+        # 47,185,920 B at 1 % of 2,040 GB/s = 2,313,035.3 ns
+        ({"gpu__bandwidth_efficiency": 0.01}, "gpu_hit", 2_313_036),
+        ({"pcie_latency_us": 5.0}, "gpu_miss_striped", PCIE + 5_000),
+    ],
+)
+def test_efficiencies_and_fixed_times_count_where_they_belong(
+    changes: dict[str, float], path: str, expected: int
+) -> None:
+    """Each alone, on a path that shows it."""
+    got = costs(1, machine=machine_with(**changes))
+    assert getattr(got, f"{path}_ns") == expected
+
+
+def test_the_collaborative_machine_costs_what_its_table_says() -> None:
+    """Table III, halved: it times the two experts of a layer (Mixtral; Phi-3.5-MoE below)."""
+    machine = get_machine("rtx4090-7960x")
+    for name, gpu, cpu, fetch, one_thread in (
+        ("mixtral-8x7b", 125_000, 3_670_000, 14_010_000, 22_060_000),
+        ("phi-3.5-moe", 55_000, 1_680_000, 6_130_000, 11_365_000),
+    ):
+        model = get_model(name)
+        assert path_cost(machine, model, "gpu_hit", 1, 1) == gpu
+        assert path_cost(machine, model, "cpu_striped", 1, 1) == cpu
+        assert path_cost(machine, model, "gpu_miss_striped", 1, 1) == fetch
+        assert path_cost(machine.with_threads(1), model, "cpu_striped", 1, 1) == one_thread
+
+
+def test_without_a_table_the_collaborative_machine_is_near_its_own_tables() -> None:
+    """Mixtral under another name: roofline and measurement within 1 %."""
+    machine, model = get_machine("rtx4090-7960x"), get_model("mixtral-8x7b")
+    other = model.model_copy(update={"name": "mixtral by another name"})
+    for path in ("cpu_striped", "gpu_miss_striped"):
+        measured, roofline = (
+            float(path_cost(machine, shape, path, 1, 1))  # type: ignore[arg-type]
+            for shape in (model, other)
+        )
+        assert roofline == pytest.approx(measured, rel=0.01)
+
+
+def test_a_table_is_for_the_width_at_which_it_was_measured() -> None:
+    """Mixtral's tables are BF16: at 4 bits the roofline counts, or a table of 4 bits."""
+    machine, model = get_machine("rtx4090-7960x"), get_model("mixtral-8x7b")
+    four = model.quantized(4)
+    assert transfer_s(machine, four) == pytest.approx(352_321_536 / 4 / 25.2e9)
+    assert transfer_s(machine, model.quantized(16)) == pytest.approx(14.01e-3)
+    table = {
+        "model": model.name,
+        "device": "pcie",
+        "points": ((1, 7.0), (2, 7.0)),
+        "source": "by hand",
+        "bits_per_weight": 4.0,
+    }
+    data = machine.model_dump()
+    data["time_tables"] = [*data["time_tables"], table]
+    both = Machine.model_validate(data)
+    assert transfer_s(both, four) == pytest.approx(7e-9)
+    assert transfer_s(both, model) == pytest.approx(14.01e-3)
+
+
+def test_dimm_link_moves_an_expert_in_its_own_time() -> None:
+    """TriMoE 4.3: 47,185,920 B / 25 GB/s = 1.887 ms."""
+    seconds = transfer_s(get_machine("trimoe"), get_model("deepseek-v2"), "dimm_link")
+    assert seconds == pytest.approx(1.8874368e-3)

@@ -293,7 +293,10 @@ def test_the_name_is_made_up_from_the_choices_or_given() -> None:
         ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
         ({"trace": None}, "trace, workload: exactly one of the two must be given"),
         ({"bacth": 64}, "generate tri_domain: bacth: is not a known key"),
-        ({"batching": "stream"}, "generate tri_domain: batching: must be 'window' or 'streams'"),
+        (
+            {"batching": "stream"},
+            "generate tri_domain: batching: must be 'window', 'streams', 'sequences' or 'prefill'",
+        ),
         ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
         ({"cold_share": 1.5}, "generate tri_domain: cold_share: must be at most"),
         ({"residents": -1}, "generate tri_domain: residents: must be at least 0, not -1"),

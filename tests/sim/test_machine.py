@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from moeopt.errors import InputError
 from moeopt.problems.wording import describe
-from moeopt.sim.machine import Curve, Machine
-from moeopt.sim.presets import get_machine
+from moeopt.sim.cpu import Cpu, Numa
+from moeopt.sim.curve import Curve, TimeTable
+from moeopt.sim.machine import Machine
+from moeopt.sim.presets import get_machine, get_model
 
 RISING = Curve(scale="linear", points=((0, 0.0), (256, 0.3), (512, 0.6)))
 LOG = Curve(scale="log-log", points=((16, 10.0), (256, 40.0)))
@@ -107,3 +110,146 @@ def test_a_machine_cannot_be_changed() -> None:
     """Presets are shared, so they are frozen."""
     with pytest.raises(ValidationError, match="frozen"):
         get_machine("trimoe").pcie_gb_s = 1.0
+
+
+def a_machine(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a preset's data with parts merged in; None takes a part out."""
+    data: dict[str, Any] = get_machine(name).model_dump()
+    for part, value in changes.items():
+        data[part] = data[part] | value if isinstance(value, dict) else value
+    return data
+
+
+def test_avx512_computes_up_to_four_tokens_and_amx_above() -> None:
+    """KTransformers 3.2: the crossover itself belongs to AVX-512."""
+    cpu = get_machine("ktransformers-a100").require_cpu()
+    assert [cpu.kernel_at(tokens) for tokens in (1, 4, 5, 400)] == ["AVX-512"] * 2 + ["AMX"] * 2
+    # AMX fills 5, 8 and 16 of a tile's 16 rows at 42.6 TFLOPS
+    expected = [12.0, 12.0, 42.6 * 5 / 16, 21.3, 42.6, 42.6]
+    assert cpu.rate_tflops([1, 4, 5, 8, 16, 512]) == pytest.approx(expected)
+
+
+def test_the_crossover_is_where_the_faster_kernel_changes() -> None:
+    """AVX-512's assumed rate lies between AMX's at four tokens and at five."""
+    cpu = get_machine("ktransformers-a100").require_cpu()
+    few = cpu.few_token_kernels[0]
+    assert cpu.tflops(few.max_tokens) < few.tflops(few.max_tokens)
+    assert cpu.tflops(few.max_tokens + 1) > few.tflops(few.max_tokens + 1)
+
+
+def test_of_several_kernels_the_first_that_reaches_is_used() -> None:
+    """Three kernels: up to 2, up to 8, and the main one."""
+    flat = [{"scale": "linear", "points": ((1, rate),)} for rate in (1.0, 2.0, 3.0)]
+    few = [
+        {"name": f"k{n}", "max_tokens": n, "tflops": curve}
+        for n, curve in zip((2, 8), flat[:2], strict=True)
+    ]
+    cpu = Cpu.model_validate({"name": "x", "tflops": flat[2], "few_token_kernels": few})
+    assert cpu.rate_tflops([1, 2, 3, 8, 9]).tolist() == [1, 1, 2, 2, 3]
+    assert [cpu.kernel_at(tokens) for tokens in (2, 3, 9)] == ["k2", "k8", "main"]
+    assert fault(Cpu, cpu.model_dump() | {"few_token_kernels": few[::-1]}).startswith(
+        "few_token_kernels[1].max_tokens: must be above that of the kernel before"
+    )
+
+
+@pytest.mark.parametrize(
+    ("placement", "gb_s"),
+    [
+        ("tensor-parallel", 440.0),  # 2 x 220
+        ("one-socket", 220.0),
+        ("interleaved", 318.84),  # 2 / (0.5 / 220 + 0.5 / 125)
+    ],
+)
+def test_sockets_read_as_the_weights_are_placed(placement: str, gb_s: float) -> None:
+    """KTransformers 2.3 and 3.3, with the bandwidths measured in 6.1."""
+    numbers = {"sockets": 2, "local_gb_s": 220.0, "cross_socket_gb_s": 125.0}
+    assert Numa.model_validate(numbers | {"placement": placement}).read_gb_s == pytest.approx(
+        gb_s, abs=0.01
+    )
+
+
+def test_interleaved_sockets_explain_fiddlers_small_gain() -> None:
+    """K11: 6.9 ms on one socket become 5.8 on two (within 5 %), the rest of the time unchanged."""
+    size = 8 * get_model("deepseek-v3").expert_bytes  # 704.6 MB, top-8
+    both = Numa(sockets=2, local_gb_s=220, cross_socket_gb_s=125, placement="interleaved")
+    two_sockets_ms = 6.9 - size / 220e6 + size / (both.read_gb_s * 1e6)
+    assert two_sockets_ms == pytest.approx(5.8, rel=0.05)
+
+
+def test_links_are_found_by_name() -> None:
+    """PCIe in every machine, the others where they are."""
+    trimoe, host = get_machine("trimoe"), get_machine("ktransformers-a100")
+    assert (trimoe.link("pcie").gb_s, trimoe.link("dimm_link").gb_s) == (64, 25)
+    assert host.link("cross_socket").gb_s == 125
+    assert get_machine("cxl-ndp").link("cxl").gb_s == 32
+    # 1 us + 64 MB at 64 GB/s
+    assert get_machine("edge-gpu-ndp-2").link("pcie").transfer_s(64e6) == pytest.approx(1.001e-3)
+
+
+@pytest.mark.parametrize(
+    ("machine", "ask", "says"),
+    [
+        ("trimoe", lambda m: m.link("cxl"), "machine trimoe: links.cxl: is missing"),
+        ("trimoe", lambda m: m.link("cross_socket"), "machine trimoe: cpu.numa: is missing"),
+        ("cxl-ndp", lambda m: m.require_cpu(), "machine cxl-ndp: cpu: is missing"),
+        ("cxl-ndp", lambda m: m.with_threads(4), "machine cxl-ndp: cpu: is missing"),
+        ("rtx4090-7960x", lambda m: m.require_ndp(), "machine rtx4090-7960x: ndp: is missing"),
+        (
+            "rtx4090-7960x",
+            lambda m: m.with_threads(12),
+            "threads: must be one of those measured (1, 2, 4, 8, 16, 24), not 12",
+        ),
+        ("trimoe", lambda m: m.with_threads(12), "must be one of those measured (none), not 12"),
+    ],
+)
+def test_a_missing_part_is_named(machine: str, ask: Any, says: str) -> None:
+    """One line: which machine, which part."""
+    with pytest.raises(InputError) as caught:
+        ask(get_machine(machine))
+    assert says in str(caught.value)
+
+
+def test_ndp_units_are_as_many_as_dimms_if_nothing_else_is_said() -> None:
+    """One per DIMM, one device, none."""
+    found = [get_machine(n).ndp_units for n in ("trimoe", "edge-gpu-ndp-6", "cxl-ndp")]
+    assert found == [16, 6, 1]
+    assert get_machine("ktransformers-a100").ndp_units == 0
+
+
+def test_a_table_belongs_to_a_number_of_threads() -> None:
+    """The CPU's own number picks the table; a table without threads fits any."""
+    machine = get_machine("rtx4090-7960x")
+    for threads, ns in ((1, 22_060_000), (16, 5_480_000), (24, 3_670_000)):
+        table = machine.with_threads(threads).time_table("mixtral-8x7b", "cpu")
+        assert table is not None
+        assert (table.threads, float(table(1))) == (threads, ns)
+    assert machine.with_threads(24) == machine
+    anywhere = {"model": "m", "device": "cpu", "points": ((1, 5.0), (2, 6.0)), "source": "x"}
+    other = Machine.model_validate(a_machine("rtx4090-7960x", time_tables=[anywhere]))
+    assert other.time_table("m", "cpu") is not None
+    assert other.time_table("m", "gpu") is None
+    assert other.time_table("n", "cpu") is None
+
+
+def test_a_cpu_that_was_measured_with_other_threads_only_is_refused() -> None:
+    """Rates do not scale by themselves, so nothing is guessed."""
+    machine = Machine.model_validate(a_machine("rtx4090-7960x", cpu={"threads": 12}))
+    with pytest.raises(InputError) as caught:
+        machine.time_table("mixtral-8x7b", "cpu")
+    assert str(caught.value) == (
+        "machine rtx4090-7960x: cpu.threads: mixtral-8x7b was measured with"
+        " 1, 2, 4, 8, 16, 24, not 12"
+    )
+
+
+def test_a_second_table_of_the_same_thing_is_refused() -> None:
+    """Nobody could say which one holds."""
+    table = {"model": "{m}\n", "device": "cpu", "points": ((1, 5.0), (2, 6.0)), "source": "x"}
+    data = a_machine("trimoe", time_tables=[table, table])
+    assert fault(Machine, data) == "time_tables[1]: is a second table of m on cpu"
+
+
+def test_a_table_that_falls_at_its_end_does_not_reach_zero() -> None:
+    """The last slope goes on only if it rises."""
+    table = TimeTable(model="m", device="cpu", points=((1, 9.0), (2, 6.0)), source="x")
+    assert table([1, 2, 100]).tolist() == [9, 6, 6]

@@ -18,9 +18,15 @@ PRESETS = [(kind, name) for kind in KINDS for name in names(kind)]
 
 
 def numbers(value: Any, at: str = "") -> Iterator[str]:
-    """Yield the path of every number in a machine; a curve counts as one number."""
+    """Yield the path of every number in a machine; a curve counts as one number.
+
+    Time tables name their source themselves.
+    """
     if isinstance(value, dict) and "points" in value:
         yield at
+    elif isinstance(value, list | tuple) and at != "time_tables":
+        for row, item in enumerate(value):
+            yield from numbers(item, f"{at}[{row}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from numbers(item, f"{at}.{key}" if at else key)
@@ -40,7 +46,9 @@ def test_the_walk_finds_the_numbers_of_a_machine() -> None:
     """Were the walk blind, the test above would prove nothing."""
     found = set(numbers(get_machine("trimoe").model_dump()))
     assert {"gpu.peak_tflops", "cpu.tflops", "gpu.utilization", "dram.dimms", "pcie_gb_s"} <= found
-    assert len(found) == 11
+    assert len(found) == 14
+    found = set(numbers(get_machine("ktransformers-a100").model_dump()))
+    assert {"cpu.few_token_kernels[0].max_tokens", "cpu.numa.local_gb_s", "sync_us"} <= found
 
 
 def test_the_trimoe_machine_is_that_of_table_1() -> None:
@@ -87,6 +95,103 @@ def test_names_lists_the_files_of_a_kind() -> None:
 def test_an_expert_has_the_bytes_of_its_three_matrices(name: str, expert_bytes: int) -> None:
     """Gate, up and down, hidden x intermediate each, 2 bytes a weight."""
     assert get_model(name).expert_bytes == expert_bytes
+
+
+PAPER_MODELS = {
+    "deepseek-v2",
+    "qwen3-235b-a22b",
+    "glm-4.5-air",
+    "deepseek-v3",
+    "deepseek-v2.5",
+    "qwen2-57b-a14b",
+    "deepseek-moe-16b",
+    "qwen3-30b-a3b",
+    "phi-3.5-moe",
+    "mixtral-8x7b",
+    "mixtral-8x22b",
+}
+
+
+def test_the_papers_models_and_machines_are_there() -> None:
+    """Eleven models in five papers, and their test beds."""
+    assert set(names("models")) >= PAPER_MODELS
+    beds = {"trimoe", "ktransformers-a100", "ktransformers-4080", "cxl-ndp", "rtx4090-7960x"}
+    assert set(names("machines")) >= beds | {f"edge-gpu-ndp-{n}" for n in (2, 4, 6)}
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "routed", "rest"),
+    [
+        ("deepseek-v3", 671, 654, 17),  # KTransformers Table 1: total, CPU and GPU parameters
+        ("deepseek-v2.5", 236, 223, 13),
+        ("qwen2-57b-a14b", 57, 49, 8),
+        ("mixtral-8x7b", 46.7, 45.1, 1.6),  # context-aware CXL-NDP Table 1
+        ("mixtral-8x22b", 140.6, 135.5, 5.1),
+        ("phi-3.5-moe", 41.9, 40.3, 1.6),  # collaborative Table II; edge Table II
+        ("qwen3-30b-a3b", 30.5, 29.0, 1.5),  # edge Table II; the total is the vendor's
+        ("deepseek-v2", 236, 223, 13),  # TriMoE Table 2
+        ("qwen3-235b-a22b", 235, 227, 8),
+        ("glm-4.5-air", 106, 99.7, 7.2),
+        ("deepseek-moe-16b", 16.4, 14.95, 1.43),
+    ],
+)
+def test_parameters_add_up_to_the_published(
+    name: str, total: float, routed: float, rest: float
+) -> None:
+    """In 1e9: all within 1 %, the rest within 5 % (norms are left out, figures are rounded)."""
+    model = get_model(name)
+    assert (model.routed_weights + model.resident_weights) / 1e9 == pytest.approx(total, rel=0.01)
+    assert model.routed_weights / 1e9 == pytest.approx(routed, rel=0.01)
+    assert model.resident_weights / 1e9 == pytest.approx(rest, rel=0.05)
+
+
+def test_the_edge_papers_expert_parameters() -> None:
+    """Edge Table II counts the two shared experts in DeepSeek-MoE's 15.4e9."""
+    model = get_model("deepseek-moe-16b")
+    moe_layers = model.layers - model.dense_layers
+    assert moe_layers == 27
+    together = model.routed_weights + moe_layers * model.shared_weights
+    assert together / 1e9 == pytest.approx(15.4, rel=0.005)
+
+
+def test_latent_attention_has_the_weights_of_its_five_matrices() -> None:
+    """DeepSeek-V3 by hand: 187,105,280, 374 MB in BF16; DeepSeek-V2-Lite without query rank."""
+    # 7168 x 1536 + 1536 x 128 x 192 + 7168 x 576 + 512 x 128 x 256 + 128 x 128 x 7168
+    parts = (11_010_048, 37_748_736, 4_128_768, 16_777_216, 117_440_512)
+    assert get_model("deepseek-v3").attention_weights == sum(parts)
+    # 2048 x 16 x 192 + 2048 x 576 + 512 x 16 x 256 + 16 x 128 x 2048
+    lite = (6_291_456, 1_179_648, 2_097_152, 4_194_304)
+    assert get_model("deepseek-v2-lite").attention_weights == sum(lite)
+    assert get_model("deepseek-v3").kv_bytes_per_token == (512 + 64) * 2
+
+
+def test_grouped_query_attention_has_four_matrices() -> None:
+    """Mixtral by hand: 2 x 4096 x 4096 + 2 x 4096 x 1024; 2 x 8 x 128 numbers of KV cache."""
+    assert get_model("mixtral-8x7b").attention_weights == 2 * 4096 * 4096 + 2 * 4096 * 1024
+    assert get_model("mixtral-8x7b").kv_bytes_per_token == 2 * 8 * 128 * 2
+
+
+def test_layers_with_experts_follow_the_dense_ones() -> None:
+    """The first dense ones, or those that are named."""
+    model = get_model("deepseek-v3")
+    assert model.moe_layers == tuple(range(3, 61))
+    named = ModelShape.model_validate(
+        model.model_dump() | {"layers": 6, "dense_layer_ids": [0, 2, 4]}
+    )
+    assert named.moe_layers == (1, 3, 5)
+
+
+def test_quantizing_changes_the_bytes_and_nothing_else() -> None:
+    """Bits per weight, rounded up to bytes; the rest of the weights only if told."""
+    model = get_model("deepseek-v3")
+    four = model.quantized(4)
+    assert four.expert_bytes * 4 == model.expert_bytes
+    assert four.flops_per_token == model.flops_per_token
+    assert (four.other_bytes(10), model.quantized(4, 4).other_bytes(10)) == (20, 5)
+    assert four.quantized(16).expert_bytes == model.expert_bytes
+    assert model.quantized(3.25).expert_bytes == 44_040_192 * 13 // 32
+    with pytest.raises(InputError, match=r"expert_bits: must be from 0\.5 to 64, not 0\.25"):
+        model.quantized(0.25)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +269,18 @@ def test_an_invalid_machine_file_is_named_with_field_and_reason(
         ({"hidden_size": 5120.0}, "hidden_size: must be an integer, not 5120.0"),
         ({"hidden_size": 2**25}, "hidden_size: must be at most 16777216, not 33554432"),
         ({"bytes_per_weight": True}, "bytes_per_weight: must be an integer, not true"),
+        ({"dense_layers": 60}, "dense_layers: must be below layers = 60, not 60"),
+        ({"dense_layer_ids": [60]}, "dense_layer_ids: must rise and be below layers = 60"),
+        ({"dense_layer_ids": [2, 1]}, "dense_layer_ids: must rise and be below layers = 60"),
+        (
+            {"dense_layer_ids": [0, 1]},
+            "dense_layer_ids: must be as many as dense_layers = 1, not 2",
+        ),
+        ({"expert_bits": 0.1}, "expert_bits: must be at least 0.5, not 0.1"),
+        (
+            {"attention": {"kind": "grouped_query", "heads": 6, "kv_heads": 4, "head_dim": 1}},
+            "attention.grouped_query.kv_heads: must divide heads = 6, not 4",
+        ),
     ],
 )
 def test_an_impossible_model_file_is_named_with_field_and_reason(

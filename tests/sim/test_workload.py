@@ -94,4 +94,5 @@ def test_a_trace_remembers_the_workload_it_was_drawn_from() -> None:
     """The law, its numbers and their source go into the provenance."""
     trace = synthetic_trace(PRESET, get_model("deepseek-v2"), 4, 2, 0)
     assert trace.name == "workload trimoe-skew"
-    assert trace.facts == {"workload": PRESET.model_dump()}
+    assert trace.facts == {"workload": PRESET.facts()}
+    assert set(PRESET.facts()) == {"name", "skew", "drift", "source"}

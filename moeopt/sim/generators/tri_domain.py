@@ -23,7 +23,7 @@ class Options(Frozen):
         int | None, Field(ge=1, le=2**31, description="decode step; drawn with the seed if absent")
     ] = None
     batching: Annotated[
-        Batching, Field(description="window: consecutive tokens; streams: parallel readers")
+        Batching, Field(description="how tokens make up a step; see moeopt.sim.batching")
     ] = "window"
     residents: Annotated[int, Field(ge=0, le=4096, description="hottest experts kept in HBM")] = 0
     cold_share: Annotated[float, Field(ge=0, le=1, description="share of experts localized")] = 0.7
@@ -97,8 +97,10 @@ def _name(source: Source, options: Options, step: int) -> str:
 
 
 def _step(trace: Trace, options: Options, seed: int) -> int:
-    available = steps(trace, options.batch)
+    available = steps(trace, options.batch, options.batching)
     if available < 2:
+        if options.batching not in ("window", "streams"):
+            raise InputError(f"batch: {trace.name} does not give two steps of {options.batch}")
         need = 2 * options.batch
         raise InputError(f"batch: needs a trace of {need} tokens, {trace.name} has {trace.tokens}")
     if options.step is None:

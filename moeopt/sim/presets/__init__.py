@@ -1,7 +1,7 @@
 """Machines and models by name: one JSON file each."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -9,6 +9,7 @@ from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
 from moeopt.problems.wording import describe
+from moeopt.sim.config_json import is_config_json, model_from_config
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 
@@ -34,12 +35,23 @@ def get_machine(name_or_file: str | Path) -> Machine:
 
 
 def get_model(name_or_file: str | Path) -> ModelShape:
-    """Return a model preset, or the model shape in a JSON file; errors as in `get_machine`."""
-    return find("models", ModelShape, name_or_file)
+    """Return a model preset, or the model in a JSON file; errors as in `get_machine`.
+
+    The file holds a model shape, or is a model's Hugging Face ``config.json``, which is recognised
+    by its keys.
+    """
+    path, data = _read("models", name_or_file)
+    if is_config_json(data):
+        return model_from_config(data, path)
+    return _validated(ModelShape, path, data)
 
 
 def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
     """Return the preset called so, or what the file of that name holds."""
+    return _validated(model, *_read(kind, name_or_file))
+
+
+def _read(kind: str, name_or_file: str | Path) -> tuple[Path, dict[str, Any]]:
     known = names(kind)
     if str(name_or_file) in known:
         path = FOLDER / kind / f"{name_or_file}.json"
@@ -48,8 +60,12 @@ def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
         if not _is_file(path):
             choice = ", ".join(known)
             raise InputError(f"{kind[:-1]}: {str(path)!r} is neither a file nor one of {choice}")
+    return path, read_object(path)
+
+
+def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:
     try:
-        return model.model_validate(read_object(path))
+        return model.model_validate(data)
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
 

@@ -1,0 +1,75 @@
+"""``moeopt profile``: measure an expert on this machine and write a machine file."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def profile_command(
+    machine: Annotated[str, typer.Option(help="Preset or JSON file to start from.")],
+    model: Annotated[str, typer.Option(help="Preset, JSON file or config.json.")],
+    out: Annotated[Path, typer.Option(help="Machine file to write; its stem is the name.")],
+    device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: torch's.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="Comma-separated token counts; default: 1,2,4,...,1024.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Runs per token count; the median counts.")] = 9,
+    warm_up: Annotated[int, typer.Option(help="Runs before them that do not count.")] = 3,
+) -> int:
+    """Time an expert's three matrix products with torch; write the machine with the table."""
+    import datetime
+
+    from moeopt.cli.options import stem
+    from moeopt.problems.json_files import save
+    from moeopt.sim.presets import get_machine, get_model
+    from moeopt.sim.profile import TOKENS, Settings, profile
+
+    _check_writable(out)
+    settings = Settings(
+        device=device,  # type: ignore[arg-type]  # checked by profile()
+        threads=threads,
+        tokens=TOKENS if tokens is None else _tokens(tokens),
+        repeats=repeats,
+        warm_up=warm_up,
+    )
+    measured = profile(
+        get_machine(machine),
+        get_model(model),
+        settings,
+        name=stem(out),
+        command=shlex.join(["moeopt", *sys.argv[1:]]),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        on_point=_show,
+    )
+    save(measured, out)
+    print(f"{out}: {measured.time_tables[-1].source}")
+    return 0
+
+
+def _check_writable(out: Path) -> None:
+    """Refuse a place that cannot be written before minutes are spent on measuring."""
+    from moeopt.errors import InputError
+
+    if out.is_dir():
+        raise InputError(f"--out: {out} is a folder; name a file")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out: {out}: there is no folder {out.absolute().parent}")
+
+
+def _tokens(text: str) -> tuple[int, ...]:
+    from moeopt.errors import InputError
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--tokens: must be whole numbers with commas between, not {text!r}"
+        ) from None
+
+
+def _show(tokens: int, ns: float) -> None:
+    print(f"{tokens} tokens: {ns / 1e6:.3f} ms", file=sys.stderr)

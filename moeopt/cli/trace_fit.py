@@ -1,0 +1,79 @@
+"""``moeopt trace fit``: parameters of a synthetic workload that behaves like a real trace."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moeopt.cli.options import Json, Seed
+
+if TYPE_CHECKING:
+    from moeopt.sim.fit import Fit
+
+
+def fit_command(
+    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Save the workload to this JSON file.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of the workload; default: the file's.")
+    ] = None,
+    experts: Annotated[
+        int | None,
+        typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
+    ] = None,
+    evaluations: Annotated[
+        int, typer.Option("--evaluations", metavar="N", help="Synthetic traces tried.")
+    ] = 60,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> int:
+    """Fit a synthetic workload to a trace and print both side by side; exit 2 on bad input."""
+    from moeopt.errors import InputError
+    from moeopt.interop.traces import load_trace
+    from moeopt.problems.json_files import save
+    from moeopt.sim.fit import fit_trace
+
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"--out: {out.parent} is not a folder")
+    fit = fit_trace(
+        load_trace(file),
+        experts=experts,
+        name=name or (out or file).stem,
+        seed=seed,
+        evaluations=evaluations,
+    )
+    if out is not None:
+        save(fit.workload.facts(), out)
+    if as_json:
+        _print_json(fit)
+    else:
+        _print_table(fit)
+    return 0
+
+
+def _print_json(fit: "Fit") -> None:
+    import json
+
+    rows = [
+        {"figure": row.figure, "real": row.real, "synthetic": row.synthetic} for row in fit.rows
+    ]
+    print(json.dumps({"workload": fit.workload.facts(), "figures": rows}))
+
+
+def _print_table(fit: "Fit") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    title = escape(f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it")
+    table = Table("figure", title=title, title_justify="left")
+    for heading in ("real", "synthetic", "error"):
+        table.add_column(heading, justify="right")
+    for row in fit.rows:
+        values = (f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
+        table.add_row(row.figure, *values)
+    console.print(table)

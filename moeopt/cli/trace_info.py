@@ -1,0 +1,108 @@
+"""``moeopt trace info``: the statistics that the papers quote, of a routing trace."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moeopt.cli.options import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from moeopt.sim.statistics.routing import Routing
+    from moeopt.sim.statistics.summary import Summary
+    from moeopt.sim.trace import Trace
+
+POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
+
+
+def info_command(
+    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
+    layer: Annotated[
+        int | None, typer.Option("--layer", metavar="L", help="Only this layer, from 0.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="B", help="Tokens per decode step.")
+    ] = 256,
+    experts: Annotated[
+        int | None,
+        typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Print a trace's size, skew, reuse, similarities and cache hit rates; exit 2 on bad input."""
+    from moeopt.interop.traces import load_trace
+    from moeopt.sim.statistics.routing import Routing
+    from moeopt.sim.statistics.summary import summarise
+
+    trace = load_trace(file)
+    routing = Routing.of(trace, experts, None if layer is None else [layer])
+    summary = summarise(routing, batch)
+    if as_json:
+        import json
+
+        print(json.dumps(_sizes(trace, routing) | {"layer": layer} | summary.to_dict()))
+        return 0
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    sizes = ", ".join(f"{value} {name}" for name, value in list(_sizes(trace, routing).items())[1:])
+    console.print(f"{trace.name}: {sizes}", markup=False, highlight=False, soft_wrap=True)
+    _print_figures(console, summary)
+    _print_hits(console, summary)
+    return 0
+
+
+def _sizes(trace: "Trace", routing: "Routing") -> dict[str, str | int]:
+    return {
+        "name": trace.name,
+        "tokens": routing.tokens,
+        "layers": routing.layers,
+        "experts": routing.experts,
+        "k": routing.top_k,
+        "sequences": int(routing.starts.sum()),
+    }
+
+
+def _print_figures(console: "Console", summary: "Summary") -> None:
+    from rich.table import Table
+
+    table = Table("statistic", title="Mean and range over the layers", title_justify="left")
+    for heading in ("mean", "least", "most"):
+        table.add_column(heading, justify="right")
+    for figure in summary.figures:
+        known = figure.layers[figure.layers == figure.layers].tolist()
+        least, most = (min(known), max(known)) if known else (None, None)
+        mean = figure.mean if known else None
+        table.add_row(figure.meaning, _number(mean), _number(least), _number(most))
+    for name, value in zip(("same quota per layer", "global"), summary.coverage, strict=True):
+        row = f"accesses covered by the hottest 25 % of the experts, {name}"
+        table.add_row(row, _number(value), "", "")
+    console.print(table)
+
+
+def _print_hits(console: "Console", summary: "Summary") -> None:
+    from rich.table import Table
+
+    from moeopt.sim.statistics.routing import average
+
+    title = "Hit rates per access by experts cached in each layer; any, all: per token, LRU"
+    table = Table("cached", title=title, title_justify="left")
+    for heading in (*(policy.replace("_", " ") for policy in POLICIES), "any", "all"):
+        table.add_column(heading, justify="right")
+    lru = summary.hits["lru"]
+    for capacity in summary.hits["fifo"].capacities.tolist():
+        row = []
+        for policy in POLICIES:
+            rates = summary.hits[policy]
+            row.append(average(rates.each[:, rates.at(capacity)]))
+        column = lru.at(capacity)
+        row += [average(lru.any[:, column]), average(lru.all[:, column])]
+        table.add_row(str(capacity), *(_number(value) for value in row))
+    console.print(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.3f}"

@@ -1,0 +1,19 @@
+"""ExFlow's top-1 traces: an npy array [token, layer] with the one expert of each token."""
+
+from pathlib import Path
+
+from moeopt.errors import InputError
+from moeopt.interop.checked import checked_trace
+from moeopt.interop.npy import read_npy
+from moeopt.sim.trace import Trace
+
+
+def read_exflow_npy(path: Path, top_k: int | None = None) -> Trace:
+    """Read such an array, or one of shape [token, layer, k]."""
+    ids = read_npy(path)
+    if ids.ndim not in (2, 3):
+        found = f"{ids.dtype} of shape {ids.shape}"
+        raise InputError(f"{path}: topk_ids: must be integers [token, layer], not {found}")
+    return checked_trace(
+        path, ids if ids.ndim == 3 else ids[:, :, None], facts={"format": "exflow-npy"}
+    )

@@ -1,0 +1,144 @@
+"""What a plan file holds: every decision of the eight problems, each part optional."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from moeopt.problems.envelope import Count, Frozen, Name, Nanoseconds, field_error
+
+MAX_LAYERS = 4096
+MAX_EXPERTS = 4096
+
+Domain = Literal["gpu", "cpu", "ndp"]
+Kind = Literal["prefetch", "localize", "stripe", "rebalance"]
+
+
+def _as_list(value: Any) -> Any:
+    """Let a bare number stand for a list of one."""
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Layers = Field(min_length=1, max_length=MAX_LAYERS)
+Experts = Field(max_length=MAX_EXPERTS)
+EachLayerNs = Annotated[tuple[Nanoseconds, ...], Layers, BeforeValidator(_as_list)]
+EachLayerCount = Annotated[tuple[Count, ...], Layers, BeforeValidator(_as_list)]
+Ids = Annotated[tuple[Count, ...], Experts]
+Bits = Annotated[float, Field(ge=0.5, le=64, allow_inf_nan=False)]
+
+
+class Times(Frozen):
+    """What a step costs besides its routed experts, in ns; one number, or one per layer.
+
+    Parameters
+    ----------
+    attention_ns, other_ns
+        On the GPU, one after the other, before a layer's experts; by default 0.
+    shared_ns
+        Shared experts, on the GPU beside the routed ones; by default the cost of the model's
+        shared experts for the whole batch.
+    to_host_ns, to_gpu_ns
+        Handing activations to CPU and NDP units, and their results back; by default 0. The
+        one-way `sync_ns` of expert deferral is both; `activation_ns` of the expert cache, which
+        covers both ways, is the first alone.
+    step_ns
+        On the GPU before each step's first layer: dense layers, head, framework; by default 0.
+    """
+
+    attention_ns: EachLayerNs = (0,)
+    other_ns: EachLayerNs = (0,)
+    shared_ns: EachLayerNs | None = None
+    to_host_ns: EachLayerNs = (0,)
+    to_gpu_ns: EachLayerNs = (0,)
+    step_ns: Nanoseconds = 0
+
+
+class Assignment(Frozen):
+    """Domains fixed for some experts of a layer in one step, or in every step (`step` null)."""
+
+    step: Count | None = None
+    layer: Count
+    gpu: Ids = ()
+    cpu: Ids = ()
+    ndp: Ids = ()
+
+
+class Migration(Frozen):
+    """One expert moved before a layer, in one step, or in every step (`step` null).
+
+    It happens in the window before the experts of `layer` run, and holds for them. A prefetched
+    expert is on the GPU for that layer of that step; the other kinds change the layout for good.
+    `dimm` is the new place, given for "localize" and "rebalance" only.
+    """
+
+    step: Count | None = None
+    layer: Count
+    expert: Count
+    kind: Kind
+    dimm: Count | None = Field(default=None, validate_default=True)
+
+    @field_validator("dimm")
+    @classmethod
+    def _place_where_there_is_one(cls, dimm: int | None, info: ValidationInfo) -> int | None:
+        kind = info.data.get("kind")
+        if kind is not None and (dimm is None) == (kind in ("localize", "rebalance")):
+            if dimm is None:
+                raise field_error([], f"must be an integer because kind is {kind}")
+            raise field_error([], f"must be null because kind is {kind}, not {dimm}")
+        return dimm
+
+
+class Plan(Frozen):
+    """A plan. Lists over layers have one entry per layer, or a single one for all layers.
+
+    Parameters
+    ----------
+    resident
+        Experts whose weights stay on the GPU, per layer; by default none. They keep a host copy.
+    layout
+        Per layer and expert the DIMM that holds it (localized), or null if it is striped over all;
+        by default all are striped.
+    policy
+        How the domain of each expert is chosen from the loads that come: "gpu-only",
+        "cpu-for-misses" (the default: residents on the GPU, the rest on the CPU), or a heuristic
+        of tri_domain by name.
+    assignments
+        Domains that are fixed in advance; a later entry wins, and `policy` has the rest.
+    cache_ways
+        Places of a layer's LRU cache on the GPU; by default 0, no cache.
+    deferred
+        How many of a layer's CPU experts are deferred; by default 0, and 0 in the last layer.
+    bits
+        Bits per weight, per layer and expert (or one number for a layer); by default the model's.
+    migrations
+        In order of priority.
+    window
+        Which migrations fit: those whose time on each link adds up to at most the time of the
+        layer's `attention_ns` and `other_ns` ("attention", the default), to `pcie_window_ns` and
+        `dimm_link_window_ns` ("given"), or all of them ("unlimited"). One that does not fit is
+        left out, and smaller ones after it may still fit.
+    dimm_links
+        Whether moves between DIMMs share one link or have one per DIMM.
+    times
+        Everything that is not a routed expert.
+    """
+
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1
+    name: Name = "plan"
+    resident: Annotated[tuple[Ids, ...], Layers] | None = None
+    layout: Annotated[
+        tuple[Annotated[tuple[Count | None, ...], Experts], ...], Layers
+    ] | None = None  # fmt: skip
+    policy: Name = "cpu-for-misses"
+    assignments: tuple[Assignment, ...] = ()
+    cache_ways: EachLayerCount = (0,)
+    deferred: EachLayerCount = (0,)
+    bits: Annotated[
+        tuple[Annotated[tuple[Bits, ...], Experts, BeforeValidator(_as_list)], ...],
+        Layers,
+    ] | None = None  # fmt: skip
+    migrations: tuple[Migration, ...] = ()
+    window: Literal["attention", "given", "unlimited"] = "attention"
+    pcie_window_ns: Nanoseconds = 0
+    dimm_link_window_ns: Nanoseconds = 0
+    dimm_links: Literal["shared", "per-dimm"] = "shared"
+    times: Times = Times()

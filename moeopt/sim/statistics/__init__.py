@@ -1,0 +1,1 @@
+"""What the papers say about routing traces, computed: skew, reuse, similarity, hit rates."""

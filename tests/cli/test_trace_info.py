@@ -1,0 +1,170 @@
+"""``moeopt trace info`` and ``trace fit``: what they print and save, and their exit codes."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+from moeopt.cli.trace_fit import fit_command
+from moeopt.cli.trace_info import info_command
+from moeopt.errors import InputError
+from moeopt.sim.presets import find
+from moeopt.sim.workload import Workload
+from tests.sim.small_traces import real_trace_file
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run(*arguments: str) -> int:
+    """Run one of the two commands by itself, as the application does."""
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command("info")(info_command)
+    app.command("fit")(fit_command)
+    code: int = app(list(arguments), prog_name="moeopt trace", standalone_mode=False)
+    return code
+
+
+def info_json(capsys: Capture, *arguments: str) -> dict[str, Any]:
+    """Return the object that `info --json` prints."""
+    assert run("info", *arguments, "--json") == 0
+    [line] = capsys.readouterr().out.splitlines()
+    read: dict[str, Any] = json.loads(line, parse_constant=pytest.fail)
+    return read
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Return a small trace's file: 200 tokens, two layers, 8 experts, top-2, two sequences."""
+    rng = np.random.default_rng(0)
+    scores = rng.gumbel(size=(200, 2, 8)) - np.arange(8) / 3
+    ids = np.argsort(-scores, axis=2)[:, :, :2].astype(np.uint8)
+    path = tmp_path / "small.npz"
+    np.savez(path, topk_ids=ids, seq_len=np.array([150, 50]))
+    return str(path)
+
+
+def test_info_prints_sizes_and_every_figure(file: str, capsys: Capture) -> None:
+    """For people: one line of sizes, two tables."""
+    assert run("info", file, "--batch", "50") == 0
+    text = capsys.readouterr().out
+    assert "200 tokens, 2 layers, 8 experts, 2 k, 2 sequences" in text
+    for word in ("largest load / mean load", "in steps of 50 tokens", "(random: 0.464)"):
+        assert word in text
+    for word in ("by windows", "retention bound", "covered by the hottest 25 %"):
+        assert word in text
+
+
+def test_info_json_is_one_object(file: str, capsys: Capture) -> None:
+    """Sizes, figures per layer, hit rates per policy."""
+    data = info_json(capsys, file)
+    assert {key: data[key] for key in ("tokens", "layers", "experts", "k", "sequences")} == {
+        "tokens": 200, "layers": 2, "experts": 8, "k": 2, "sequences": 2,
+    }  # fmt: skip
+    assert len(data["figures"]["skew"]["layers"]) == 2
+    assert data["hit_rates"]["lru"]["capacities"] == list(range(1, 9))
+    assert data["hit_rates"]["fifo"]["capacities"] == [1, 2, 4, 6]
+    assert data["figures"]["step_correlation"]["mean"] is None
+
+
+def test_info_of_one_layer_is_that_layer(file: str, capsys: Capture) -> None:
+    """The same figures as in the whole trace's list."""
+    whole = info_json(capsys, file, "--batch", "20")
+    one = info_json(capsys, file, "--batch", "20", "--layer", "1")
+    assert one["layer"] == 1
+    assert one["layers"] == 1
+    for key, value in one["figures"].items():
+        expected = whole["figures"][key]["layers"][1:2]
+        assert value["layers"] == pytest.approx(expected), key
+    assert one["figures"]["affinity"]["layers"] == []
+
+
+def test_info_takes_the_number_of_experts(file: str, capsys: Capture) -> None:
+    """A trace need not use all of them: with 16, the same loads are twice as skewed."""
+    eight, sixteen = (info_json(capsys, file, "--experts", n) for n in ("8", "16"))
+    skews = [data["figures"]["skew"]["mean"] for data in (eight, sixteen)]
+    assert skews[1] == pytest.approx(2 * skews[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--layer", "2"], "layer: must be from 0 to 1, not 2"),
+        (["--batch", "0"], "batch: must be at least 1, not 0"),
+        (["--experts", "3"], "experts: must be above the trace's expert 7, not 3"),
+    ],
+)
+def test_info_refuses_what_does_not_fit(file: str, arguments: list[str], message: str) -> None:
+    """An InputError, which the application turns into exit code 2."""
+    with pytest.raises(InputError) as error:
+        run("info", file, *arguments)
+    assert (str(error.value), error.value.exit_code) == (message, 2)
+
+
+def test_fit_prints_a_table_and_saves_a_workload(
+    file: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The file is one that `generate --workload` takes."""
+    out = tmp_path / "made.json"
+    assert run("fit", file, "--out", str(out), "--evaluations", "5") == 0
+    text = capsys.readouterr().out
+    for word in ("real", "synthetic", "skew (largest / mean load)", "LRU hit rate, 4 cached"):
+        assert word in text
+    saved = find("workloads", Workload, out)
+    assert saved.name == "made"
+    assert saved.source.endswith("small.npz")
+    assert run("fit", file, "--evaluations", "5", "--name", "made", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert Workload.model_validate(data["workload"]) == saved
+    assert data["figures"][0]["figure"] == "skew (largest / mean load)"
+
+
+def test_fit_refuses_a_folder_that_is_not_there(file: str, tmp_path: Path) -> None:
+    """Before anything is fitted for nothing."""
+    with pytest.raises(InputError, match=r"--out: .*absent is not a folder"):
+        run("fit", file, "--out", str(tmp_path / "absent" / "x.json"))
+
+
+REAL = [
+    *(f"esft_deepseek_v2_lite/{task}.npz" for task in ("intent", "law", "summary")),
+    *(f"hdmoe_mixtral_8x7b/{kind}.npz" for kind in ("writing", "humanities", "coding")),
+    *(f"hdmoe_mixtral_8x7b/{kind}.npz" for kind in ("stem", "roleplay", "extraction")),
+]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_info_agrees_with_plain_counting_on_real_traces(name: str, capsys: Capture) -> None:
+    """One layer of every trace, counted with dictionaries and lists."""
+    path = real_trace_file(name)
+    with np.load(path) as arrays:
+        tokens: list[list[int]] = arrays["topk_ids"][:, 3].tolist()
+        lengths = arrays["seq_len"].tolist() if "seq_len" in arrays.files else [len(tokens)]
+    data = info_json(capsys, str(path), "--layer", "3")
+    used = Counter(expert for token in tokens for expert in token)
+    experts, accesses = data["experts"], sum(used.values())
+    ranked = sorted((used[e] for e in range(experts)), reverse=True)
+    starts = {sum(lengths[:at]) for at in range(len(lengths))}
+    pairs = [(tokens[t - 1], tokens[t]) for t in range(1, len(tokens)) if t not in starts]
+    again = sum(bool(set(a) & set(b)) for a, b in pairs) / len(pairs)
+    figures = data["figures"]
+    assert data["sequences"] == len(lengths)
+    assert figures["skew"]["mean"] == pytest.approx(ranked[0] * experts / accesses)
+    assert figures["top_25"]["mean"] == pytest.approx(sum(ranked[: experts // 4]) / accesses)
+    assert figures["reuse_any"]["mean"] == pytest.approx(again)
+    half = experts // 2
+    static = data["hit_rates"]["static"]["each"][half - 1]
+    assert static == pytest.approx(sum(ranked[:half]) / accesses)
+    assert data["hit_rates"]["lru"]["each"][half - 1] == pytest.approx(lru(tokens, half))
+
+
+def lru(tokens: list[list[int]], capacity: int) -> float:
+    """Return the hit rate of a cache that is a list, most recent last."""
+    content: list[int] = []
+    hits = 0
+    for token in tokens:
+        hits += sum(expert in content for expert in token)
+        content = ([e for e in content if e not in token] + token)[-capacity:]
+    return hits / sum(map(len, tokens))

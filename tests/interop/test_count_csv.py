@@ -1,0 +1,119 @@
+"""Counts as CSV: what the tools write, and what is refused."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from moeopt.interop import limits
+from moeopt.interop.traces import load_counts
+from tests.interop.refusals import refusal
+
+
+def written(folder: Path, text: str, name: str = "usage.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_table_is_read(tmp_path: Path) -> None:
+    """Comments, a share, rows in any order, rows that occur again, experts that do not occur."""
+    text = (
+        "# model x\nlayer,expert,count,frac_of_layer\n3,2,5,0.5\n3,0,4,0.4\n\n# more\n"
+        "1,1,7,1\n3,2,1,0.1\n"
+    )
+    counts = load_counts(written(tmp_path, text))
+    assert counts.counts.tolist() == [[[0, 7, 0], [4, 0, 6]]]
+    assert counts.facts is not None
+    assert counts.facts["layers"] == [1, 3]
+    assert len(counts.facts["sha256"]) == 64
+
+
+@pytest.mark.parametrize("header", ["", "layer,expert,count\n", "layer_id,expert_id,count\n"])
+def test_a_header_may_be_absent(header: str, tmp_path: Path) -> None:
+    """Both spellings of it are known, and so are CR LF and a byte order mark."""
+    text = "\ufeff" + header + "0,0,3\r\n0,1,4\r\n"
+    assert load_counts(written(tmp_path, text)).counts.tolist() == [[[3, 4]]]
+
+
+def test_shared_experts_are_kept_apart(tmp_path: Path) -> None:
+    """Expert -1 gets every token and is no part of the counts."""
+    counts = load_counts(written(tmp_path, "0,-1,9\n0,0,3\n0,-1,1\n0,1,6\n"))
+    assert counts.counts.tolist() == [[[3, 6]]]
+    assert counts.facts is not None
+    assert counts.facts["shared_experts"] == {"0": 10}
+
+
+def test_ranks_in_a_folder_are_summed(tmp_path: Path) -> None:
+    """One file per rank, as SGLang's old recorder wrote them."""
+    written(tmp_path, "layer_id,expert_id,count\n3,0,10\n3,1,20\n", "rank0.csv")
+    written(tmp_path, "layer_id,expert_id,count\n3,1,5\n4,2,1\n", "rank1.csv")
+    assert load_counts(tmp_path).counts.tolist() == [[[10, 25, 0], [0, 0, 1]]]
+
+
+def test_a_compressed_table_is_read(tmp_path: Path) -> None:
+    """By its name."""
+    path = tmp_path / "usage.csv.gz"
+    path.write_bytes(gzip.compress(b"0,0,3\n"))
+    assert load_counts(path).counts.tolist() == [[[3]]]
+    path.write_bytes(gzip.compress(b"0,0,3\n" * 99)[:-9])
+    assert refusal(path, load_counts) == "not a complete gzip file"
+
+
+def test_experts_that_were_never_chosen_can_be_added(tmp_path: Path) -> None:
+    """The model may have more than the table mentions, not fewer."""
+    path = written(tmp_path, "0,0,3\n0,2,1\n")
+    assert load_counts(path, experts=5).counts.tolist() == [[[3, 0, 1, 0, 0]]]
+    with pytest.raises(Exception, match="expert 2 in a model of 2 experts"):
+        load_counts(path, experts=2)
+
+
+BAD = {
+    "0,0,3\n0,1\n": "line 2: must have 3 or 4 fields, not 2",
+    "0,0,3,1,1\n": "line 1: must have 3 or 4 fields, not 5",
+    "0,0,x\n": 'line 1: count: must be an integer from 0 to 4398046511104, not "x"',
+    "0,0,-3\n": "line 1: count: must be an integer from 0",
+    "0,0,3.5\n": "line 1: count: must be an integer from 0",
+    "0,0,nan\n": "line 1: count: must be an integer from 0",
+    "0,-2,3\n": "line 1: expert: must be an integer from -1 to 65535",
+    "0,65536,3\n": "line 1: expert: must be an integer from -1 to 65535",
+    "4096,0,3\n": "line 1: layer: must be an integer from 0 to 4095",
+    f"0,0,{'9' * 5000}\n": "line 1: count: must be an integer",
+    "0,0,4398046511104\n0,0,1\n": "count: layer 0 expert 0: above 2**42",
+    "0,-1,3\n": "holds no counts",
+    "# nothing\n": "holds no counts",
+    "model,layer,expert,count\nx,0,0,3\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,expert,count,domain\n0,0,3,law\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,expert,count\nlayer,expert,count\n": "line 2: layer: must be an integer",
+}
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_a_bad_table_is_named_with_line_and_field(text: str, tmp_path: Path) -> None:
+    """One line, whatever the file contains."""
+    assert refusal(written(tmp_path, text), load_counts).startswith(BAD[text])
+
+
+def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Other encodings, and lines without end."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"0,0,3\n\xff\xfe\n")
+    assert refusal(path, load_counts).startswith("not UTF-8 text")
+
+
+def test_lines_and_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that are compressed."""
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b"0,0,1\n" * 50_000))
+    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", 300_000)
+    assert load_counts(path).counts.tolist() == [[[50_000]]]
+    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", 299_999)
+    assert refusal(path, load_counts).startswith("larger than")
+    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 5)
+    assert refusal(path, load_counts) == "line 1: longer than 5 bytes"
+
+
+def test_a_table_is_no_trace(tmp_path: Path) -> None:
+    """Tokens cannot be recovered from counts."""
+    message = refusal(written(tmp_path, "0,0,3\n"))
+    assert message == "format: count-csv holds counts only, no tokens; use load_counts"

@@ -1,0 +1,346 @@
+"""Traces as JSON, lines of JSON, tabulated text, and top-1 arrays."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from moeopt.interop.traces import load_trace
+from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
+
+RNG = np.random.default_rng(8)
+IDS = RNG.permuted(np.tile(np.arange(9), (10, 3, 1)), axis=2)[:, :, :2]
+WEIGHTS = RNG.random((10, 3, 2)).round(4)
+LENGTHS = [6, 4]
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+# HD-MoE
+
+
+def hdmoe(folder: Path, **layers: Any) -> Path:
+    whole = {str(layer): IDS[:, layer].tolist() for layer in range(3)}
+    return written(folder, "experts.json", json.dumps(whole | layers))
+
+
+def test_lists_per_layer_are_read(tmp_path: Path) -> None:
+    """Layers by their number, whatever their order in the file."""
+    path = written(tmp_path, "x.json", json.dumps({"10": [[1, 0]], "9": [[2, 3]]}))
+    assert np.array_equal(load_trace(hdmoe(tmp_path)).topk_ids, IDS)
+    trace = load_trace(path)
+    assert trace.topk_ids.tolist() == [[[2, 3], [1, 0]]]
+    assert trace.facts is not None
+    assert trace.facts["layers"] == [9, 10]
+
+
+BAD_LAYERS: dict[str, tuple[dict[str, Any], str]] = {
+    "ragged layers": ({"2": IDS[:9, 2].tolist()}, "layer 2: has (9, 2) (tokens, experts), not (10"),
+    "ragged tokens": ({"2": [[1, 2]] * 9 + [[1]]}, "layer 2[9]: 1 long, and 2 in row 0"),
+    "a word": ({"2": [[1, "2"]]}, "layer 2[1]: must be an integer, not a string"),
+    "a truth value": ({"2": [[1, True]]}, "layer 2[1]: must be an integer, not the value true"),
+    "a fraction": ({"2": [[1, 2.5]]}, "layer 2[1]: must be an integer, not the value 2.5"),
+    "null": ({"2": None}, "layer 2: must be a list, not null"),
+    "a flat list": ({"2": [1, 2]}, "layer 2[0]: must be a list, not the value 1"),
+    "no tokens": ({"2": []}, "layer 2: must be a list, not an empty list"),
+    "no experts": ({"2": [[]]}, "layer 2: must be a list, not an empty list"),
+    "below -1": ({"2": [[1, -2]]}, "layer 2[1]: must be from -1 to 65535, not -2"),
+    "beyond reason": ({"2": [[1, 2**31]]}, "layer 2[1]: must be from -1 to 65535"),
+    "endless": ({"2": [[1, 10**39]]}, "layer 2[1]: must be from -1 to 65535"),
+    "a layer in words": ({"two": [[1, 2]]}, '"two": is not the number of a layer'),
+    "a far layer": ({"5000": [[1, 2]]}, '"5000": is not the number of a layer'),
+    "a layer twice": ({"02": IDS[:, 2].tolist()}, "layer 2: stands twice"),
+    "a deep list": ({"2": [[[1]]]}, "layer 2[0]: must be an integer, not a list"),
+}
+
+
+@pytest.mark.parametrize(("layers", "says"), BAD_LAYERS.values(), ids=BAD_LAYERS)
+def test_a_bad_layer_is_named(layers: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """Layer, place and reason."""
+    assert refusal(hdmoe(tmp_path, **layers)).startswith(says)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", '"a"', "", "{", "[" * 100_000])
+def test_what_is_no_object_of_layers_is_refused(text: str, tmp_path: Path) -> None:
+    """Also where the format is given."""
+    assert refusal(written(tmp_path, "x.json", text), format="hdmoe-json")
+
+
+# One object per token and layer
+
+
+def routes(**every: Any) -> list[dict[str, Any]]:
+    """Return the lines of `IDS` as two requests, mixed up."""
+    lines = []
+    for token in range(10):
+        request, index = ("a", token) if token < 6 else ("b", token - 6)
+        for layer in range(3):
+            line = {"type": "route", "req_id": request, "token_idx": index, "layer": layer}
+            line["topk_ids"] = IDS[token, layer].tolist()
+            line["topk_weights"] = WEIGHTS[token, layer].tolist()
+            line["phase"] = "decode" if index >= 4 else "prefill"
+            lines.append(line | every)
+    first, rest = lines[0], lines[1:]
+    return [first, *(rest[i] for i in RNG.permutation(len(rest)))]
+
+
+def lined(folder: Path, lines: list[Any]) -> Path:
+    return written(folder, "x.jsonl", "\n".join(json.dumps(line) for line in lines) + "\n")
+
+
+def test_a_line_per_token_and_layer_is_read(tmp_path: Path) -> None:
+    """In any order, other lines between them."""
+    lines = [{"type": "meta", "model": "x"}, *routes(), {"type": "end"}]
+    trace = load_trace(lined(tmp_path, lines))
+    assert np.array_equal(trace.topk_ids, IDS)
+    assert trace.topk_weights is not None
+    assert trace.seq_len is not None
+    assert trace.decode is not None
+    assert np.array_equal(trace.topk_weights, WEIGHTS)
+    assert trace.seq_len.tolist() == LENGTHS
+    assert np.flatnonzero(trace.decode).tolist() == [4, 5]
+
+
+def test_weights_and_phases_may_be_absent(tmp_path: Path) -> None:
+    """Then the trace has none."""
+    trace = load_trace(lined(tmp_path, routes(topk_weights=None, phase=None)))
+    assert trace.topk_weights is None
+    assert trace.decode is None
+
+
+def test_bad_sets_of_routes_are_refused(tmp_path: Path) -> None:
+    """A layer missing, a line twice, weights in some lines, nothing."""
+    lines = routes()
+    for wrong, says in (
+        (lines[:-1], "layer: token "),
+        ([*lines, lines[5]], "token_idx: token "),
+        ([*lines[:-1], lines[-1] | {"topk_weights": None}], "topk_weights: is missing in some"),
+        ([{"type": "meta"}], "holds no routes"),
+    ):
+        assert refusal(lined(tmp_path, wrong)).startswith(says)
+
+
+BAD_ROUTES: dict[str, tuple[dict[str, Any], str]] = {
+    "no layer": ({"layer": None}, "layer: must be an integer, not null"),
+    "a layer in words": ({"layer": "0"}, 'layer: must be an integer, not "0"'),
+    "a far layer": ({"layer": 5000}, "layer: must be from 0 to 4095, not 5000"),
+    "a negative token": ({"token_idx": -1}, "token_idx: must be from 0 to"),
+    "a true token": ({"token_idx": True}, "token_idx: must be an integer, not true"),
+    "ids in words": ({"topk_ids": "1,2"}, "topk_ids: must be a list, not a string"),
+    "an id in words": ({"topk_ids": [1, "2"]}, "topk_ids[1]: must be an integer, not a string"),
+    "three ids": ({"topk_ids": [1, 2, 3]}, "topk_ids: 3 experts, and 2 in the lines before"),
+    "one weight": ({"topk_weights": [1.0]}, "topk_weights: 1 weights for 2 experts"),
+    "a weight in words": ({"topk_weights": [1.0, "x"]}, "topk_weights: must be a list of numbers"),
+    "a request that is a list": ({"req_id": [1]}, "req_id: must be a text or an integer"),
+    "an unknown phase": ({"phase": "verify"}, "phase: must be prefill or decode"),
+    "a phase that is a list": ({"phase": []}, "phase: must be prefill or decode"),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), BAD_ROUTES.values(), ids=BAD_ROUTES)
+def test_a_bad_route_is_named_with_its_line(
+    change: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    """Line, field, reason."""
+    lines = routes()
+    lines[7] |= change
+    assert refusal(lined(tmp_path, lines)).startswith(f"line 8: {says}")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"topk_ids": [0, 1], "topk_weights": [NaN, 1]}', "not usable: NaN is not a number"),
+        ('{"topk_ids": [0, 1], "topk_weights": [1e999, 1]}', "not usable: 1e999 is not a number"),
+        ("[1]", "must be an object, not a list"),
+        ("[" * 100_000, "not usable: nested too deeply"),
+        ("{", "not valid JSON"),
+        ('{"layer": ' + "9" * 5000 + "}", "not usable: an integer has 5000 digits"),
+    ],
+)
+def test_a_line_that_is_no_object_is_refused(line: str, says: str, tmp_path: Path) -> None:
+    """NaN, other values, no JSON."""
+    path = written(tmp_path, "x.jsonl", line + "\n")
+    assert refusal(path).startswith(f"line 1: {says}")
+
+
+# One object per batch and layer
+
+
+def balance(**every: Any) -> list[dict[str, Any]]:
+    """Return the lines of `IDS` as two batches."""
+    lines = []
+    for batch, start, stop in ((0, 0, 6), (1, 6, 10)):
+        for layer in (2, 0, 1):
+            line = {"layer": layer, "batch_id": batch, "origin_rows": [0] * (stop - start)}
+            line["topk_experts"] = IDS[start:stop, layer].tolist()
+            line["topk_weights"] = WEIGHTS[start:stop, layer].tolist()
+            lines.append(line | every)
+    return lines
+
+
+def test_a_line_per_batch_and_layer_is_read(tmp_path: Path) -> None:
+    """Batch after batch, layers in the order of their numbers."""
+    trace = load_trace(lined(tmp_path, balance()))
+    assert np.array_equal(trace.topk_ids, IDS)
+    assert trace.topk_weights is not None
+    assert np.array_equal(trace.topk_weights, WEIGHTS)
+    assert load_trace(lined(tmp_path, balance(topk_weights=None))).topk_weights is None
+
+
+def test_parts_of_a_batch_are_put_together(tmp_path: Path) -> None:
+    """One line per origin, as some tools write them; empty parts add nothing."""
+    lines = [
+        {"layer": layer, "batch_id": "b", "topk_experts": IDS[start : start + 5, layer].tolist()}
+        for start in (0, 5)
+        for layer in range(3)
+    ]
+    empty = {"layer": 0, "batch_id": "b", "topk_experts": []}
+    assert np.array_equal(load_trace(lined(tmp_path, [*lines, empty])).topk_ids, IDS)
+
+
+BAD_BATCHES: dict[str, tuple[dict[str, Any], str]] = {
+    "ragged tokens": ({"topk_experts": [[1, 2], [1]]}, "line 4: topk_experts[1]: 1 long, and 2"),
+    "fewer tokens": (
+        {"topk_experts": [[1, 2]], "topk_weights": None},
+        "layer 2: batch 1 has shape (1, 2), and (4, 2) in layer 0",
+    ),
+    "another width": (
+        {"topk_experts": [[1]] * 4, "topk_weights": None},
+        "layer 2: batch 1 has shape (4, 1), and (4, 2) in layer 0",
+    ),
+    "weights in some lines": ({"topk_weights": None}, "topk_weights: is missing in some lines"),
+    "weights too short": ({"topk_weights": [[1, 1]]}, "line 4: topk_weights: must be 4 lists of 2"),
+    "weights in words": ({"topk_weights": "x"}, "line 4: topk_weights: must be a list of lists"),
+    "a weight in words": ({"topk_weights": [["x", 1]] * 4}, "line 4: topk_weights: must be a list"),
+    "experts in words": ({"topk_experts": "x"}, "line 4: topk_experts: must be a list"),
+    "a batch that is a list": ({"batch_id": [1]}, "line 4: batch_id: must be text or an integer"),
+    "a layer that is none": ({"layer": -1}, "line 4: layer: must be from 0 to 4095, not -1"),
+    "another batch": ({"batch_id": 7}, "layer: "),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), BAD_BATCHES.values(), ids=BAD_BATCHES)
+def test_a_bad_batch_is_named(change: dict[str, Any], says: str, tmp_path: Path) -> None:
+    """Line or layer, field, reason."""
+    lines = balance()
+    lines[3] |= change
+    assert refusal(lined(tmp_path, lines)).startswith(says)
+
+
+def test_a_batch_with_a_wider_layer_is_refused(tmp_path: Path) -> None:
+    """In another batch all layers may agree, but not with this one."""
+    lines = balance(topk_weights=None)
+    for line in lines[3:]:
+        line["topk_experts"] = [row[:1] for row in line["topk_experts"]]
+    assert refusal(lined(tmp_path, lines)) == "topk_experts: has a different width in some lines"
+
+
+# ESFT
+
+
+def tabulated(ids: NDArray[Any], weights: NDArray[Any]) -> str:
+    """Return one layer as text, a line per sequence."""
+    lines, start = [], 0
+    for length in LENGTHS:
+        part = slice(start, start + length)
+        start += length
+        fields = ("\t".join(map(str, array[part].ravel().tolist())) for array in (ids, weights))
+        lines.append("\t\t".join(fields))
+    return "\n".join(lines) + "\n"
+
+
+def esft(folder: Path) -> Path:
+    for layer in range(3):
+        text = tabulated(IDS[:, layer], WEIGHTS[:, layer])
+        written(folder, f"expert_weights_{layer + 1}.txt", text)
+    return folder
+
+
+def test_a_folder_of_layers_is_read(tmp_path: Path) -> None:
+    """Experts per token are found; layers are those of the file names."""
+    trace = load_trace(esft(tmp_path))
+    assert np.array_equal(trace.topk_ids, IDS)
+    assert trace.topk_weights is not None
+    assert trace.seq_len is not None
+    assert trace.facts is not None
+    assert np.array_equal(trace.topk_weights, WEIGHTS)
+    assert trace.seq_len.tolist() == LENGTHS
+    assert trace.facts["layers"] == [1, 2, 3]
+
+
+def test_one_layer_is_a_trace_as_well(tmp_path: Path) -> None:
+    """With the experts per token as told."""
+    path = esft(tmp_path) / "expert_weights_2.txt"
+    assert np.array_equal(load_trace(path).topk_ids, IDS[:, 1:2])
+    assert load_trace(path, top_k=1).tokens == 20
+    assert refusal(path, top_k=3) == "top_k: 3 does not divide the length of every line"
+
+
+BAD_LINES = {
+    "1\t2\t3\t4\n": "line 1: has no two tabulators between experts and weights",
+    "1\t2\t\t0.5\n": "line 1: has 2 experts and 1 weights",
+    "1\t-2\t\t0.5\t0.5\n": 'line 1: expert must be from 0 to 65535, not "-2"',
+    "1\tx\t\t0.5\t0.5\n": 'line 1: expert must be from 0 to 65535, not "x"',
+    "1\t70000\t\t0.5\t0.5\n": "line 1: expert must be from 0 to 65535",
+    f"1\t{'9' * 5000}\t\t0.5\t0.5\n": "line 1: expert must be from 0 to 65535",
+    "1\t2\t\t0.5\tnan\n": "line 1: weights must be finite",
+    "1\t2\t\t0.5\tinf\n": "line 1: weights must be finite",
+    "1\t2\t\t0.5\tx\n": "line 1: weights must be numbers",
+    "\n": "holds no sequences",
+}
+
+
+@pytest.mark.parametrize("text", BAD_LINES, ids=range(len(BAD_LINES)))
+def test_a_bad_line_is_named(text: str, tmp_path: Path) -> None:
+    """Line and reason."""
+    path = written(tmp_path, "x.txt", text)
+    assert refusal(path, format="esft-txt").startswith(BAD_LINES[text])
+
+
+def test_layers_of_other_sequences_are_refused(tmp_path: Path) -> None:
+    """A file of another run among them."""
+    (esft(tmp_path) / "expert_weights_3.txt").write_text("1\t2\t\t0.5\t0.5\n")
+    assert "expert_weights_3.txt: its sequences are not those of layer 1" in refusal(tmp_path)
+
+
+# ExFlow
+
+
+def test_a_top_1_array_is_read(tmp_path: Path) -> None:
+    """Two axes, one expert each."""
+    path = tmp_path / "x.npy"
+    np.save(path, IDS[:, :, 0])
+    assert np.array_equal(load_trace(path).topk_ids, IDS[:, :, :1])
+
+
+def header(shape: str, descr: str = "'<i8'") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (header("(250000000, 5)"), "declares 10000000000 bytes and holds"),
+        (header("(4, 4)"), "declares 128 bytes and holds"),
+        (header("(1, 8)", "'|O'"), "not a usable npy file: Object arrays cannot be loaded"),
+        (header("(8,)"), "topk_ids: must be integers [token, layer], not int64 of shape (8,)"),
+        (header("(1, 8)", "'<f8'"), "topk_ids: must be integers [token, layer, k], not float64"),
+        (header("(1, 8)").replace(b"\x01\x00", b"\x09\x00", 1), "npy version (9, 0) is not known"),
+        (b"junk", "not a usable npy file: "),
+        (b"", "not a usable npy file: "),
+    ],
+)
+def test_a_bad_array_is_refused(content: bytes, says: str, tmp_path: Path) -> None:
+    """Headers that lie cost no memory."""
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    assert says in frugal_refusal(path, 4 * MEBIBYTE)

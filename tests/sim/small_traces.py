@@ -1,0 +1,56 @@
+"""Small random traces for the tests of the statistics, and where the real ones lie."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from moeopt.sim.statistics.routing import Routing
+from moeopt.sim.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+
+
+def real_trace_file(name: str) -> Path:
+    """Return a real trace's file, or skip the test."""
+    folder = Path(os.environ.get("MOEOPT_TRACES") or ROOT.parent / "shared" / "data")
+    path = folder / name
+    if not path.is_file():
+        pytest.skip(f"{path} is absent; MOEOPT_TRACES names the folder of the real traces")
+    return path
+
+
+def trace_of(
+    ids: object, lengths: list[int] | None = None, decode: list[bool] | None = None
+) -> Trace:
+    """Return a trace of one layer from the experts of each token, or of several from (t, l, k)."""
+    array = np.array(ids)
+    return Trace(
+        name="small",
+        topk_ids=array[:, None, :] if array.ndim == 2 else array,
+        seq_len=None if lengths is None else np.array(lengths),
+        decode=None if decode is None else np.array(decode),
+    )
+
+
+def routing_of(
+    ids: object, experts: int | None = None, lengths: list[int] | None = None
+) -> Routing:
+    """Return the routing of `trace_of`."""
+    return Routing.of(trace_of(ids, lengths), experts)
+
+
+@st.composite
+def small_traces(draw: st.DrawFn) -> tuple[Trace, int]:
+    """Return a trace of few tokens, with gaps and repeated ids, and its number of experts."""
+    experts = draw(st.integers(2, 7))
+    top_k = draw(st.integers(1, min(4, experts)))
+    tokens, layers = draw(st.integers(1, 30)), draw(st.integers(1, 3))
+    least = draw(st.sampled_from([0, -1]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    ids = rng.integers(least, experts, size=(tokens, layers, top_k))
+    ids[0, :, 0] = experts - 1
+    cut = draw(st.integers(0, tokens))
+    return trace_of(ids, [cut, 0, tokens - cut]), experts
