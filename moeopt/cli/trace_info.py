@@ -32,27 +32,58 @@ def info_command(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Print a trace's size, skew, reuse, similarities and cache hit rates; exit 2 on bad input."""
+    """Print a trace's size, skew, reuse, similarities and cache hit rates; exit 2 on bad input.
+
+    A file that holds counts only has skew and shares, nothing that needs the order of tokens.
+    """
+    from moeopt.interop.formats import FORMATS, format_of
+
+    known = _of_trace if FORMATS[format_of(file, None)].trace else _of_counts
+    sizes, summary = known(file, layer, batch, experts)
+    if as_json:
+        import json
+
+        print(json.dumps(sizes | {"layer": layer} | summary.to_dict()))
+        return 0
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
+    console.print(f"{sizes['name']}: {listed}", markup=False, highlight=False, soft_wrap=True)
+    _print_figures(console, summary)
+    if summary.hits:
+        _print_hits(console, summary)
+    return 0
+
+
+def _of_trace(
+    file: Path, layer: int | None, batch: int, experts: int | None
+) -> tuple[dict[str, str | int], "Summary"]:
     from moeopt.interop.traces import load_trace
     from moeopt.sim.statistics.routing import Routing
     from moeopt.sim.statistics.summary import summarise
 
     trace = load_trace(file)
     routing = Routing.of(trace, experts, None if layer is None else [layer])
-    summary = summarise(routing, batch)
-    if as_json:
-        import json
+    return _sizes(trace, routing), summarise(routing, batch)
 
-        print(json.dumps(_sizes(trace, routing) | {"layer": layer} | summary.to_dict()))
-        return 0
-    from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    sizes = ", ".join(f"{value} {name}" for name, value in list(_sizes(trace, routing).items())[1:])
-    console.print(f"{trace.name}: {sizes}", markup=False, highlight=False, soft_wrap=True)
-    _print_figures(console, summary)
-    _print_hits(console, summary)
-    return 0
+def _of_counts(
+    file: Path, layer: int | None, batch: int, experts: int | None
+) -> tuple[dict[str, str | int], "Summary"]:
+    from moeopt.errors import InputError
+    from moeopt.interop.traces import load_counts
+    from moeopt.sim.statistics.summary import summarise_counts
+
+    found = load_counts(file, experts=experts)
+    uses = found.counts.sum(axis=0)
+    if layer is not None:
+        if not 0 <= layer < len(uses):
+            raise InputError(f"layer: must be from 0 to {len(uses) - 1}, not {layer}")
+        uses = uses[[layer]]
+    sizes: dict[str, str | int] = {"name": found.name, "layers": len(uses)}
+    sizes |= {"experts": uses.shape[1], "accesses": int(uses.sum())}
+    return sizes, summarise_counts(uses)
 
 
 def _sizes(trace: "Trace", routing: "Routing") -> dict[str, str | int]:

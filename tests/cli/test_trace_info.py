@@ -168,3 +168,20 @@ def lru(tokens: list[list[int]], capacity: int) -> float:
         hits += sum(expert in content for expert in token)
         content = ([e for e in content if e not in token] + token)[-capacity:]
     return hits / sum(map(len, tokens))
+
+
+def test_counts_alone_have_skew_and_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Layer 0: 6 of 8 on one of two experts, skew 1.5; layer 1: all on one, skew 2."""
+    file = tmp_path / "counts.csv"
+    file.write_text("layer,expert,count\n0,0,6\n0,1,2\n1,0,0\n1,1,5\n")
+    assert run("info", str(file), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["layers"], found["experts"], found["accesses"]) == (2, 2, 13)
+    assert found["figures"]["skew"]["layers"] == [1.5, 2.0]
+    assert found["hit_rates"] == {}
+    assert run("info", str(file), "--layer", "1") == 0
+    assert "2.000" in capsys.readouterr().out
+    with pytest.raises(InputError, match="layer: must be from 0 to 1, not 2"):
+        run("info", str(file), "--layer", "2")

@@ -11,7 +11,7 @@ from moeopt.sim.statistics.affinity import affinity
 from moeopt.sim.statistics.hits import HitRates, lru_hits, random_hits, static_hits
 from moeopt.sim.statistics.replay import belady_hits, fifo_hits
 from moeopt.sim.statistics.reuse import random_reuse, reuse
-from moeopt.sim.statistics.routing import Floats, Routing, average
+from moeopt.sim.statistics.routing import Floats, Ints, Routing, average
 from moeopt.sim.statistics.similarity import (
     phase_similarity,
     predictor_agreement,
@@ -50,14 +50,14 @@ class Summary:
         Share of accesses served by the hottest quarter of all experts: same quota per layer, and
         best of all layers together.
     batch, phases
-        Tokens per decode step; "marks" or "windows", as in `phase_similarity`.
+        Tokens per decode step; "marks" or "windows", as in `phase_similarity`. None for counts.
     """
 
     figures: list[Figure]
     hits: dict[str, HitRates]
     coverage: tuple[float, float]
-    batch: int
-    phases: str
+    batch: int | None
+    phases: str | None
 
     def figure(self, key: str) -> Figure:
         """Return the figure of a key."""
@@ -124,6 +124,21 @@ def summarise(routing: Routing, batch: int = 256, capacities: list[int] | None =
     return Summary(figures, hits, covered, batch, phases)
 
 
+def use_figures(counts: Ints) -> list[Figure]:
+    """Return the figures that need no order of tokens, of counts of shape (layers, experts)."""
+    return [
+        Figure("skew", "largest load / mean load", load.skew(counts)),
+        Figure("top_10", "share of the hottest 10 % of the experts", load.top_share(counts, 0.1)),
+        Figure("top_25", "share of the hottest 25 % of the experts", load.top_share(counts, 0.25)),
+        Figure("cold_70", "share of the coldest 70 % of the experts", load.cold_share(counts)),
+    ]
+
+
+def summarise_counts(counts: Ints) -> Summary:
+    """Return what can be said of counts alone, shape (layers, experts): no reuse and no caches."""
+    return Summary(use_figures(counts), {}, load.coverage(counts, COVERED), None, None)
+
+
 def usual_capacities(routing: Routing) -> list[int]:
     """Return k and an eighth, a quarter, half and three quarters of the experts."""
     parts = [routing.experts * eighths // 8 for eighths in (1, 2, 4, 6)]
@@ -137,10 +152,7 @@ def _load_figures(routing: Routing, batch: int) -> list[Figure]:
     by_step = load.step_class_shares(routing, batch)
     names = {"hot": "hottest 5 %", "warm": "next 25 %", "cold": "coldest 70 %"}
     return [
-        Figure("skew", "largest load / mean load", load.skew(counts)),
-        Figure("top_10", "share of the hottest 10 % of the experts", load.top_share(counts, 0.1)),
-        Figure("top_25", "share of the hottest 25 % of the experts", load.top_share(counts, 0.25)),
-        Figure("cold_70", "share of the coldest 70 % of the experts", load.cold_share(counts)),
+        *use_figures(counts),
         *(
             Figure(f"step_{name}", f"share of the {what} of the experts {step}", by_step[name])
             for name, what in names.items()
