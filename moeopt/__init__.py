@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from moeopt.errors import ModelMismatchError as ModelMismatchError
     from moeopt.errors import MoeoptError as MoeoptError
     from moeopt.gap.study import gap as gap
+    from moeopt.interop.topk_npz import save_trace as save_trace
+    from moeopt.interop.traces import load_counts as load_counts
     from moeopt.interop.traces import load_trace as load_trace
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
@@ -38,6 +40,8 @@ _HOME = {
     "load": "moeopt.problems.files",
     "load_solution": "moeopt.problems.files",
     "load_trace": "moeopt.interop.traces",
+    "load_counts": "moeopt.interop.traces",
+    "save_trace": "moeopt.interop.topk_npz",
     "save": "moeopt.problems.json_files",
     "solve": "moeopt.solve.run",
     "Result": "moeopt.solve.result",

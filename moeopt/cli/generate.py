@@ -12,7 +12,10 @@ from moeopt.cli.options import Seed, file_name
 COMMON: dict[str, tuple[Any, Any]] = {
     "machine": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
     "model": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
-    "trace": (Annotated[Path | None, typer.Option(help="Routing trace of any known format.")], None),
+    "trace": (
+        Annotated[Path | None, typer.Option(help="Routing trace of any known format.")],
+        None,
+    ),
     "workload": (Annotated[str | None, typer.Option(help="Preset or JSON file.")], None),
     "seed": (Seed, 0),
     "quantum_ns": (Annotated[int, typer.Option(help="Round costs up to multiples.")], 5000),

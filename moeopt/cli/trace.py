@@ -20,7 +20,11 @@ Out = Annotated[Path, typer.Option("--out", help="The trace (.npz).", show_defau
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on traces."""
-    app = typer.Typer(help="Convert, record and describe routing traces.", no_args_is_help=True)
+    app = typer.Typer(
+        help="Convert, record and describe routing traces.",
+        no_args_is_help=True,
+        rich_markup_mode=None,  # or the extra's brackets are taken for markup
+    )
     app.command("convert")(convert_command)
     app.command("record")(record_command)
     app.command("info")(info_command)

@@ -9,11 +9,9 @@ from moeopt.sim.trace import Trace
 
 
 def read_exflow_npy(path: Path, top_k: int | None = None) -> Trace:
-    """Read such an array, or one of shape [token, layer, k]."""
+    """Read such an array; other tools put other things into three axes, so these are refused."""
     ids = read_npy(path)
-    if ids.ndim not in (2, 3):
+    if ids.ndim != 2:
         found = f"{ids.dtype} of shape {ids.shape}"
         raise InputError(f"{path}: topk_ids: must be integers [token, layer], not {found}")
-    return checked_trace(
-        path, ids if ids.ndim == 3 else ids[:, :, None], facts={"format": "exflow-npy"}
-    )
+    return checked_trace(path, ids[:, :, None], facts={"format": "exflow-npy"})

@@ -96,7 +96,8 @@ def _of_file(path: Path) -> str | None:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix == ".npz":
         names = npz_names(path)
-        return "routed-experts-npz" if "routed_experts" in names - {"topk_ids"} else "topk-npz"
+        request = "routed_experts" in names and "topk_ids" not in names
+        return "routed-experts-npz" if request else "topk-npz"
     plain = {".pt": "sglang-pt", ".pth": "sglang-pt", ".npy": "exflow-npy", ".csv": "count-csv"}
     if suffix in plain:
         return plain[suffix]

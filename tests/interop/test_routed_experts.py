@@ -1,6 +1,7 @@
 """Routed experts in answers of vLLM and SGLang, and in archives of requests."""
 
 import base64
+import gzip
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from moeopt.interop import limits
 from moeopt.interop.traces import load_trace
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 
@@ -146,6 +148,7 @@ BAD_CHOICES: dict[str, tuple[Any, str]] = {
     "a list": ([[1, 2]], "must be base64 text, not a list"),
     "no base64": ("x!", "is not base64"),
     "half a digit": ("AAAAA", "is not base64"),
+    "a stray sign": (npy64(FIRST)[:8] + "!" + npy64(FIRST)[8:], "is not base64"),
     "not ASCII": ("ä" * 8, "is not base64"),
     "no shape": ("AAAA", "has no shape"),
     "ten gigabytes": (header_only("(100000, 5000, 10)"), "declares 10000000000 bytes and holds"),
@@ -206,3 +209,14 @@ def test_an_archive_without_routing_is_refused(tmp_path: Path) -> None:
     archived(tmp_path / "a.npz", FIRST, 4)
     np.savez(tmp_path / "b.npz", x=FIRST)
     assert "b.npz: routed_experts: is missing" in refusal(tmp_path)
+
+
+def test_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bytes of its text, after decompression."""
+    path = tmp_path / "answer.json.gz"
+    text = json.dumps(vllm({}, npy64(FIRST))).encode()
+    path.write_bytes(gzip.compress(text + b" " * 100_000))
+    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", len(text) + 100_000)
+    assert load_trace(path).tokens == 6
+    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", len(text) + 99_999)
+    assert refusal(path).startswith("larger than")

@@ -333,6 +333,10 @@ def header(shape: str, descr: str = "'<i8'") -> bytes:
         (header("(4, 4)"), "declares 128 bytes and holds"),
         (header("(1, 8)", "'|O'"), "not a usable npy file: Object arrays cannot be loaded"),
         (header("(8,)"), "topk_ids: must be integers [token, layer], not int64 of shape (8,)"),
+        (
+            header("(2, 2, 2)"),
+            "topk_ids: must be integers [token, layer], not int64 of shape (2, 2",
+        ),
         (header("(1, 8)", "'<f8'"), "topk_ids: must be integers [token, layer, k], not float64"),
         (header("(1, 8)").replace(b"\x01\x00", b"\x09\x00", 1), "npy version (9, 0) is not known"),
         (b"junk", "not a usable npy file: "),
