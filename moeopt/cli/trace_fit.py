@@ -9,7 +9,7 @@ import typer
 from moeopt.cli.options import Json, Seed
 
 if TYPE_CHECKING:
-    from moeopt.sim.fit import Fit
+    from moeopt.sim.fit.fitting import Fit
 
 
 def fit_command(
@@ -34,7 +34,7 @@ def fit_command(
     from moeopt.errors import InputError
     from moeopt.interop.traces import load_trace
     from moeopt.problems.json_files import save
-    from moeopt.sim.fit import fit_trace
+    from moeopt.sim.fit.fitting import fit_trace
 
     if out is not None and not out.parent.is_dir():
         raise InputError(f"--out: {out.parent} is not a folder")

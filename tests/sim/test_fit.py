@@ -5,9 +5,9 @@ import pytest
 
 from moeopt.errors import InputError
 from moeopt.interop.traces import load_trace
-from moeopt.sim.fit import Fit, fit_targets, fit_trace
-from moeopt.sim.fit_search import Shape, bisect, search
-from moeopt.sim.fit_table import Targets, compare
+from moeopt.sim.fit.fitting import Fit, fit_targets, fit_trace
+from moeopt.sim.fit.search import Shape, bisect, search
+from moeopt.sim.fit.table import Targets, compare
 from moeopt.sim.statistics.routing import Routing
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace

@@ -5,7 +5,7 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.problems.wording import shown
-from moeopt.sim.config_keys import Keys
+from moeopt.sim.hf_config.keys import Keys
 
 DTYPE_BYTES = {
     "bfloat16": 2,

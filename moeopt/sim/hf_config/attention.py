@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from moeopt.problems.wording import describe
 from moeopt.sim.attention import Attention, GroupedQuery, LatentAttention
-from moeopt.sim.config_keys import Keys
+from moeopt.sim.hf_config.keys import Keys
 
 _KEYS = {
     "heads": "num_attention_heads",

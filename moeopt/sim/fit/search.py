@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from moeopt.sim.fit_table import Targets
+from moeopt.sim.fit.table import Targets
 from moeopt.sim.statistics.affinity import affinity
 from moeopt.sim.statistics.loads import cold_share, loads, skew
 from moeopt.sim.statistics.routing import Routing, average

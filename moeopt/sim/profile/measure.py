@@ -172,7 +172,7 @@ def profile(
     if model.bits != 8 * model.bytes_per_weight:
         raise InputError(f"model {model.name}: expert_bits: quantized experts cannot be measured")
     if bench is None:
-        from moeopt.sim.torch_expert import torch_bench
+        from moeopt.sim.profile.torch_expert import torch_bench
 
         bench = torch_bench(model, settings)
     points = padded(measure(bench.run, settings, clock_ns, on_point))

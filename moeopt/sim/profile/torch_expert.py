@@ -7,7 +7,7 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.profile import Bench, Settings
+from moeopt.sim.profile.measure import Bench, Settings
 
 ROTATED_BYTES = 512 * 2**20
 """Weights that are worked through before an expert comes again: more than caches hold."""

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from moeopt.problems.wording import describe
-from moeopt.sim.config_attention import attention
-from moeopt.sim.config_keys import Keys
-from moeopt.sim.config_widths import dtype_bytes, quantized_bits
+from moeopt.sim.hf_config.attention import attention
+from moeopt.sim.hf_config.keys import Keys
+from moeopt.sim.hf_config.widths import dtype_bytes, quantized_bits
 from moeopt.sim.model_shape import ModelShape
 
 TOP_K = (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from moeopt.errors import InputError
-from moeopt.sim.fit_search import Shape, scaled, search
-from moeopt.sim.fit_table import Row, Targets, compare
+from moeopt.sim.fit.search import Shape, scaled, search
+from moeopt.sim.fit.table import Row, Targets, compare
 from moeopt.sim.statistics.loads import loads
 from moeopt.sim.statistics.routing import Floats, Routing
 from moeopt.sim.statistics.summary import usual_capacities

@@ -1,0 +1,1 @@
+"""Fitting a synthetic workload to a real trace or to targets."""

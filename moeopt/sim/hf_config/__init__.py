@@ -1,0 +1,1 @@
+"""Model shapes out of Hugging Face ``config.json`` files."""

@@ -1,0 +1,1 @@
+"""Measuring an expert on this machine, for the time tables of machine files."""
