@@ -30,6 +30,10 @@ def info_command(
         int | None,
         typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Print a trace's size, skew, reuse, similarities and cache hit rates; exit 2 on bad input.
@@ -38,8 +42,10 @@ def info_command(
     """
     from moeopt.interop.formats import FORMATS, format_of
 
-    known = _of_trace if FORMATS[format_of(file, None)].trace else _of_counts
-    sizes, summary = known(file, layer, batch, experts)
+    if where or not FORMATS[format_of(file, None)].trace:
+        sizes, summary = _of_counts(file, layer, experts, _chosen(where or []))
+    else:
+        sizes, summary = _of_trace(file, layer, batch, experts)
     if as_json:
         import json
 
@@ -68,14 +74,24 @@ def _of_trace(
     return _sizes(trace, routing), summarise(routing, batch)
 
 
+def _chosen(where: list[str]) -> dict[str, str]:
+    from moeopt.errors import InputError
+
+    pairs = [entry.partition("=") for entry in where]
+    for entry, (label, sign, _) in zip(where, pairs, strict=True):
+        if not label or not sign:
+            raise InputError(f"--where: must be LABEL=VALUE, not {entry!r}")
+    return {label: value for label, _, value in pairs}
+
+
 def _of_counts(
-    file: Path, layer: int | None, batch: int, experts: int | None
+    file: Path, layer: int | None, experts: int | None, where: dict[str, str]
 ) -> tuple[dict[str, str | int], "Summary"]:
     from moeopt.errors import InputError
     from moeopt.interop.traces import load_counts
     from moeopt.sim.statistics.summary import summarise_counts
 
-    found = load_counts(file, experts=experts)
+    found = load_counts(file, experts=experts, where=where)
     uses = found.counts.sum(axis=0)
     if layer is not None:
         if not 0 <= layer < len(uses):

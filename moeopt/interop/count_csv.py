@@ -2,12 +2,15 @@
 
 SGLang's old recorder wrote ``layer_id,expert_id,count``, one file per rank: a folder is summed.
 Lines that begin with ``#`` are comments, the header may be absent, rows that occur again add up,
-and expert -1 stands for the shared experts, which are not part of the counts.
+and expert -1 stands for the shared experts, which are not part of the counts. Further columns with
+names are labels: the rows that are read must agree in them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,6 @@ from moeopt.interop.limits import MAX_EXPERT, MAX_LAYER, files_in, read_lines
 from moeopt.problems.wording import shown
 from moeopt.sim.trace import Counts
 
-HEADERS = (("layer", "expert", "count"), ("layer_id", "expert_id", "count"))
 SHARES = ("frac_of_layer", "frac")
 """What a fourth column may be called; it is not needed."""
 
@@ -27,11 +29,14 @@ SHARED = -1
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
-def read_count_csv(path: Path) -> Counts:
-    """Read one file, or all ``.csv`` files of a folder, as counts of one step."""
+def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) -> Counts:
+    """Read one file, or all ``.csv`` files of a folder, as counts of one step.
+
+    `where` chooses rows by their labels, in files with further columns such as model or domain.
+    """
     tally: dict[tuple[int, int], int] = {}
     for file in files_in(path, "*.csv") if path.is_dir() else [path]:
-        for layer, expert, count in _rows(file):
+        for layer, expert, count in _rows(file, where):
             total = tally.get((layer, expert), 0) + count
             if total > MAX_COUNT:
                 raise InputError(f"{file}: count: layer {layer} expert {expert}: above 2**42")
@@ -46,41 +51,83 @@ def read_count_csv(path: Path) -> Counts:
     for (layer, expert), count in routed.items():
         counts[0, row_of[layer], expert] = count
     facts: dict[str, Any] = {"format": "count-csv"} | layer_facts(layers)
+    facts |= {"where": dict(where)} if where else {}
     shared = {str(layer): count for (layer, expert), count in tally.items() if expert == SHARED}
     if shared:
         facts["shared_experts"] = shared
     return checked_counts(path, counts, facts)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, int, int]]:
+def _rows(path: Path, where: Mapping[str, str]) -> Iterator[tuple[int, int, int]]:
+    """Yield (layer, expert, count) of the rows whose labels are those of `where`."""
+    header = Header(("layer", "expert", "count"), {})
+    chosen: dict[str, str] | None = None
     first = True
     for number, line in read_lines(path):
         if line.lstrip().startswith("#"):
             continue
         fields = [field.strip() for field in line.split(",")]
         if first and not _WHOLE.fullmatch(fields[0]):
-            _check_header(path, fields)
+            header = _header(path, fields)
         else:
-            yield _row(f"{path}: line {number}", fields)
+            place = f"{path}: line {number}"
+            labels = header.labels_of(place, fields)
+            if all(labels.get(name) == value for name, value in where.items()):
+                if chosen is not None and labels != chosen:
+                    raise InputError(f"{place}: {_choice(chosen, labels)}")
+                chosen = labels
+                yield _row(place, header, fields)
         first = False
+    for name in where:
+        if name not in header.labels:
+            known = ", ".join(header.labels) or "none"
+            raise InputError(f"{path}: where: {shown(name)} is no column of labels; there: {known}")
 
 
-def _check_header(path: Path, fields: list[str]) -> None:
-    named = [field.lower() for field in fields]
-    if tuple(named[:3]) not in HEADERS or named[3:] not in ([], *([share] for share in SHARES)):
+@dataclass(frozen=True)
+class Header:
+    """What the columns are: the names of the first known ones, and label -> column of the others.
+
+    Without a header line the first three columns are layer, expert and count.
+    """
+
+    columns: tuple[str, ...]
+    labels: dict[str, int]
+
+    def labels_of(self, place: str, fields: list[str]) -> dict[str, str]:
+        """Return a row's labels, after checking how many fields it has."""
+        least = len(self.columns)
+        most = least if self.labels else max(least, 4)
+        if not least <= len(fields) <= most:
+            wanted = str(least) if least == most else f"{least} or {most}"
+            raise InputError(f"{place}: must have {wanted} fields, not {len(fields)}")
+        return {name: fields[column] for name, column in self.labels.items()}
+
+
+def _header(path: Path, fields: list[str]) -> Header:
+    named = tuple(field.lower() for field in fields)
+    plain = tuple(name.removesuffix("_id") for name in named)
+    needed = ("layer", "expert", "count")
+    if len(set(plain)) < len(plain) or not set(needed) <= set(plain):
         wanted = "layer,expert,count[,frac_of_layer]"
         raise InputError(f"{path}: header: must be {wanted}, not {shown(','.join(fields))}")
+    others = {name: column for column, name in enumerate(plain) if name not in (*needed, *SHARES)}
+    return Header(plain, others)
 
 
-def _row(where: str, fields: list[str]) -> tuple[int, int, int]:
-    if len(fields) not in (3, 4):
-        raise InputError(f"{where}: must have 3 or 4 fields, not {len(fields)}")
-    names = ("layer", "expert", "count")
-    ranges = ((0, MAX_LAYER), (SHARED, MAX_EXPERT), (0, MAX_COUNT))
+def _choice(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    name = next(name for name in one if one[name] != other[name])
+    values = f"{shown(one[name])} and {shown(other[name])}"
+    return f"{name}: has {values}, which do not add up; choose with where, e.g. {name}=..."
+
+
+def _row(place: str, header: Header, fields: list[str]) -> tuple[int, int, int]:
+    ranges = {"layer": (0, MAX_LAYER), "expert": (SHARED, MAX_EXPERT), "count": (0, MAX_COUNT)}
     values = []
-    for name, text, (low, high) in zip(names, fields[:3], ranges, strict=True):
+    for name, (low, high) in ranges.items():
+        text = fields[header.columns.index(name)]
         if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
             reason = f"must be an integer from {low} to {high}, not {shown(text)}"
-            raise InputError(f"{where}: {name}: {reason}")
+            raise InputError(f"{place}: {name}: {reason}")
         values.append(int(text))
     return values[0], values[1], values[2]

@@ -1,5 +1,6 @@
 """Reading routing traces and counts, whatever their format."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ def load_counts(
     batching: Batching = "window",
     experts: int | None = None,
     top_k: int | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> Counts:
     """Read how often each expert was chosen, from counts or from a trace.
 
@@ -56,6 +58,8 @@ def load_counts(
         that hold counts, as these cannot be cut again.
     experts
         Experts per layer; by default as many as are seen.
+    where
+        Label -> value, for a CSV with further columns: only such rows are read.
 
     Raises
     ------
@@ -64,10 +68,12 @@ def load_counts(
     """
     path = Path(path)
     reader = FORMATS[format_of(path, format)].counts
+    if where and format_of(path, format) != "count-csv":
+        raise InputError(f"{path}: where: only a CSV of counts has labels to choose by")
     if reader is None or (batch is not None and FORMATS[format_of(path, format)].trace):
         trace = load_trace(path, format, top_k)
         return trace.step_counts(trace.tokens if batch is None else batch, batching, experts)
-    counts = cast(Counts, _read(path, reader))
+    counts = cast(Counts, _read(path, reader, *([where] if where else [])))
     return counts if experts is None else counts.padded(experts)
 
 

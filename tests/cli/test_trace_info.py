@@ -185,3 +185,22 @@ def test_counts_alone_have_skew_and_shares(
     assert "2.000" in capsys.readouterr().out
     with pytest.raises(InputError, match="layer: must be from 0 to 1, not 2"):
         run("info", str(file), "--layer", "2")
+
+
+def test_counts_of_olmoe_agree_with_a_plain_computation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Largest load over mean load of the three layers, from the lines of the table."""
+    file = real_trace_file("olmoe_allenai/expert_counts.csv")
+    by_layer: dict[str, list[int]] = {}
+    for line in file.read_text().splitlines()[1:]:
+        model, domain, layer, _, count = line.split(",")
+        if (model, domain) == ("olmoe", "arxiv"):
+            by_layer.setdefault(layer, []).append(int(count))
+    assert (
+        run("info", str(file), "--where", "model=olmoe", "--where", "domain=arxiv", "--json") == 0
+    )
+    found = json.loads(capsys.readouterr().out)["figures"]["skew"]["layers"]
+    assert found == pytest.approx([max(c) / (sum(c) / 64) for c in by_layer.values()])
+    with pytest.raises(InputError, match="--where: must be LABEL=VALUE"):
+        run("info", str(file), "--where", "model")

@@ -82,8 +82,10 @@ BAD = {
     "0,0,4398046511104\n0,0,1\n": "count: layer 0 expert 0: above 2**42",
     "0,-1,3\n": "holds no counts",
     "# nothing\n": "holds no counts",
-    "model,layer,expert,count\nx,0,0,3\n": "header: must be layer,expert,count[,frac_of_layer]",
-    "layer,expert,count,domain\n0,0,3,law\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,experts,count\n0,0,3\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,expert,count,layer\n0,0,3,0\n": "header: must be layer,expert,count[,frac_of_layer]",
+    "layer,expert,count,domain\n0,0,3\n": "line 2: must have 4 fields, not 3",
+    "model,layer,expert,count\na,0,0,3\nb,0,0,3\n": 'line 3: model: has "a" and "b"',
     "layer,expert,count\nlayer,expert,count\n": "line 2: layer: must be an integer",
 }
 
@@ -117,3 +119,30 @@ def test_a_table_is_no_trace(tmp_path: Path) -> None:
     """Tokens cannot be recovered from counts."""
     message = refusal(written(tmp_path, "0,0,3\n"))
     assert message == "format: count-csv holds counts only, no tokens; use load_counts"
+
+
+LABELLED = "model,domain,layer,expert,count\nm,law,0,0,3\nm,code,0,0,5\nm,law,0,1,1\n"
+
+
+def test_further_columns_are_labels_to_choose_by(tmp_path: Path) -> None:
+    """Rows of another label do not add up with the chosen ones."""
+    path = written(tmp_path, LABELLED)
+    assert load_counts(path, where={"domain": "law"}).counts.tolist() == [[[3, 1]]]
+    assert load_counts(path, where={"domain": "code"}).counts.tolist() == [[[5]]]
+    assert (load_counts(path, where={"domain": "law"}).facts or {})["where"] == {"domain": "law"}
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ({}, 'domain: has "law" and "code", which do not add up'),
+        ({"domain": "art"}, "holds no counts"),
+        ({"language": "en"}, 'where: "language" is no column of labels; there: model, domain'),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_named(
+    where: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    """Which label is at fault, and what there is."""
+    path = written(tmp_path, LABELLED)
+    assert says in refusal(path, lambda file: load_counts(file, where=where))
