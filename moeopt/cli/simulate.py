@@ -33,6 +33,10 @@ def simulate_command(
     layers: Annotated[int | None, typer.Option(help="The first so many; default: all.")] = None,
     attention_ns: Annotated[int | None, typer.Option(help="In place of the plan's.")] = None,
     other_ns: Annotated[int | None, typer.Option(help="In place of the plan's.")] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(help="Attention etc. by the cost model, with so many tokens in the KV cache."),
+    ] = None,
     seed: Seed = 0,
     instance: Annotated[Path | None, typer.Option(help="Instead: an instance...")] = None,
     solution: Annotated[Path | None, typer.Option(help="...and its solution.")] = None,
@@ -60,7 +64,10 @@ def simulate_command(
     shape = get_model(model)
     loads = _loads(shape, trace, workload, batch, steps, layers, seed)
     times = {"attention_ns": attention_ns, "other_ns": other_ns}
-    return _simulate(machine, shape, loads, _plan(plan, policy), times, chrome, as_json)
+    chosen = _plan(plan, policy)
+    if context is not None:
+        chosen = _with_model_times(chosen, machine, shape, batch, context)
+    return _simulate(machine, shape, loads, chosen, times, chrome, as_json)
 
 
 def _simulate(
@@ -83,6 +90,16 @@ def _simulate(
         save_chrome(found.timeline, chrome, f"{found.model} on {found.machine}: {found.plan}")
     print(json.dumps(found.to_dict()) if as_json else summary(found))
     return DONE
+
+
+def _with_model_times(
+    plan: "Plan", machine: str, model: "ModelShape", batch: int, context: int
+) -> "Plan":
+    from moeopt.sim.plan.model_times import times_of_model
+    from moeopt.sim.presets import get_machine
+
+    times = times_of_model(get_machine(machine), model, batch, context)
+    return plan.model_copy(update={"times": times})
 
 
 def _plan(plan: Path | None, policy: str | None) -> "Plan":

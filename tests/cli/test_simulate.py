@@ -138,3 +138,18 @@ def test_a_solution_of_another_instance(solved: list[str], tmp_path: Path) -> No
     moeopt.save(random_instance(5), tmp_path / "instance.json")
     with pytest.raises(InputError, match=r"solution\.json: instance: the solution is for"):
         run(*solved)
+
+
+def test_a_context_adds_what_is_not_routed_experts(capsys: pytest.CaptureFixture[str]) -> None:
+    """KTransformers states 5.87 tokens/s for DeepSeek-V3 in BF16 without deferral.
+
+    The preset's efficiencies were derived with that figure: this checks that all parts of a step
+    are there, it predicts nothing.
+    """
+    command = ["--machine", "ktransformers-a100", "--model", "deepseek-v3"]
+    command += ["--workload", "trimoe-skew", "--steps", "1", "--json"]
+    rates = []
+    for more in ([], ["--context", "0"]):
+        assert run(*command, *more) == 0
+        rates.append(json.loads(capsys.readouterr().out)["tokens_per_s"])
+    assert rates[0] > rates[1] == pytest.approx(5.87, rel=0.05)

@@ -1,0 +1,41 @@
+"""What a plan's steps cost besides routed experts, by the cost model instead of by numbers."""
+
+from moeopt.sim.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.layer_cost import layer_costs
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.plan.schema import Times
+
+
+def times_of_model(
+    machine: Machine,
+    model: ModelShape,
+    tokens: int,
+    context: int,
+    quantum_ns: int = DEFAULT_QUANTUM_NS,
+) -> Times:
+    """Return attention, shared experts, hand-overs, and once per step dense layers and head.
+
+    Parameters
+    ----------
+    tokens
+        Tokens in a step.
+    context
+        Tokens in the KV cache of each of them.
+    quantum_ns
+        Every time is rounded up to a multiple of this.
+
+    Raises
+    ------
+    InputError
+        As `moeopt.sim.layer_cost.layer_costs`, whose assumptions these times have.
+    """
+    cost = layer_costs(machine, model, tokens, context, quantum_ns)
+    dense_layers = model.layers - len(model.moe_layers)
+    return Times(
+        attention_ns=(cost.attention_ns,),
+        shared_ns=(cost.shared_ns,),
+        to_host_ns=(cost.sync_ns,),
+        to_gpu_ns=(cost.sync_ns,),
+        step_ns=dense_layers * (cost.attention_ns + cost.dense_ns) + cost.head_ns,
+    )
