@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.interop import limits
+from moeopt.problems.reading import reading
 from moeopt.sim.trace import NO_EXPERT, Counts, Trace
 
 MAX_COUNT = 2**42
@@ -23,7 +24,7 @@ def name_of(path: Path) -> str:
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
-    with limits.reading(path), path.open("rb") as stream:
+    with reading(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.interop.limits import read_head, reading
+from moeopt.interop.limits import read_head
+from moeopt.problems.reading import reading
 
 
 @dataclass(frozen=True)

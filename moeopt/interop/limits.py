@@ -4,13 +4,12 @@ Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
 import gzip
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from moeopt.errors import InputError
+from moeopt.problems.reading import reading
 
 MAX_FILE_BYTES = 2 * 2**30
 """Largest file that is opened at all."""
@@ -31,21 +30,6 @@ MAX_TOKENS = 2**28
 
 MAX_FILES = 4096
 """Most files that are read from one folder."""
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what can go wrong with the file itself into an InputError that names it."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise InputError(f"{path}: not a complete gzip file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text at byte {error.start}") from None
-    except MemoryError:
-        raise InputError(f"{path}: too large for this machine's memory") from None
 
 
 def check_size(path: Path) -> None:

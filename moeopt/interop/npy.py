@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.interop import limits
+from moeopt.problems.reading import reading
 
 MAX_ARRAY_BYTES = 2 * 2**30
 """Most bytes that the arrays read may declare, together; checked before any is expanded."""
@@ -46,7 +47,7 @@ def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 def npz_names(path: Path) -> set[str]:
     """Return the names of the arrays in an npz file; empty if it is no zip file."""
-    with limits.reading(path):
+    with reading(path):
         try:
             with zipfile.ZipFile(path) as archive:
                 return {name.removesuffix(".npy") for name in archive.namelist()}
@@ -57,7 +58,7 @@ def npz_names(path: Path) -> set[str]:
 def read_npy(path: Path) -> NDArray[Any]:
     """Return the array of an npy file."""
     limits.check_size(path)
-    with limits.reading(path), path.open("rb") as stream:
+    with reading(path), path.open("rb") as stream:
         return _read_array(stream, path.stat().st_size, str(path))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from moeopt.errors import InputError
 from moeopt.interop import limits
 from moeopt.interop.pickle_data import MAX_PICKLE_BYTES, Name, PickleData
+from moeopt.problems.reading import reading
 from moeopt.problems.wording import shown
 
 MAX_STORAGE_BYTES = 2 * 2**30
@@ -40,7 +41,7 @@ def read_torch(path: Path) -> Any:
     """
     limits.check_size(path)
     try:
-        with limits.reading(path), zipfile.ZipFile(path) as archive:
+        with reading(path), zipfile.ZipFile(path) as archive:
             return _TorchZip(path, archive).read()
     except InputError:
         raise

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from moeopt.errors import InputError
+from moeopt.problems.reading import reading
 from moeopt.problems.wording import field_path, kind_of, shortened, shown
 
 MAX_FILE_BYTES = 128 * 2**20
@@ -110,17 +110,14 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        with (
+            reading(path),
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
+        ):
             payload = stream.read(MAX_FILE_BYTES + 1)
-        if len(payload) > MAX_FILE_BYTES:
-            raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
-        return payload.decode("utf-8-sig")
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise InputError(f"{path}: not a complete gzip file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text at byte {error.start}") from None
+            if len(payload) > MAX_FILE_BYTES:
+                raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+            return payload.decode("utf-8-sig")
     except ValueError as error:  # a NUL in the path
         raise InputError(f"{path}: cannot be read: {error}") from None
 

@@ -16,8 +16,9 @@ from moeopt.sim.engine.decode.migrations import (
     Migrations,
     Transfer,
 )
-from moeopt.sim.engine.decode.policies import CPU, GPU, NDP, NOWHERE, STRIPED, Offer, get_policy
+from moeopt.sim.engine.decode.policies import CPU, GPU, NDP, NOWHERE, Offer, get_policy
 from moeopt.sim.engine.decode.work import Flags, Integers, LayerTimes, StepWork, per_layer
+from moeopt.sim.layout_rule import STRIPED
 from moeopt.sim.plan.schema import Plan
 
 DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}

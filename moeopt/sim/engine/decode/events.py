@@ -8,10 +8,11 @@ import numpy as np
 from moeopt.sim.engine.bundle import Integers
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.decode.migrations import Transfer
-from moeopt.sim.engine.decode.policies import CPU, GPU, NDP, STRIPED
+from moeopt.sim.engine.decode.policies import CPU, GPU, NDP
 from moeopt.sim.engine.decode.work import Flags, LayerTimes, StepWork
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.layout_rule import STRIPED
 
 FIRST, SECOND, LAST = range(3)
 """Priorities: shared experts, immediate CPU experts, reads; routed GPU and NDP work; deferred."""

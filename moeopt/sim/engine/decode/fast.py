@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moeopt.sim.engine.decode.policies import CPU, GPU, NDP, STRIPED
+from moeopt.sim.engine.decode.policies import CPU, GPU, NDP
 from moeopt.sim.engine.decode.work import Flags, Integers, LayerTimes, StepWork
+from moeopt.sim.layout_rule import STRIPED
 
 
 @dataclass(frozen=True)

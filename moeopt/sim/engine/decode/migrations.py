@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.sim.engine.decode.costs import CostTable
+from moeopt.sim.layout_rule import STRIPED
 from moeopt.sim.plan.schema import Migration, Plan
 
 PCIE = "PCIe"
 DIMM_LINK = "DIMM-Link"
-STRIPED = -1
 
 
 @dataclass(frozen=True)

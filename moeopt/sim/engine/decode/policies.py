@@ -11,10 +11,10 @@ from moeopt.problems.envelope import MAX_NUMBER
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.problems.tri_domain.solution import DOMAINS
+from moeopt.sim.layout_rule import STRIPED
 
 GPU, CPU, NDP = range(3)
 NOWHERE = -1
-STRIPED = -1
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
