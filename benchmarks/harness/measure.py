@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from moeopt.numeric.native_output import native_stdout_to_stderr
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.solve.native_output import native_stdout_to_stderr
 
 from .measurement import Contender, Run
 

@@ -12,6 +12,9 @@ from moeopt.solve.task import Outcome, Task
 EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
 """Exact method -> backend; every problem has them all."""
 
+MODELS = ("cpsat", "milp", "mathprog")
+"""The backends that hand a model to a solver, and can leave constraints out."""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -21,6 +24,11 @@ class Method:
     kind: Literal["heuristic", "exact"]
     backend: str
 
+    @property
+    def warm_starts(self) -> bool:
+        """Whether it is handed a starting solution and a bound; others look for their own."""
+        return self.backend in MODELS
+
     def run(self, task: Task) -> Outcome:
         """Run the method, importing its solver now."""
         backend: Callable[[Task], Outcome]
@@ -29,9 +37,11 @@ class Method:
 
 
 def problem_methods(problem: Problem) -> dict[str, Method]:
-    """Return a problem's methods by name: its heuristics, then the exact ones."""
+    """Return a problem's methods by name: its heuristics, then the exact ones, its own first."""
     names = problem.part("heuristics").HEURISTICS
     found = {name: Method(name, "heuristic", "heuristic") for name in names}
+    if problem.has("exact"):
+        found |= {name: Method(name, "exact", "own") for name in problem.part("exact").EXACT}
     found |= {name: Method(name, "exact", backend) for name, backend in EXACT.items()}
     return found
 

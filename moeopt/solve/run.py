@@ -8,7 +8,7 @@ from moeopt.errors import InputError, ModelMismatchError
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solve.limits import Deadline, TimeLimitError
-from moeopt.solve.methods import Method, get_method
+from moeopt.solve.methods import MODELS, Method, get_method
 from moeopt.solve.result import Result, Status
 from moeopt.solve.task import Outcome, Progress, Task, Trace
 
@@ -52,7 +52,8 @@ def solve(
         Constraint IDs to leave out of an exact model. The result then describes the relaxed
         problem: its objective is the model's own, and `violations` lists what the solution breaks.
     warm_start
-        Whether exact methods start from the problem's heuristic and its combinatorial bound.
+        Whether models start from the problem's heuristic and its combinatorial bound; a problem's
+        own exact algorithms always look for their own.
     on_progress
         Called with (seconds, objective, bound) at each improvement, possibly from another thread.
 
@@ -87,7 +88,7 @@ def solve(
     try:
         if chosen.kind == "exact":
             deadline.checkpoint()
-            if warm_start and method != "brute-force":
+            if warm_start and chosen.warm_starts:
                 _prepare(task)
                 prepared_s = deadline.elapsed_s
         outcome = _closed_by_bound(task) or chosen.run(task)
@@ -111,7 +112,7 @@ def _validate_without(without: Collection[str], known: Collection[str], method: 
         if constraint not in known:
             names = ", ".join(known)
             raise InputError(f"without: {constraint!r} is not a constraint; known: {names}")
-    if without and method.backend not in ("cpsat", "milp", "mathprog"):
+    if without and method.backend not in MODELS:
         raise InputError(f"without: method {method.name!r} has no constraints to leave out")
 
 

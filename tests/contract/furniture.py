@@ -10,7 +10,7 @@ from pathlib import Path
 
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import FURNITURE, Problem
-from moeopt.solve.methods import problem_methods
+from moeopt.solve.methods import EXACT, problem_methods
 from moeopt.solve.verdict import check
 
 SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
@@ -81,6 +81,20 @@ def _methods(home: Home) -> Iterator[str]:
             if not hasattr(home.problem.part(part), name):
                 yield f"{part}.py: {name} is missing"
     problem_methods(home.problem)
+    if home.problem.has("exact"):
+        yield from _own_exact(home.problem)
+
+
+def _own_exact(problem: Problem) -> Iterator[str]:
+    """Name what lacks: an algorithm that claims proofs says why, what goes on after it exists."""
+    for name, method in problem.part("exact").EXACT.items():
+        algorithm = problem.part(method.module)
+        if not callable(getattr(algorithm, "solve", None)):
+            yield f"{method.module}: solve is missing, which method {name} needs"
+        if "Proof" not in (algorithm.__doc__ or ""):
+            yield f"{method.module}: no proof in the module's docstring"
+        if method.then is not None and method.then not in EXACT:
+            yield f"exact.py: {name} goes on with {method.then}, which is no general method"
 
 
 def _any_proof(module: object) -> bool:

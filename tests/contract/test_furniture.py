@@ -74,6 +74,16 @@ def _remove_mod(home: Home) -> None:
     (home.formulation / "TEMPLATE.mod").unlink()
 
 
+@_removal("dynamic_program: no proof in the module's docstring")
+def _remove_proof(home: Home) -> None:
+    _edit(_package(home) / "dynamic_program.py", "Proof.", "Idea.")
+
+
+@_removal("exact.py: dp goes on with dream, which is no general method")
+def _go_on_with_nothing(home: Home) -> None:
+    _edit(_package(home) / "exact.py", '("dynamic_program")', '("dynamic_program", then="dream")')
+
+
 @_removal("HEURISTICS is empty")
 def _remove_heuristics(home: Home) -> None:
     _edit(_package(home) / "heuristics.py", '{"densest-first": densest_first}', "{}")

@@ -10,15 +10,19 @@ from moeopt.problems.registry import PROBLEMS
 
 ALLOWED = {
     "errors": set(),
-    "problems": {"errors", "problems"},
-    "solve": {"errors", "problems", "solve"},
-    "sim": {"errors", "problems", "sim"},
+    "numeric": {"numeric"},
+    "problems": {"errors", "numeric", "problems"},
+    "solve": {"errors", "numeric", "problems", "solve"},
+    "sim": {"errors", "numeric", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
     "gap": {"errors", "problems", "solve", "gap"},
     "__main__": {"cli"},
     "cli": {"errors", "problems", "solve", "sim", "interop", "gap", "cli"},
 }
-"""Room -> the rooms it may import from: problems <- solve <- gap <- cli; problems <- sim."""
+"""Room -> the rooms it may import from: problems <- solve <- gap <- cli; problems <- sim.
+
+`numeric` is below all.
+"""
 
 SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}
 

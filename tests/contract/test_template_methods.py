@@ -27,7 +27,7 @@ def test_every_method_agrees_with_brute_force() -> None:
         instance = random_knapsack(seed)
         truth = moeopt.solve(instance, "brute-force")
         seen.add(truth.status)
-        for method in ("cp-sat", "milp", "mathprog"):
+        for method in ("dp", "cp-sat", "milp", "mathprog"):
             for warm_start in (False, True):
                 found = moeopt.solve(instance, method, warm_start=warm_start)
                 assert (found.status, found.objective) == (truth.status, truth.objective), instance

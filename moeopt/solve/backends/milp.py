@@ -5,10 +5,10 @@ from importlib import import_module
 from typing import Any
 
 from moeopt.errors import InputError
+from moeopt.numeric.native_output import native_stdout_to_stderr
 from moeopt.solve.engines.answer import Answer
 from moeopt.solve.floats import believed_bound, claim_tolerance
 from moeopt.solve.interrupt import run_interruptible
-from moeopt.solve.native_output import native_stdout_to_stderr
 from moeopt.solve.task import Outcome, Task
 
 ENGINES: dict[str, tuple[str, str]] = {

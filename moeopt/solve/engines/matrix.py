@@ -5,28 +5,18 @@ from typing import Any
 
 import numpy as np
 import pulp
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Vector = NDArray[np.float64]
+from moeopt.numeric.highs import Program
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Minimise ``cost @ x + constant`` with ``row_lower <= rows @ x <= row_upper`` and bounds on x.
-
-    `names` are the variables' names in the order of the columns.
-    """
+    """A minimisation over the columns `names`, with `constant` added to the cost."""
 
     names: list[str]
-    cost: Vector
     constant: float
-    lower: Vector
-    upper: Vector
-    integer: NDArray[np.bool_]
-    rows: csr_array
-    row_lower: Vector
-    row_upper: Vector
+    program: Program
 
 
 def to_matrix(model: Any) -> Matrix:
@@ -47,14 +37,14 @@ def to_matrix(model: Any) -> Matrix:
         side = -constraint.constant
         lower.append(-np.inf if constraint.sense == pulp.LpConstraintLE else side)
         upper.append(np.inf if constraint.sense == pulp.LpConstraintGE else side)
-    return Matrix(
-        names=[variable.name for variable in variables],
+    program = Program(
         cost=cost,
-        constant=float(model.objective.constant),
         lower=np.array([-np.inf if v.lowBound is None else v.lowBound for v in variables], float),
         upper=np.array([np.inf if v.upBound is None else v.upBound for v in variables], float),
-        integer=np.array([v.cat == pulp.LpInteger for v in variables]),
+        integer=np.array([v.cat == pulp.LpInteger for v in variables], dtype=np.int64),
         rows=csr_array((data, index, start), shape=(len(lower), len(variables))),
         row_lower=np.array(lower),
         row_upper=np.array(upper),
     )
+    names = [variable.name for variable in variables]
+    return Matrix(names, float(model.objective.constant), program)

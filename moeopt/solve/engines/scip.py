@@ -37,15 +37,16 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
 
 def _translate(matrix: Matrix) -> tuple[Any, list[Any]]:
     model = mathopt.Model()
-    columns = zip(matrix.lower, matrix.upper, matrix.integer, strict=True)
+    program = matrix.program
+    columns = zip(program.lower, program.upper, program.integer, strict=True)
     variables = [model.add_variable(lb=lb, ub=ub, is_integer=bool(i)) for lb, ub, i in columns]
-    starts = matrix.rows.indptr
-    for row, (lb, ub) in enumerate(zip(matrix.row_lower, matrix.row_upper, strict=True)):
+    starts = program.rows.indptr
+    for row, (lb, ub) in enumerate(zip(program.row_lower, program.row_upper, strict=True)):
         constraint = model.add_linear_constraint(lb=lb, ub=ub)
         for entry in range(starts[row], starts[row + 1]):
-            variable = variables[matrix.rows.indices[entry]]
-            constraint.set_coefficient(variable, float(matrix.rows.data[entry]))
-    for variable, cost in zip(variables, matrix.cost, strict=True):
+            variable = variables[program.rows.indices[entry]]
+            constraint.set_coefficient(variable, float(program.rows.data[entry]))
+    for variable, cost in zip(variables, program.cost, strict=True):
         model.objective.set_linear_coefficient(variable, float(cost))
     model.objective.offset = matrix.constant
     return model, variables

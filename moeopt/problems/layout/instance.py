@@ -1,0 +1,129 @@
+"""The experts of one MoE layer, and the trace windows that one layout of theirs must serve."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope, Nanoseconds, field_error
+
+MAX_DIMMS = 1024
+MAX_EXPERTS = 4096
+MAX_SCENARIOS = 256
+
+Costs = Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
+
+COSTS = (
+    "gpu_hit_ns",
+    "gpu_miss_striped_ns",
+    "gpu_miss_localized_ns",
+    "cpu_striped_ns",
+    "cpu_localized_ns",
+    "ndp_ns",
+)
+"""The costs of an expert's paths, as the fields of a scenario are called."""
+
+
+class Scenario(Frozen):
+    """One trace window: every expert's tokens, and what each path would cost it.
+
+    All lists have one entry per expert; the costs of an expert without tokens mean nothing.
+
+    Parameters
+    ----------
+    weight
+        How often the window counts in the objective.
+    tokens
+        Tokens routed to each expert; 0 leaves it out of this scenario.
+    gpu_hit_ns
+        GPU time of an expert resident in its memory (Eq. 1).
+    gpu_miss_striped_ns, gpu_miss_localized_ns
+        GPU time of one that must be read from all DIMMs, or from its own (Eq. 2).
+    cpu_striped_ns, cpu_localized_ns
+        CPU time, likewise (Eq. 3).
+    ndp_ns
+        Time on the NDP unit of its own DIMM (Eq. 4).
+    """
+
+    weight: Annotated[Count, Field(ge=1)]
+    tokens: Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
+    gpu_hit_ns: Costs
+    gpu_miss_striped_ns: Costs
+    gpu_miss_localized_ns: Costs
+    cpu_striped_ns: Costs
+    cpu_localized_ns: Costs
+    ndp_ns: Costs
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The scenarios as int64 arrays of shape (scenarios, experts); `weight` is (scenarios,)."""
+
+    weight: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    gpu_hit_ns: NDArray[np.int64]
+    gpu_miss_striped_ns: NDArray[np.int64]
+    gpu_miss_localized_ns: NDArray[np.int64]
+    cpu_striped_ns: NDArray[np.int64]
+    cpu_localized_ns: NDArray[np.int64]
+    ndp_ns: NDArray[np.int64]
+
+
+class Instance(InstanceEnvelope):
+    """One GPU with room for `hbm_slots` experts, one CPU, `dimms` identical NDP-DIMMs.
+
+    Parameters
+    ----------
+    dimm_slots
+        How many localized experts one DIMM may hold, or None for any number. Shares of striped
+        experts are not counted.
+    experts
+        Number of experts of the layer.
+    dram_striped_ns
+        How long a host's read of a striped expert keeps every DIMM busy (Eq. 6).
+    dram_localized_ns
+        How long a host's read of a localized expert keeps its DIMM busy.
+    """
+
+    problem: Literal["layout"] = "layout"
+    dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
+    hbm_slots: Count
+    dimm_slots: Count | None
+    experts: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
+    dram_striped_ns: Nanoseconds
+    dram_localized_ns: Nanoseconds
+    scenarios: Annotated[
+        tuple[Scenario, ...], Field(min_length=1, max_length=MAX_SCENARIOS, fail_fast=True)
+    ]
+
+    @field_validator("scenarios")
+    @classmethod
+    def _one_entry_per_expert(
+        cls, scenarios: tuple[Scenario, ...], info: ValidationInfo
+    ) -> tuple[Scenario, ...]:
+        experts = info.data.get("experts")
+        for row, scenario in enumerate(scenarios):
+            for name in ("tokens", *COSTS):
+                length = len(getattr(scenario, name))
+                if experts is not None and length != experts:
+                    reason = f"must have {experts} entries, one per expert, not {length}"
+                    raise field_error([row, name], reason)
+        return scenarios
+
+    @model_validator(mode="after")
+    def _some_expert_is_active(self) -> "Instance":
+        if not any(any(scenario.tokens) for scenario in self.scenarios):
+            raise field_error(["scenarios"], "must have tokens for at least one expert")
+        return self
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The scenarios as arrays."""
+
+        def column(name: str) -> NDArray[np.int64]:
+            return np.array([getattr(s, name) for s in self.scenarios], dtype=np.int64)
+
+        return Columns(**{name: column(name) for name in ("weight", "tokens", *COSTS)})

@@ -1,0 +1,105 @@
+"""What a problem's own exact algorithm works with: the clock, and the place to report to."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ExactMethod:
+    """An exact algorithm of a problem, named in the table ``EXACT`` of its ``exact.py``.
+
+    Attributes
+    ----------
+    module
+        The module beside ``exact.py`` with ``solve(instance, search)``, imported when first run.
+    then
+        An exact method that every problem has, which goes on from the incumbent and the bound if
+        the algorithm ends before its proof; None if there is none.
+    """
+
+    module: str
+    then: str | None = None
+
+
+def _ignore(objective: int | None, bound: int | None) -> None:
+    """Report to nobody."""
+
+
+@dataclass
+class Search:
+    """One run of an exact algorithm: what it may use, and the best it has found and proven so far.
+
+    An algorithm reports each improvement at once, so that nothing is lost when the time is up. It
+    asks `stopped` at least every 50 ms or so and returns when told.
+
+    Attributes
+    ----------
+    limit_s
+        Seconds that the algorithm may take, counted from the making of this object.
+    seed, workers
+        For whatever draws random numbers or runs in parallel.
+    on_improvement
+        Called with (objective, bound) at each improvement.
+    solution, objective
+        The incumbent; None if there is none.
+    bound
+        The proven lower bound; None if there is none.
+    infeasible
+        Whether it is proven that there is no solution.
+    note
+        The algorithm's own word on how it ended, for `Result.raw_status`.
+    """
+
+    limit_s: float = 60.0
+    seed: int = 0
+    workers: int = 1
+    on_improvement: Callable[[int | None, int | None], None] = _ignore
+    solution: Any = None
+    objective: int | None = None
+    bound: int | None = None
+    infeasible: bool = False
+    note: str = ""
+    _begin: float = field(default_factory=perf_counter)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left, never negative; 0 after `stop`."""
+        if self._stop.is_set():
+            return 0.0
+        return max(0.0, self.limit_s - (perf_counter() - self._begin))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the time is up or somebody asked to stop."""
+        return self.remaining_s == 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the incumbent is proven optimal, or that there is none."""
+        return self.infeasible or (self.objective is not None and self.objective == self.bound)
+
+    def stop(self) -> None:
+        """Ask the algorithm to return, from any thread."""
+        self._stop.set()
+
+    def offer(self, solution: Any, objective: int) -> None:
+        """Report a solution and its objective; it is kept if it is better than the incumbent."""
+        if self.objective is None or objective < self.objective:
+            self.solution, self.objective = solution, objective
+            self.on_improvement(objective, None)
+
+    def prove(self, bound: int) -> None:
+        """Report a proven lower bound; it is kept if it is higher than the one known."""
+        if self.bound is None or bound > self.bound:
+            self.bound = bound
+            self.on_improvement(None, bound)
+
+    def prove_incumbent(self) -> None:
+        """Report that nothing is better than the incumbent."""
+        if self.objective is None:
+            raise ValueError("there is no incumbent to prove optimal")
+        self.prove(self.objective)

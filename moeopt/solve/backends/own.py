@@ -1,0 +1,59 @@
+"""Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
+
+from importlib import import_module
+from typing import Any
+
+from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.problems.search import ExactMethod, Search
+from moeopt.solve.interrupt import Interruptible, run_interruptible
+from moeopt.solve.methods import EXACT
+from moeopt.solve.task import Outcome, Task
+
+
+def run(task: Task) -> Outcome:
+    """Run the algorithm in a thread that Ctrl-C and the limit can stop; its best so far is kept."""
+    method: ExactMethod = task.problem.part("exact").EXACT[task.method]
+    begin = task.deadline.elapsed_s
+    algorithm = task.problem.part(method.module)
+    search = Search(
+        task.deadline.remaining_s, task.seed, task.workers, on_improvement=task.trace.record
+    )
+    with native_stdout_to_stderr():
+        running = run_interruptible(
+            lambda: algorithm.solve(task.instance, search), search.stop, search.limit_s
+        )
+    outcome = _outcome(search, running)
+    outcome.solve_s = task.deadline.elapsed_s - begin
+    if method.then is None or search.closed or search.stopped:
+        return outcome
+    return _go_on(task, method.then, outcome)
+
+
+def _outcome(search: Search, running: Interruptible[Any]) -> Outcome:
+    outcome = Outcome(search.solution, search.note or "ENDED", claim=search.objective)
+    outcome.bound = search.bound
+    if search.closed:
+        outcome.proven = "infeasible" if search.infeasible else "optimal"
+    elif running.interrupted:
+        outcome.termination = "interrupted"
+    elif search.stopped or not running.ended:
+        outcome.termination = "time_limit"
+    return outcome
+
+
+def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
+    """Hand incumbent and bound to another method; `solve` keeps the better of the two answers.
+
+    An incumbent that the judge does not confirm is handed to nobody: it goes back as it is, to be
+    rejected.
+    """
+    check = task.problem.part("check")
+    if first.solution is not None:
+        actual = check.objective(task.instance, first.solution)
+        if actual != first.claim or check.violations(task.instance, first.solution):
+            return first
+    task.start, task.upper, task.lower = first.solution, first.claim, first.bound
+    outcome: Outcome = import_module(f"moeopt.solve.backends.{EXACT[then]}").run(task)
+    outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
+    outcome.solve_s += first.solve_s
+    return outcome
