@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moeopt.cli.options import Json, nanoseconds
+from moeopt.cli.options import Json, shown
 
 VALID, INVALID = 0, 2
 
@@ -36,7 +36,7 @@ def check_command(
         }
         print(json.dumps(report))
     elif verdict.valid:
-        print(f"{solution}: valid, objective {nanoseconds(verdict.objective)}")
+        print(f"{solution}: valid, objective {shown(problem.problem, verdict.objective)}")
     if not verdict.valid and not as_json:
         for constraint, sentence in verdict.violations:
             print(f"{solution}: {constraint}: {sentence}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Seed, TimeLimit, Workers, nanoseconds
+from moeopt.cli.options import Seed, TimeLimit, Workers, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,6 +90,7 @@ def _print_instances(console: "Console", rows: "Sequence[Row]") -> None:
     from rich.table import Table
 
     from moeopt.gap.table import percent
+    from moeopt.problems.objective import entries
 
     methods = list(dict.fromkeys(row.result.method for row in rows))
     table = Table("instance", "best known", "bound", *methods, title="excess over the optimum")
@@ -99,8 +100,9 @@ def _print_instances(console: "Console", rows: "Sequence[Row]") -> None:
     for (_, instance), group in by_instance.items():
         known = [row.result.objective for row in group if row.result.objective is not None]
         cells = {row.result.method: _excess(row, percent) for row in group}
-        best = nanoseconds(min(known, default=None))
-        bound = nanoseconds(group[0].best_bound)
+        problem = group[0].result.problem
+        best = shown(problem, min(known, key=entries, default=None))
+        bound = shown(problem, group[0].best_bound)
         table.add_row(escape(instance), best, bound, *(cells.get(m, "") for m in methods))
     console.print(table)
 

@@ -3,9 +3,12 @@
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from moeopt.problems.objective import Objective
 
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
@@ -25,6 +28,21 @@ def print_error(message: str) -> None:
 def nanoseconds(value: int | None) -> str:
     """Return a duration for people, or a dash if unknown."""
     return "-" if value is None else f"{value:,} ns"
+
+
+def shown(problem: str, objective: "Objective | None") -> str:
+    """Return an objective for people, each entry with its unit, or a dash if unknown."""
+    from moeopt.problems.objective import entries
+    from moeopt.problems.registry import get_problem
+
+    if objective is None:
+        return "-"
+    names = get_problem(problem).part("check").OBJECTIVE
+    pairs = zip(entries(objective), names, strict=True)
+    return ", ".join(
+        nanoseconds(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
+        for value, name in pairs
+    )
 
 
 def file_name(name: str) -> str:

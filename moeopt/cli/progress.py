@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from moeopt.cli.options import nanoseconds
+from moeopt.cli.options import shown
+from moeopt.problems.objective import Objective
 
-Update = Callable[[float, int | None, int | None], None]
+Update = Callable[[float, Objective | None, Objective | None], None]
 
 
 @contextmanager
-def solving(title: str) -> Iterator[Update]:
+def solving(title: str, problem: str) -> Iterator[Update]:
     """Show `title`, the seconds, and the incumbent and bound that the yielded function is given."""
     from rich.console import Console
     from rich.markup import escape
@@ -22,8 +23,8 @@ def solving(title: str) -> Iterator[Update]:
     ) as bar:
         task = bar.add_task(escape(title))
 
-        def update(seconds: float, objective: int | None, bound: int | None) -> None:
-            known = f"incumbent {nanoseconds(objective)}, bound {nanoseconds(bound)}"
+        def update(seconds: float, objective: Objective | None, bound: Objective | None) -> None:
+            known = f"incumbent {shown(problem, objective)}, bound {shown(problem, bound)}"
             bar.update(task, description=f"{escape(title)}  {known}")
 
         yield update

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, Seed, nanoseconds
+from moeopt.cli.options import Json, Seed, nanoseconds, shown
 from moeopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool)
         print(json.dumps(report | {"measured": compared.measured, "judged": compared.judged}))
     else:
         word = "equals" if compared.agree else "DIFFERS from"
-        measured, judged = nanoseconds(compared.measured), nanoseconds(compared.judged)
+        measured, judged = (
+            shown(problem.problem, value) for value in (compared.measured, compared.judged)
+        )
         print(f"{problem.name}: executed in {measured}, which {word} the judge's {judged}")
         print(f"\n{usage_table(compared.timeline.usage())}\n\ncritical path")
         for name, length in path_by_kind(compared.timeline).items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers, nanoseconds, print_error, stem
+from moeopt.cli.options import Json, Seed, TimeLimit, Workers, print_error, shown, stem
 from moeopt.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _solve_one(
     from moeopt.cli.progress import solving
 
     instance = moeopt.load(path)
-    with solving(f"{instance.name}  {method}") as on_progress:
+    with solving(f"{instance.name}  {method}", instance.problem) as on_progress:
         result = moeopt.solve(
             instance,
             method,
@@ -111,8 +111,8 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
     engine = f" ({result.engine})" if result.engine else ""
     print(f"{result.instance}: {result.problem}, {result.method}{engine}")
     print(f"  status     {result.status}, {result.termination} [{result.raw_status}]")
-    print(f"  objective  {nanoseconds(result.objective)}")
-    print(f"  bound      {nanoseconds(result.bound)}, gap {gap}")
+    print(f"  objective  {shown(result.problem, result.objective)}")
+    print(f"  bound      {shown(result.problem, result.bound)}, gap {gap}")
     print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving")
     if result.solution is not None and sys.stdout.isatty():
         _draw(result, instance)

@@ -7,6 +7,7 @@ from pathlib import Path
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.files import load
+from moeopt.problems.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 from moeopt.solve.methods import get_method, problem_methods
 from moeopt.solve.result import Result
@@ -34,13 +35,18 @@ class Row:
 
     family: str
     result: Result
-    optimum: int | None
-    best_bound: int | None
+    optimum: Objective | None
+    best_bound: Objective | None
     facts: dict[str, str | int] = field(default_factory=dict)
 
     @property
+    def optimal(self) -> bool:
+        """Whether the objective is known to be the optimum, in every entry."""
+        return self.optimum is not None and self.result.objective == self.optimum
+
+    @property
     def excess(self) -> float | None:
-        """(objective - optimum) / optimum; None if either is unknown."""
+        """(objective - optimum) / optimum by the first entries; None if either is unknown."""
         return _ratio(self.result.objective, self.optimum)
 
     @property
@@ -146,8 +152,8 @@ def _methods(instance: InstanceEnvelope, asked: Sequence[str] | None) -> list[st
 
 
 def _compared(family: str, instance: InstanceEnvelope, results: list[Result]) -> list[Row]:
-    bound = max((r.bound for r in results if r.bound is not None), default=None)
-    best = min((r.objective for r in results if r.objective is not None), default=None)
+    bound = max((r.bound for r in results if r.bound is not None), key=entries, default=None)
+    best = min((r.objective for r in results if r.objective is not None), key=entries, default=None)
     optimum = best if best is not None and best == bound else None
     problem = get_problem(instance.problem)
     describe = problem.part("view").facts if problem.has("view") else lambda *_: {}
@@ -157,9 +163,7 @@ def _compared(family: str, instance: InstanceEnvelope, results: list[Result]) ->
     ]
 
 
-def _ratio(objective: int | None, reference: int | None) -> float | None:
+def _ratio(objective: Objective | None, reference: Objective | None) -> float | None:
     if objective is None or reference is None:
         return None
-    if reference == 0:
-        return 0.0 if objective == 0 else None
-    return (objective - reference) / reference
+    return relative(objective, reference, reference)

@@ -71,7 +71,7 @@ def _summary(family: str, method: str, group: Sequence[Row]) -> Summary:
         method=method,
         instances=len(group),
         proven=sum(row.optimum is not None for row in group),
-        optimal=sum(e == 0 for e in excesses) / len(excesses) if excesses else None,
+        optimal=sum(row.optimal for row in group) / len(excesses) if excesses else None,
         excess_min=min(excesses, default=None),
         excess_median=median(excesses) if excesses else None,
         excess_p95=float(np.quantile(excesses, 0.95)) if excesses else None,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from moeopt.problems.objective import Objective, below
+
 
 @dataclass(frozen=True)
 class ExactMethod:
@@ -24,7 +26,7 @@ class ExactMethod:
     then: str | None = None
 
 
-def _ignore(objective: int | None, bound: int | None) -> None:
+def _ignore(objective: Objective | None, bound: Objective | None) -> None:
     """Report to nobody."""
 
 
@@ -56,10 +58,10 @@ class Search:
     limit_s: float = 60.0
     seed: int = 0
     workers: int = 1
-    on_improvement: Callable[[int | None, int | None], None] = _ignore
+    on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
-    objective: int | None = None
-    bound: int | None = None
+    objective: Objective | None = None
+    bound: Objective | None = None
     infeasible: bool = False
     note: str = ""
     _begin: float = field(default_factory=perf_counter)
@@ -86,15 +88,15 @@ class Search:
         """Ask the algorithm to return, from any thread."""
         self._stop.set()
 
-    def offer(self, solution: Any, objective: int) -> None:
+    def offer(self, solution: Any, objective: Objective) -> None:
         """Report a solution and its objective; it is kept if it is better than the incumbent."""
-        if self.objective is None or objective < self.objective:
+        if self.objective is None or below(objective, self.objective):
             self.solution, self.objective = solution, objective
             self.on_improvement(objective, None)
 
-    def prove(self, bound: int) -> None:
+    def prove(self, bound: Objective) -> None:
         """Report a proven lower bound; it is kept if it is higher than the one known."""
-        if self.bound is None or bound > self.bound:
+        if self.bound is None or below(self.bound, bound):
             self.bound = bound
             self.on_improvement(None, bound)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solve.limits import Deadline
 from moeopt.solve.result import Status
@@ -29,10 +30,10 @@ class Explanation:
     """
 
     status: Status
-    objective: int | None
+    objective: Objective | None
     conflict: tuple[str, ...]
     minimal: bool
-    without: dict[str, int | None]
+    without: dict[str, Objective | None]
 
 
 def explain(
@@ -67,7 +68,7 @@ def explain(
     deadline = Deadline(time_limit_s)
     rules = get_problem(instance.problem).constraint_ids
 
-    def relaxed(without: set[str], share: int) -> tuple[Status, int | None]:
+    def relaxed(without: set[str], share: int) -> tuple[Status, Objective | None]:
         limit = max(deadline.remaining_s / share, 1e-9)  # a limit must be positive
         result = solve(
             instance,
@@ -81,7 +82,7 @@ def explain(
 
     status, objective = relaxed(set(), 1)
     if status != "infeasible":
-        optima: dict[str, int | None] = {}
+        optima: dict[str, Objective | None] = {}
         for number, rule in enumerate(rules):
             found, value = relaxed({rule}, len(rules) - number)
             optima[rule] = value if found == "optimal" else None

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from moeopt.problems.envelope import SolutionEnvelope
+from moeopt.problems.objective import Objective, relative
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Termination = Literal["completed", "time_limit", "interrupted"]
@@ -24,7 +25,8 @@ class Result:
     termination
         Why the method stopped.
     objective
-        The judge's objective of `solution` (with `without`: the relaxed model's own objective).
+        The judge's objective of `solution` (with `without`: the relaxed model's own objective). A
+        lexicographic one is a tuple.
     bound
         The best proven lower bound on the objective.
     solution
@@ -49,22 +51,25 @@ class Result:
     workers: int
     status: Status
     termination: Termination
-    objective: int | None
-    bound: int | None
+    objective: Objective | None
+    bound: Objective | None
     solution: SolutionEnvelope | None
     violations: list[tuple[str, str]]
     build_s: float
     solve_s: float
-    trace: list[tuple[float, int | None, int | None]]
+    trace: list[tuple[float, Objective | None, Objective | None]]
     raw_status: str
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective, or None if either is unknown."""
+        """(objective - bound) / objective, or None if either is unknown.
+
+        Of a lexicographic objective it is the gap of the first entry: 0 does not mean optimal.
+        """
         if self.objective is None or self.bound is None:
             return None
-        return (self.objective - self.bound) / self.objective if self.objective else 0.0
+        return relative(self.objective, self.bound, self.objective)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, and `gap`, as JSON types."""

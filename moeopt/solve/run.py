@@ -6,6 +6,7 @@ from platform import python_version
 
 from moeopt.errors import InputError, ModelMismatchError
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.objective import Objective, Packing
 from moeopt.problems.registry import get_problem
 from moeopt.solve.limits import Deadline, TimeLimitError
 from moeopt.solve.methods import MODELS, Method, get_method
@@ -80,7 +81,8 @@ def solve(
     if engine is not None and chosen.backend != "milp":
         raise InputError(f"engine: {engine!r} goes with method 'milp' only, not with {method!r}")
     _validate_without(without, problem.constraint_ids, chosen)
-    trace = Trace(deadline, on_progress)
+    radix_of = getattr(problem.part("bounds"), "second_key_radix", None)
+    trace = Trace(deadline, on_progress, Packing(radix_of(instance) if radix_of else None))
     task = Task(
         problem, instance, method, deadline, trace, seed, workers, engine, frozenset(without)
     )
@@ -121,12 +123,12 @@ def _prepare(task: Task) -> None:
     start = task.problem.part("heuristics").WARM_START(task.instance)
     check = task.problem.part("check")
     if start is not None and not check.violations(task.instance, start):
-        task.start, task.upper = start, check.objective(task.instance, start)
+        task.start, task.upper = start, task.judged_objective(start)
     task.deadline.checkpoint()
     if not task.without:  # a rule left out can lower the optimum below the bound
         bounds = task.problem.part("bounds")
-        grid = bounds.objective_grid(task.instance)
-        task.lower = -(-bounds.lower_bound(task.instance) // grid) * grid
+        lower = task.packing.pack(bounds.lower_bound(task.instance))
+        task.lower = _up_to_grid(task, lower)
     task.trace.record(task.upper, task.lower)
 
 
@@ -159,13 +161,13 @@ def _judged(task: Task, outcome: Outcome, method: Method) -> Result:
         workers=task.workers,
         status=_status(outcome, objective, bound),
         termination=outcome.termination,
-        objective=objective,
-        bound=bound,
+        objective=_unpacked(task, objective),
+        bound=_unpacked(task, bound),
         solution=outcome.solution,
         violations=violations,
         build_s=outcome.build_s,
         solve_s=outcome.solve_s,
-        trace=task.trace.points,
+        trace=task.trace.unpacked(),
         raw_status=outcome.raw_status,
         versions=_versions(task.method),
     )
@@ -183,18 +185,21 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     if outcome.solution is None:
         return None, []
     check = task.problem.part("check")
-    actual: int = check.objective(task.instance, outcome.solution)
+    actual = task.judged_objective(outcome.solution)
     claim = actual if outcome.claim is None else outcome.claim
     if abs(claim - actual) <= outcome.tolerance:
         claim = actual
-    found: list[tuple[str, str]] = check.violations(task.instance, outcome.solution, claim)
+    found: list[tuple[str, str]] = check.violations(
+        task.instance, outcome.solution, task.packing.unpack(claim)
+    )
     for constraint, sentence in found:
         if constraint not in task.without:
             raise ModelMismatchError(f"{_where(task)}: {constraint}: {sentence}")
     if task.without:
         return claim, found
     if claim < actual or (claim > actual and outcome.proven == "optimal"):
-        raise ModelMismatchError(f"{_where(task)}: claims {claim}, the judge computes {actual}")
+        claimed, computed = task.packing.unpack(claim), task.packing.unpack(actual)
+        raise ModelMismatchError(f"{_where(task)}: claims {claimed}, the judge computes {computed}")
     return actual, []
 
 
@@ -203,8 +208,17 @@ def _best_bound(task: Task, outcome: Outcome) -> int | None:
     known = [bound for bound in (outcome.bound, task.lower) if bound is not None]
     if not known:
         return None
-    grid = task.problem.part("bounds").objective_grid(task.instance) if not task.without else 1
-    return -(-max(known) // grid) * grid
+    return max(known) if task.without else _up_to_grid(task, max(known))
+
+
+def _up_to_grid(task: Task, bound: int) -> int:
+    """Round a bound up to the next number that an objective can be."""
+    grid: int = task.problem.part("bounds").objective_grid(task.instance)
+    return -(-bound // grid) * grid
+
+
+def _unpacked(task: Task, value: int | None) -> Objective | None:
+    return None if value is None else task.packing.unpack(value)
 
 
 def _status(outcome: Outcome, objective: int | None, bound: int | None) -> Status:

@@ -5,20 +5,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.objective import Objective, Packing
 from moeopt.problems.registry import Problem
 from moeopt.solve.limits import Deadline
 from moeopt.solve.result import Termination
 
-Progress = Callable[[float, int | None, int | None], None]
+Progress = Callable[[float, Objective | None, Objective | None], None]
 """Called with (seconds, objective, bound) at each improvement, possibly from another thread."""
 
 
 @dataclass
 class Trace:
-    """The history of incumbent and bound; remembers the best of each."""
+    """The history of incumbent and bound; remembers the best of each. Objectives are packed."""
 
     deadline: Deadline
     on_progress: Progress | None = None
+    packing: Packing = field(default_factory=Packing)
     points: list[tuple[float, int | None, int | None]] = field(default_factory=list)
 
     @property
@@ -36,7 +38,15 @@ class Trace:
         if (objective, bound) != (best, proven):
             self.points.append((self.deadline.elapsed_s, objective, bound))
             if self.on_progress:
-                self.on_progress(*self.points[-1])
+                self.on_progress(*self.unpacked()[-1])
+
+    def unpacked(self) -> list[tuple[float, Objective | None, Objective | None]]:
+        """Return the history with objectives as the problem states them."""
+        unpack = self.packing.unpack
+        return [
+            (seconds, None if best is None else unpack(best), None if low is None else unpack(low))
+            for seconds, best, low in self.points
+        ]
 
 
 @dataclass
@@ -45,6 +55,7 @@ class Task:
 
     `lower`, `upper` and `start` are what is known beforehand: a proven bound, and a solution with
     its objective. They are None where nothing is known or the method is to work without help.
+    Objectives are packed, here and in outcomes: `packing` says how.
     """
 
     problem: Problem
@@ -59,6 +70,15 @@ class Task:
     lower: int | None = None
     upper: int | None = None
     start: SolutionEnvelope | None = None
+
+    @property
+    def packing(self) -> Packing:
+        """How this problem's objectives become one integer."""
+        return self.trace.packing
+
+    def judged_objective(self, solution: SolutionEnvelope) -> int:
+        """Return the judge's objective of a solution, packed."""
+        return self.packing.pack(self.problem.part("check").objective(self.instance, solution))
 
 
 @dataclass

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 
 
@@ -11,7 +12,7 @@ from moeopt.problems.registry import get_problem
 class Verdict:
     """What the judge says: the objective (None if invalid) and (constraint ID, sentence) pairs."""
 
-    objective: int | None
+    objective: Objective | None
     violations: list[tuple[str, str]]
 
     @property

@@ -73,7 +73,7 @@ def _methods(home: Home) -> Iterator[str]:
     ) and not _any_proof(home.problem.part("bounds")):
         yield "bounds.py: no proof in any docstring"
     for part, names in (
-        ("check", ("violations", "objective", "CONSTRAINTS")),
+        ("check", ("violations", "objective", "CONSTRAINTS", "OBJECTIVE")),
         ("oracle", ("candidates", "count", "MAX_CANDIDATES")),
         ("bounds", ("lower_bound", "objective_grid")),
     ):

@@ -11,6 +11,10 @@ CONSTRAINTS = {
 }
 
 
+OBJECTIVE = ("missed_ns",)
+"""What is minimised, in order of importance; the name ends with the unit."""
+
+
 def violations(
     instance: Instance, solution: Solution, claim_ns: int | None = None
 ) -> list[tuple[str, str]]:

@@ -14,6 +14,10 @@ CONSTRAINTS = {
 }
 
 
+OBJECTIVE = ("makespan_ns",)
+"""What is minimised, in order of importance; the name ends with the unit."""
+
+
 @dataclass(frozen=True)
 class Loads:
     """How long each device is busy, in ns; `dimm_ns` has one entry per DIMM."""

@@ -15,6 +15,7 @@ def run(task: Task) -> Outcome:
         If the instance has more candidates than the oracle is meant for.
     """
     oracle, check = task.problem.part("oracle"), task.problem.part("check")
+    pack = task.packing.pack
     count = oracle.count(task.instance)
     if count > oracle.MAX_CANDIDATES:
         limit = oracle.MAX_CANDIDATES
@@ -26,7 +27,7 @@ def run(task: Task) -> Outcome:
             if number % CANDIDATES_PER_CLOCK_READING == 0 and task.deadline.remaining_s == 0:
                 stopped = "time_limit"
                 break
-            objective = check.objective(task.instance, candidate)
+            objective = pack(check.objective(task.instance, candidate))
             better = best_objective is None or objective < best_objective
             if better and not check.violations(task.instance, candidate):
                 best, best_objective = candidate, objective

@@ -1,9 +1,11 @@
 """Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.problems.objective import Objective
 from moeopt.problems.search import ExactMethod, Search
 from moeopt.solve.interrupt import Interruptible, run_interruptible
 from moeopt.solve.methods import EXACT
@@ -16,22 +18,33 @@ def run(task: Task) -> Outcome:
     begin = task.deadline.elapsed_s
     algorithm = task.problem.part(method.module)
     search = Search(
-        task.deadline.remaining_s, task.seed, task.workers, on_improvement=task.trace.record
+        task.deadline.remaining_s, task.seed, task.workers, on_improvement=_recorder(task)
     )
     with native_stdout_to_stderr():
         running = run_interruptible(
             lambda: algorithm.solve(task.instance, search), search.stop, search.limit_s
         )
-    outcome = _outcome(search, running)
+    outcome = _outcome(task, search, running)
     outcome.solve_s = task.deadline.elapsed_s - begin
     if method.then is None or search.closed or search.stopped:
         return outcome
     return _go_on(task, method.then, outcome)
 
 
-def _outcome(search: Search, running: Interruptible[Any]) -> Outcome:
-    outcome = Outcome(search.solution, search.note or "ENDED", claim=search.objective)
-    outcome.bound = search.bound
+def _recorder(task: Task) -> Callable[[Objective | None, Objective | None], None]:
+    def record(objective: Objective | None, bound: Objective | None) -> None:
+        task.trace.record(_packed(task, objective), _packed(task, bound))
+
+    return record
+
+
+def _packed(task: Task, value: Objective | None) -> int | None:
+    return None if value is None else task.packing.pack(value)
+
+
+def _outcome(task: Task, search: Search, running: Interruptible[Any]) -> Outcome:
+    outcome = Outcome(search.solution, search.note or "ENDED")
+    outcome.claim, outcome.bound = _packed(task, search.objective), _packed(task, search.bound)
     if search.closed:
         outcome.proven = "infeasible" if search.infeasible else "optimal"
     elif running.interrupted:
@@ -49,7 +62,7 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     """
     check = task.problem.part("check")
     if first.solution is not None:
-        actual = check.objective(task.instance, first.solution)
+        actual = task.judged_objective(first.solution)
         if actual != first.claim or check.violations(task.instance, first.solution):
             return first
     task.start, task.upper, task.lower = first.solution, first.claim, first.bound
