@@ -1,36 +1,79 @@
-"""A schedule as text: one line per device, time running to the right."""
+"""``moeopt gantt``: solutions of one instance as schedules on one time axis."""
 
-from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from moeopt.problems.schedule import Lane
+import typer
 
-FILL = {"work": "=", "read": ":"}
+from moeopt.cli.options import shown
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def draw(lanes: Sequence[Lane], width: int = 80) -> str:
-    """Return the lanes drawn to one scale.
+    from moeopt.problems.envelope import InstanceEnvelope
+    from moeopt.problems.schedule import Lane
 
-    Work is ``=`` and starts with ``|`` and its label where that fits; a host's read on a DIMM is
-    ``:``. The last column is how long the device is busy, in ms.
-    """
-    label_width = max(len(lane.device) for lane in lanes)
-    room = max(width - label_width - 12, 10)
-    makespan = max(lane.end_ns for lane in lanes) or 1
-    lines = []
-    for lane in lanes:
-        cells = [" "] * room
-        for bar in lane.bars:
-            left, right = (round(t * room / makespan) for t in (bar.start_ns, bar.end_ns))
-            cells[left:right] = _bar(bar.label, FILL[bar.kind], right - left)
-        row = "".join(cells)[:room].ljust(room)
-        busy = f"{lane.end_ns / 1e6:.3f}"
-        lines.append(f"{lane.device:>{label_width}} {row} {busy:>8}")
-    lines.append(f"{'':{label_width}} {'=: work  :: a host reads'.ljust(room)} {'busy ms':>8}")
-    return "\n".join(lines)
+SUFFIXES = (".svg", ".png", ".pdf")
 
 
-def _bar(label: str, fill: str, length: int) -> str:
-    if fill != FILL["work"]:
-        return fill * length
-    text = f"|{label}" if length > len(label) + 1 else "|"
-    return text.ljust(length, fill)[:length]
+def gantt_command(
+    instance: Annotated[Path, typer.Argument(help="Instance file.")],
+    solutions: Annotated[list[Path], typer.Argument(help="Solution files, drawn in this order.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
+    ] = None,
+) -> None:
+    """Draw the schedules of solutions below each other, on the same time axis."""
+    from shutil import get_terminal_size
+
+    import moeopt
+    from moeopt.cli.text_gantt import draw
+    from moeopt.errors import InputError
+
+    if out is not None and out.suffix not in SUFFIXES:
+        raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
+    problem = moeopt.load(instance)
+    charts = [_chart(problem, path) for path in solutions]
+    horizon_ns = max(lane.end_ns for _, lanes in charts for lane in lanes)
+    if out is not None:
+        _save(charts, out)
+        return
+    for number, (title, lanes) in enumerate(charts):
+        if number:
+            print()
+        print(title)
+        print(draw(lanes, get_terminal_size().columns, horizon_ns))
+
+
+def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Sequence[Lane]]":
+    """Return a title and the lanes of a solution that the judge accepts."""
+    import moeopt
+    from moeopt.errors import InputError
+    from moeopt.problems.registry import get_problem
+
+    solution = moeopt.load_solution(path)
+    try:
+        verdict = moeopt.check(problem, solution)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if not verdict.valid:
+        constraint, sentence = verdict.violations[0]
+        raise InputError(f"{path}: {constraint}: {sentence}")
+    home = get_problem(problem.problem)
+    if not home.has("view"):
+        raise InputError(f"{path}: solutions of {problem.problem} are not schedules")
+    lanes = home.part("view").lanes(problem, solution)
+    return f"{path.name}: {shown(problem.problem, verdict.objective)}", lanes
+
+
+def _save(charts: "Sequence[tuple[str, Sequence[Lane]]]", out: Path) -> None:
+    from moeopt.errors import InputError
+
+    try:
+        from moeopt.gap.gantt import Panel, save_gantt
+    except ModuleNotFoundError:
+        raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
+    try:
+        save_gantt([Panel(title, lanes) for title, lanes in charts], out)
+    except OSError as error:
+        raise InputError(f"--out: {out}: {error.strerror}") from None

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 
 import typer
 
-from moeopt.cli import check, explain, gap, generate, listing, profile, simulate, solve, trace
+from moeopt.cli import (
+    check,
+    explain,
+    gantt,
+    gap,
+    generate,
+    listing,
+    profile,
+    simulate,
+    solve,
+    trace,
+)
 from moeopt.cli.options import print_error
 from moeopt.errors import MoeoptError
 
@@ -28,6 +39,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("solve")(solve.solve_command)
     app.command("check")(check.check_command)
     app.command("gap")(gap.gap_command)
+    app.command("gantt")(gantt.gantt_command)
     app.command("explain")(explain.explain_command)
     app.command("list")(listing.list_command)
     app.command("simulate")(simulate.simulate_command)

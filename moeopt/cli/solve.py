@@ -121,7 +121,7 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
     from shutil import get_terminal_size
 
-    from moeopt.cli.gantt import draw
+    from moeopt.cli.text_gantt import draw
     from moeopt.problems.registry import get_problem
 
     problem = get_problem(result.problem)

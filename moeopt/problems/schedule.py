@@ -4,14 +4,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 
+Kind = Literal["work", "deferred", "transfer", "read"]
+
+
 @dataclass(frozen=True)
 class Bar:
-    """Something that keeps a device busy from `start_ns` to `end_ns`."""
+    """Something that keeps a device busy from `start_ns` to `end_ns`.
+
+    `kind`: "work" is computation, "deferred" computation put off to the next layer, "transfer" data
+    on a link, "read" a host's read that keeps a DIMM busy.
+    """
 
     start_ns: int
     end_ns: int
     label: str
-    kind: Literal["work", "read"]
+    kind: Kind
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""Schedules as a picture: one panel per solution, all on one time axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from moeopt.problems.schedule import Kind, Lane
+
+COLOURS: dict[Kind, str] = {
+    "work": "#4477aa",
+    "deferred": "#66ccee",
+    "transfer": "#ccbb44",
+    "read": "#bbbbbb",
+}
+"""Told apart by colour-blind readers, and on paper by their brightness."""
+
+MEANING: dict[Kind, str] = {
+    "work": "work",
+    "deferred": "deferred work",
+    "transfer": "transfer",
+    "read": "a host reads",
+}
+
+INK: dict[Kind, str] = {"work": "white", "deferred": "black", "transfer": "black", "read": "black"}
+
+WIDTH_IN, LANE_IN, PANEL_IN = 9.0, 0.26, 0.75
+SMALLEST_LABELLED = 0.012
+"""Bars shorter than this share of the axis stay without a label."""
+
+MS = 1e-6
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One schedule and the line above it."""
+
+    title: str
+    lanes: Sequence[Lane]
+
+
+def save_gantt(panels: Sequence[Panel], path: Path) -> None:
+    """Draw the panels below each other and write them as SVG, PNG or PDF, by the file's suffix.
+
+    The same schedules give the same SVG byte for byte.
+    """
+    rows = [max(len(panel.lanes), 1) for panel in panels]
+    heights = [PANEL_IN + LANE_IN * count for count in rows]
+    figure = Figure(figsize=(WIDTH_IN, sum(heights) + 0.5), layout="constrained")
+    axes = figure.subplots(
+        len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    horizon_ns = max((lane.end_ns for panel in panels for lane in panel.lanes), default=0) or 1
+    for panel, axis in zip(panels, axes[:, 0], strict=True):
+        _draw(panel, axis, horizon_ns)
+    axes[-1, 0].set_xlabel("time in ms")
+    axes[-1, 0].set_xlim(0, horizon_ns * MS)
+    used = {bar.kind for panel in panels for lane in panel.lanes for bar in lane.bars}
+    patches = [Patch(color=COLOURS[k], label=MEANING[k]) for k in COLOURS if k in used]
+    figure.legend(handles=patches, loc="outside lower right", ncols=len(patches), frameon=False)
+    with mpl.rc_context({"svg.hashsalt": "moeopt", "svg.fonttype": "none"}):
+        figure.savefig(path, dpi=150, metadata=_undated(path))
+
+
+def _draw(panel: Panel, axis: Any, horizon_ns: int) -> None:
+    axis.set_title(panel.title, loc="left", fontsize="medium", parse_math=False)
+    axis.set_yticks(range(len(panel.lanes)), [lane.device for lane in panel.lanes])
+    axis.set_ylim(len(panel.lanes) - 0.5, -0.5)
+    axis.spines[["top", "right"]].set_visible(False)
+    for row, lane in enumerate(panel.lanes):
+        spans = [(bar.start_ns * MS, (bar.end_ns - bar.start_ns) * MS) for bar in lane.bars]
+        colours = [COLOURS[bar.kind] for bar in lane.bars]
+        axis.broken_barh(
+            spans, (row - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=0.5
+        )
+        for bar in lane.bars:
+            if bar.kind != "read" and bar.end_ns - bar.start_ns > SMALLEST_LABELLED * horizon_ns:
+                middle = (bar.start_ns + bar.end_ns) / 2 * MS
+                text = axis.text(
+                    middle, row, bar.label, ha="center", va="center", fontsize="x-small"
+                )
+                text.set(parse_math=False, color=INK[bar.kind])
+                text.set_clip_on(True)
+    end_ns = max((lane.end_ns for lane in panel.lanes), default=0)
+    axis.axvline(end_ns * MS, color="#cc3311", linewidth=1)
+
+
+def _undated(path: Path) -> dict[str, None]:
+    """Return metadata that leaves out when the file was made."""
+    return {"Date": None} if path.suffix == ".svg" else {}
