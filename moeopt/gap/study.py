@@ -13,9 +13,6 @@ from moeopt.solve.methods import get_method, problem_methods
 from moeopt.solve.result import Result
 from moeopt.solve.run import solve
 
-REFERENCE = "cp-sat"
-"""The exact method that is added where none is asked for: without an optimum there is no excess."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -77,7 +74,7 @@ def gap(
         Instance files, folders to search for them, or instances.
     methods
         Names of methods; by default every heuristic of the problem. Where no exact method is among
-        them, `REFERENCE` is added.
+        them, the problem's first exact method is added: without an optimum there is no excess.
     time_limit_s, seed, workers
         Of each solve, as in `moeopt.solve`.
     on_start
@@ -147,7 +144,7 @@ def _methods(instance: InstanceEnvelope, asked: Sequence[str] | None) -> list[st
     else:
         names = [get_method(problem, name).name for name in asked]
     if not any(available[name].kind == "exact" for name in names):
-        names.append(REFERENCE)
+        names.append(next(name for name, method in available.items() if method.kind == "exact"))
     return names
 
 

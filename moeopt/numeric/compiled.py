@@ -1,11 +1,22 @@
 """Loops over numbers, compiled by Numba where NumPy would need one pass per step."""
 
-from collections.abc import Callable
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
+import moeopt
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+DAY_S = 86_400
 
 
 def compiled(function: F) -> F:
@@ -15,4 +26,55 @@ def compiled(function: F) -> F:
     The function runs without Python's lock: other threads, and Ctrl-C, go on meanwhile. It cannot
     be stopped from outside, so let it return every 50 ms or so and call it again.
     """
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    with _code_folder():
+        return cast(F, numba.njit(cache=True, nogil=True)(function))
+
+
+@contextmanager
+def _code_folder() -> Iterator[None]:
+    """Let Numba keep what is decorated here in a folder of this version of the sources.
+
+    Numba looks at a function's own file only: after an edit of a function that it calls it would
+    go on with the old code. Numba chooses the folder when it decorates, so that the setting can be
+    put back for whoever else uses it.
+    """
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = _folder() or before
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def _folder() -> str | None:
+    """Return the folder, made if need be; None where it cannot be written, to leave it to Numba."""
+    package = Path(moeopt.__file__).parent
+    config: Any = numba.config
+    base = Path(config.CACHE_DIR or package / "__pycache__")
+    folder = base / f"moeopt-{_stamp(package)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        _forget_older(folder)
+    except OSError:
+        return None
+    return str(folder)
+
+
+def _stamp(package: Path) -> str:
+    """Return a name that changes with any source file that has compiled functions."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        source = path.read_bytes()
+        if b"numeric.compiled" in source:
+            digest.update(str(path.relative_to(package)).encode() + b"\0" + source)
+    return digest.hexdigest()[:16]
+
+
+def _forget_older(folder: Path) -> None:
+    """Delete the code of other versions that nothing has used for a day."""
+    for other in folder.parent.glob("moeopt-*"):
+        if other != folder and other.stat().st_mtime < time.time() - DAY_S:
+            shutil.rmtree(other, ignore_errors=True)

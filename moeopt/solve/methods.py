@@ -7,6 +7,7 @@ from typing import Literal
 
 from moeopt.errors import InputError
 from moeopt.problems.registry import Problem, get_problem
+from moeopt.problems.search import ExactMethod, ExactModel
 from moeopt.solve.task import Outcome, Task
 
 EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
@@ -23,6 +24,8 @@ class Method:
     name: str
     kind: Literal["heuristic", "exact"]
     backend: str
+    module: str = ""
+    """The module of the problem that the backend runs, where it is not the method's name."""
 
     @property
     def warm_starts(self) -> bool:
@@ -41,9 +44,14 @@ def problem_methods(problem: Problem) -> dict[str, Method]:
     names = problem.part("heuristics").HEURISTICS
     found = {name: Method(name, "heuristic", "heuristic") for name in names}
     if problem.has("exact"):
-        found |= {name: Method(name, "exact", "own") for name in problem.part("exact").EXACT}
-    found |= {name: Method(name, "exact", backend) for name, backend in EXACT.items()}
+        found |= {name: _own(name, own) for name, own in problem.part("exact").EXACT.items()}
+    found |= {name: Method(name, "exact", backend, backend) for name, backend in EXACT.items()}
     return found
+
+
+def _own(name: str, exact: ExactMethod | ExactModel) -> Method:
+    backend = EXACT[exact.solver] if isinstance(exact, ExactModel) else "own"
+    return Method(name, "exact", backend, exact.module)
 
 
 def get_method(problem: Problem, name: str) -> Method:

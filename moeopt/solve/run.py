@@ -1,6 +1,7 @@
 """The one code path of every method: build, solve, decode, check, recompute, compare."""
 
 from collections.abc import Collection
+from functools import cache
 from importlib.metadata import version
 from platform import python_version
 
@@ -14,11 +15,12 @@ from moeopt.solve.result import Result, Status
 from moeopt.solve.task import Outcome, Progress, Task, Trace
 
 SOFTWARE = {
-    "cp-sat": ["ortools"],
+    "cpsat": ["ortools"],
     "milp": ["pulp", "scipy", "ortools"],
     "mathprog": ["swiglpk"],
+    "own": ["numpy", "numba", "scipy", "ortools"],
 }
-"""Packages whose version is recorded with a method's result."""
+"""Backend -> packages whose version is recorded with the result."""
 
 MAX_SEED = 2**31 - 1
 
@@ -84,7 +86,16 @@ def solve(
     radix_of = getattr(problem.part("bounds"), "second_key_radix", None)
     trace = Trace(deadline, on_progress, Packing(radix_of(instance) if radix_of else None))
     task = Task(
-        problem, instance, method, deadline, trace, seed, workers, engine, frozenset(without)
+        problem,
+        instance,
+        method,
+        chosen.module,
+        deadline,
+        trace,
+        seed,
+        workers,
+        engine,
+        frozenset(without),
     )
     prepared_s = 0.0
     try:
@@ -169,7 +180,7 @@ def _judged(task: Task, outcome: Outcome, method: Method) -> Result:
         solve_s=outcome.solve_s,
         trace=task.trace.unpacked(),
         raw_status=outcome.raw_status,
-        versions=_versions(task.method),
+        versions=_versions(method.backend),
     )
 
 
@@ -231,6 +242,12 @@ def _where(task: Task) -> str:
     return f"{task.instance.name}, method {task.method}"
 
 
-def _versions(method: str) -> dict[str, str]:
-    packages = ["moeopt", *SOFTWARE.get(method, ["numpy"])]
-    return {"python": python_version()} | {name: version(name) for name in packages}
+def _versions(backend: str) -> dict[str, str]:
+    packages = ["moeopt", *SOFTWARE.get(backend, ["numpy"])]
+    return {"python": python_version()} | {name: _version(name) for name in packages}
+
+
+@cache
+def _version(package: str) -> str:
+    """Return an installed package's version; reading it takes longer than some solves."""
+    return version(package)

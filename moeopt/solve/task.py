@@ -53,14 +53,16 @@ class Trace:
 class Task:
     """One instance to solve, and everything a method may use for it.
 
-    `lower`, `upper` and `start` are what is known beforehand: a proven bound, and a solution with
-    its objective. They are None where nothing is known or the method is to work without help.
-    Objectives are packed, here and in outcomes: `packing` says how.
+    `module` is the problem's module that the method's backend runs. `lower`, `upper` and `start`
+    are what is known beforehand: a proven bound, and a solution with its objective. They are None
+    where nothing is known or the method is to work without help. Objectives are packed, here and
+    in outcomes: `packing` says how.
     """
 
     problem: Problem
     instance: InstanceEnvelope
     method: str
+    module: str
     deadline: Deadline
     trace: Trace
     seed: int

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import FURNITURE, Problem
-from moeopt.solve.methods import EXACT, problem_methods
+from moeopt.problems.search import ExactModel
+from moeopt.solve.methods import problem_methods
 from moeopt.solve.verdict import check
 
 SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
@@ -87,14 +88,21 @@ def _methods(home: Home) -> Iterator[str]:
 
 def _own_exact(problem: Problem) -> Iterator[str]:
     """Name what lacks: an algorithm that claims proofs says why, what goes on after it exists."""
+    known = set(problem.constraint_ids)
+    models = {n for n, method in problem_methods(problem).items() if method.warm_starts}
     for name, method in problem.part("exact").EXACT.items():
+        if isinstance(method, ExactModel):
+            if (here := set(problem.part(method.module).Model.constraints())) != known:
+                odd = sorted(here ^ known)
+                yield f"{method.module}: constraints {odd} differ from check.CONSTRAINTS"
+            continue
         algorithm = problem.part(method.module)
         if not callable(getattr(algorithm, "solve", None)):
             yield f"{method.module}: solve is missing, which method {name} needs"
         if "Proof" not in (algorithm.__doc__ or ""):
             yield f"{method.module}: no proof in the module's docstring"
-        if method.then is not None and method.then not in EXACT:
-            yield f"exact.py: {name} goes on with {method.then}, which is no general method"
+        if method.then is not None and method.then not in models:
+            yield f"exact.py: {name} goes on with {method.then}, which is no model's method"
 
 
 def _any_proof(module: object) -> bool:

@@ -79,7 +79,7 @@ def _remove_proof(home: Home) -> None:
     _edit(_package(home) / "dynamic_program.py", "Proof.", "Idea.")
 
 
-@_removal("exact.py: dp goes on with dream, which is no general method")
+@_removal("exact.py: dp goes on with dream, which is no model's method")
 def _go_on_with_nothing(home: Home) -> None:
     _edit(_package(home) / "exact.py", '("dynamic_program")', '("dynamic_program", then="dream")')
 

@@ -17,7 +17,7 @@ INSTANCES = [random_instance(seed) for seed in range(6)]
 def test_excess_is_measured_from_the_proven_optimum() -> None:
     """(objective - optimum) / optimum, with the optimum of another solve."""
     rows = moeopt.gap(INSTANCES, ["trimoe", "klotski"])
-    assert [row.result.method for row in rows[:3]] == ["trimoe", "klotski", "cp-sat"]
+    assert [row.result.method for row in rows[:3]] == ["trimoe", "klotski", "threshold"]
     for row in rows:
         instance = next(i for i in INSTANCES if i.name == row.result.instance)
         optimum = moeopt.solve(instance, "brute-force").objective
@@ -30,7 +30,7 @@ def test_every_heuristic_by_default() -> None:
     rows = moeopt.gap(INSTANCES[:1])
     names = [row.result.method for row in rows]
     heuristics = [m for m in moeopt.methods("tri_domain") if m not in names]
-    assert heuristics == ["milp", "mathprog", "brute-force"]
+    assert heuristics == ["cp-sat", "milp", "mathprog", "brute-force"]
 
 
 def test_an_exact_method_is_reference_enough() -> None:
@@ -78,12 +78,12 @@ def test_csv_and_markdown_hold_every_row() -> None:
     """The CSV has full precision, the Markdown one line per family and method."""
     rows = moeopt.gap(INSTANCES[:2], ["trimoe"])
     table = list(csv.DictReader(StringIO(to_csv(rows))))
-    assert [line["method"] for line in table] == ["trimoe", "cp-sat"] * 2
+    assert [line["method"] for line in table] == ["trimoe", "threshold"] * 2
     assert float(table[0]["excess"]) == rows[0].excess
     assert table[0]["bound"] == ""
     assert table[1]["bottleneck"] in {"gpu", "cpu", "dimm"}
     excess, bottlenecks = to_markdown(summarise(rows)).split("\n\n")
-    assert excess.splitlines()[0] == "| family | instances | `trimoe` | `cp-sat` |"
+    assert excess.splitlines()[0] == "| family | instances | `trimoe` | `threshold` |"
     assert excess.splitlines()[2].endswith("| 0 / 0 % (100 %) |")
     assert len(bottlenecks.splitlines()) == 2 + 1
 

@@ -1,6 +1,14 @@
 """Compiled functions give what Python gives."""
 
-from moeopt.numeric.compiled import compiled
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import moeopt
+from moeopt.numeric.compiled import _forget_older, compiled
 
 
 def collatz_steps(number: int) -> int:
@@ -16,3 +24,48 @@ def test_the_same_as_plain_python() -> None:
     """For every start below 200."""
     fast = compiled(collatz_steps)
     assert [fast(n) for n in range(1, 200)] == [collatz_steps(n) for n in range(1, 200)]
+
+
+def test_old_code_is_not_used_after_an_edit(tmp_path: Path) -> None:
+    """Also where only a function that the called one calls has changed, in another file."""
+    package = tmp_path / "moeopt"
+    shutil.copytree(Path(moeopt.__file__).parent / "numeric", package / "numeric")
+    (package / "__init__.py").write_text("")
+    (package / "outer.py").write_text(OUTER)
+    inner = package / "inner.py"
+    results = []
+    for value in ("1", "20", "20"):
+        inner.write_text(INNER.format(value=value))
+        call = [sys.executable, "-c", "from moeopt.outer import outer; print(outer(3))"]
+        run = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=True)
+        results.append(run.stdout.strip())
+    assert results == ["4", "23", "23"]
+    kept = list((package / "__pycache__").glob("moeopt-*"))
+    assert len(kept) == 2
+    assert all(list(folder.rglob("*.nbi")) for folder in kept)
+
+
+OUTER = """from moeopt.inner import inner
+from moeopt.numeric.compiled import compiled
+
+@compiled
+def outer(number):
+    return inner(number)
+"""
+
+INNER = """from moeopt.numeric.compiled import compiled
+
+@compiled
+def inner(number):
+    return number + {value}
+"""
+
+
+def test_code_unused_for_a_day_is_deleted(tmp_path: Path) -> None:
+    """Other versions' folders go, newer ones and other files stay."""
+    for name, age_days in (("moeopt-a", 2), ("moeopt-b", 0.5), ("other", 9)):
+        (tmp_path / name).mkdir()
+        seconds = time.time() - 86_400 * age_days
+        os.utime(tmp_path / name, (seconds, seconds))
+    _forget_older(tmp_path / "moeopt-c")
+    assert {path.name for path in tmp_path.iterdir()} == {"moeopt-b", "other"}

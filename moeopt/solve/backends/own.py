@@ -1,14 +1,13 @@
 """Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from moeopt.numeric.native_output import native_stdout_to_stderr
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import ExactMethod, Search
 from moeopt.solve.interrupt import Interruptible, run_interruptible
-from moeopt.solve.methods import EXACT
+from moeopt.solve.methods import get_method
 from moeopt.solve.task import Outcome, Task
 
 
@@ -66,7 +65,9 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
         if actual != first.claim or check.violations(task.instance, first.solution):
             return first
     task.start, task.upper, task.lower = first.solution, first.claim, first.bound
-    outcome: Outcome = import_module(f"moeopt.solve.backends.{EXACT[then]}").run(task)
+    following = get_method(task.problem, then)
+    task.module = following.module
+    outcome = following.run(task)
     outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
     outcome.solve_s += first.solve_s
     return outcome

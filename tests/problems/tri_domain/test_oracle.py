@@ -76,12 +76,12 @@ ANCHORS = {
 
 
 @pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", "cp-sat", "milp", "mathprog"])
+@pytest.mark.parametrize("method", ["brute-force", "threshold", "cp-sat", "milp", "mathprog"])
 def test_hand_computed_anchors(name: str, method: str) -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
     experts, dimms, optimum = ANCHORS[name]
     instance = Instance(name=name, dimms=dimms, experts=experts)
-    options = {} if method == "brute-force" else {"warm_start": False}
+    options = {} if method in ("brute-force", "threshold") else {"warm_start": False}
     result = solve(instance, method, **options)
     assert (result.status, result.objective) == ("optimal", optimum)
 
@@ -132,7 +132,7 @@ def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
     for seed in range(20):
         instance = random_instance(seed, kind)
         optimum = solve(instance, "brute-force").objective
-        for method in ("cp-sat", "milp", "mathprog"):
+        for method in ("threshold", "cp-sat", "milp", "mathprog"):
             result = solve(instance, method)
             assert (result.status, result.objective) == ("optimal", optimum), instance.name
 
