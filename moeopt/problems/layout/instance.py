@@ -13,6 +13,8 @@ from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope, Nanosecond
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
 MAX_SCENARIOS = 256
+MAX_WEIGHT = 2**16
+"""So that a weighted sum of makespans stays within what solvers can count."""
 
 Costs = Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
 
@@ -48,7 +50,7 @@ class Scenario(Frozen):
         Time on the NDP unit of its own DIMM (Eq. 4).
     """
 
-    weight: Annotated[Count, Field(ge=1)]
+    weight: Annotated[Count, Field(ge=1, le=MAX_WEIGHT)]
     tokens: Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
     gpu_hit_ns: Costs
     gpu_miss_striped_ns: Costs

@@ -1,0 +1,118 @@
+# layout: layout and schedules decided together (TriMoE 4.3, Eq. 1-7). See spec.md.
+# Usable with plain glpsol: glpsol -m layout.mod -d instance.dat
+
+set scenarios;                                # trace windows, 0, 1, ...
+param experts, integer, >= 1;                 # number of experts of the layer
+param dimms, integer, >= 1;                   # number of DIMMs, each with an NDP unit
+param hbm_slots, integer, >= 0;               # residents that the GPU's memory has room for
+param dimm_slots, integer, default experts;   # localized experts that a DIMM has room for
+param dram_striped_ns, >= 0;                  # a host's read of a striped expert, on every DIMM
+param dram_localized_ns, >= 0;                # a host's read of a localized expert, on its DIMM
+
+set E := 0..experts-1;
+
+param weight{scenarios}, integer, >= 1;
+param tokens{scenarios, E}, integer, >= 0;
+param gpu_hit_ns{scenarios, E}, >= 0;             # Eq. 1
+param gpu_miss_striped_ns{scenarios, E}, >= 0;    # Eq. 2
+param gpu_miss_localized_ns{scenarios, E}, >= 0;  # Eq. 2
+param cpu_striped_ns{scenarios, E}, >= 0;         # Eq. 3
+param cpu_localized_ns{scenarios, E}, >= 0;       # Eq. 3
+param ndp_ns{scenarios, E}, >= 0;                 # Eq. 4
+
+param output, symbolic, default "/dev/stdout";    # where the solution is printed, as JSON
+
+set active := setof{s in scenarios, i in E: tokens[s,i] > 0} i;
+set pairs := setof{s in scenarios, i in E: tokens[s,i] > 0} (s,i);
+# The DIMMs are identical: numbered by their first expert, the k-th expert is on the first k ones.
+set places := setof{i in active, d in 0..dimms-1: d <= card(active inter 0..i-1)} (i,d);
+set host_ways := {"hit", "gpu_striped", "gpu_local", "cpu_striped", "cpu_local"};
+set ways := host_ways union {"ndp_nowhere"};
+
+param cost_ns{(s,i) in pairs, w in host_ways} :=
+    if w = "hit" then gpu_hit_ns[s,i]
+    else if w = "gpu_striped" then gpu_miss_striped_ns[s,i]
+    else if w = "gpu_local" then gpu_miss_localized_ns[s,i]
+    else if w = "cpu_striped" then cpu_striped_ns[s,i] else cpu_localized_ns[s,i];
+param longest{(s,i) in pairs} :=
+    max(dram_striped_ns, dram_localized_ns, ndp_ns[s,i], max{w in host_ways} cost_ns[s,i,w]);
+# Microseconds suit GLPK's absolute tolerances; numbers far above 10^7 do not.
+param unit := 10 ^ max(3, ceil(log10(1 + sum{(s,i) in pairs} weight[s] * longest[s,i])) - 7);
+
+var resident{active}, binary;                 # 1 if the expert is kept in the GPU's memory
+var local{places}, binary;                    # 1 if the expert lies on the DIMM
+var way{pairs, ways}, binary;                 # 1 if the expert runs this way; nowhere: on no DIMM
+var read{(s,i) in pairs, d in 0..dimms-1: (i,d) in places}, binary;  # a host reads it on the DIMM
+var ndp{(s,i) in pairs, d in 0..dimms-1: (i,d) in places}, binary;   # the DIMM's NDP unit runs it
+var makespan{scenarios}, >= 0;                # in units
+
+minimize objective_ns: unit * sum{s in scenarios} weight[s] * makespan[s];
+
+# What the variables mean: an expert runs as it lies.
+s.t. one_place{i in active}: sum{(i,d) in places} local[i,d] <= 1;
+s.t. hit_if_resident{(s,i) in pairs}: way[s,i,"hit"] <= resident[i];
+s.t. miss_if_not{(s,i) in pairs}: way[s,i,"gpu_striped"] + way[s,i,"gpu_local"] + resident[i] <= 1;
+s.t. striped_if_nowhere{(s,i) in pairs}:
+    way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"] + way[s,i,"ndp_nowhere"]
+    + sum{(i,d) in places} local[i,d] <= 1;
+s.t. local_reads{(s,i) in pairs}:
+    way[s,i,"gpu_local"] + way[s,i,"cpu_local"] = sum{(i,d) in places} read[s,i,d];
+s.t. where_it_lies{(s,i) in pairs, d in 0..dimms-1: (i,d) in places}:
+    read[s,i,d] + ndp[s,i,d] <= local[i,d];
+
+s.t. LA_C1{(s,i) in pairs}: sum{w in ways} way[s,i,w] + sum{(i,d) in places} ndp[s,i,d] = 1;
+
+s.t. LA_C2{(s,i) in pairs}: way[s,i,"ndp_nowhere"] = 0;
+
+s.t. LA_C3: sum{i in active} resident[i] <= hbm_slots;
+
+s.t. LA_C4{d in 0..dimms-1}: sum{(i,d) in places} local[i,d] <= dimm_slots;
+
+s.t. LA_C5{s in scenarios}:
+    sum{(s,i) in pairs, w in {"hit", "gpu_striped", "gpu_local"}} cost_ns[s,i,w] / unit * way[s,i,w]
+    <= makespan[s];
+
+s.t. LA_C6{s in scenarios}:
+    sum{(s,i) in pairs, w in {"cpu_striped", "cpu_local"}} cost_ns[s,i,w] / unit * way[s,i,w]
+    <= makespan[s];
+
+s.t. LA_C7{s in scenarios, d in 0..dimms-1}:
+    sum{(s,i) in pairs} dram_striped_ns / unit
+        * (way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"])
+    + sum{(s,i) in pairs: (i,d) in places}
+        (dram_localized_ns / unit * read[s,i,d] + ndp_ns[s,i] / unit * ndp[s,i,d])
+    <= makespan[s];
+
+solve;
+
+printf "{""resident"": [" > output;
+for {i in E} {
+    printf "%s%s", (if i = 0 then "" else ", "),
+        (if exists{a in active: a = i} resident[a] > 0.5 then "true" else "false") >> output;
+}
+printf "], ""dimm"": [" >> output;
+for {i in E} {
+    printf "%s", (if i = 0 then "" else ", ") >> output;
+    printf{0..0: not exists{(i,d) in places} local[i,d] > 0.5} "null" >> output;
+    printf{(i,d) in places: local[i,d] > 0.5} "%d", d >> output;
+}
+printf "], ""assignment"": [" >> output;
+for {s in scenarios} {
+    printf "%s[", (if s = 0 then "" else ", ") >> output;
+    for {i in E} {
+        printf "%s", (if i = 0 then "" else ", ") >> output;
+        printf{0..0: tokens[s,i] = 0} "null" >> output;
+        for {0..0: tokens[s,i] > 0} {
+            printf "%s",
+                (if way[s,i,"hit"] + way[s,i,"gpu_striped"] + way[s,i,"gpu_local"] > 0.5
+                 then """gpu"""
+                 else if way[s,i,"cpu_striped"] + way[s,i,"cpu_local"] > 0.5 then """cpu"""
+                 else if way[s,i,"ndp_nowhere"] + sum{(i,d) in places} ndp[s,i,d] > 0.5
+                 then """ndp""" else "null") >> output;
+        }
+    }
+    printf "]" >> output;
+}
+printf "]}\n" >> output;
+
+end;

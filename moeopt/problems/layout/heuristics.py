@@ -1,0 +1,153 @@
+"""The paper's offline layout and its relatives, each with TriMoE's online schedule per scenario.
+
+All of them see the scenarios that they are judged on: the loads are known, not predicted. Hot,
+warm and cold go by the weighted sum of an expert's tokens over the scenarios (ties: lowest number).
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .check import objective
+from .instance import Instance
+from .solution import Solution
+
+COLD_SHARE = 0.7
+"""Share of the experts that is cold: TriMoE 3.1, "over 70% of all experts"."""
+
+MAX_WORK = 3 * 10**8
+"""Scenarios x experts**2 x cold shares that a search over the shares may look at."""
+
+Packing = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""Gives each of the experts to be localized, hottest first, a DIMM."""
+
+
+def trimoe_layout(instance: Instance) -> Solution:
+    """Keep hot experts resident, stripe warm ones, localize cold ones (TriMoE 4.3 and 3.1).
+
+    Settled, since the paper only says "localizing cold experts onto single DIMMs": resident are the
+    `hbm_slots` experts with most tokens; cold are the 70 % with fewest (3.1); they go to the DIMMs
+    in turn, by falling load. If `dimm_slots` is too small for all, the coldest are localized. A
+    resident expert is never cold: its host copy is striped. An expert without tokens counts among
+    the coldest and has no layout. The schedules are TriMoE's (4.2).
+    """
+    return _best(instance, round_robin(instance), [round(COLD_SHARE * instance.experts)])
+
+
+def trimoe_layout_tuned(instance: Instance) -> Solution:
+    """Do as `trimoe-layout` with the share of cold experts that gives the best objective.
+
+    The paper calls the layout "optimized", and the share is what the offline analysis can choose.
+    Every share is tried, or evenly spaced ones where that would be more than `MAX_WORK`.
+    """
+    return _best(instance, round_robin(instance), _cold_counts(instance))
+
+
+def lpt(instance: Instance) -> Solution:
+    """Do as `trimoe-layout-tuned`, but pack the cold experts by longest processing time first.
+
+    By falling weighted sum of NDP costs, each cold expert goes to the DIMM whose sum is least so
+    far among those with a slot left (ties: lowest DIMM).
+    """
+    return _best(instance, longest_first(instance), _cold_counts(instance))
+
+
+def local_search(instance: Instance) -> Solution:
+    """Improve the best of the others by moving and swapping layouts.
+
+    `moeopt.problems.layout.local_search` says what the moves are and when it ends.
+    """
+    from .local_search import improve  # compiled loops are imported when they are run
+
+    others = [heuristic(instance) for heuristic in (trimoe_layout, trimoe_layout_tuned, lpt)]
+    return improve(instance, min(others, key=lambda solution: objective(instance, solution)))
+
+
+HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+    "trimoe-layout": trimoe_layout,
+    "trimoe-layout-tuned": trimoe_layout_tuned,
+    "lpt": lpt,
+    "local-search": local_search,
+}
+
+WARM_START = lpt
+"""The heuristic whose solution the exact methods start from."""
+
+
+def round_robin(instance: Instance) -> Packing:
+    """Give the experts to the DIMMs in turn."""
+    return lambda cold: np.arange(len(cold)) % instance.dimms
+
+
+def longest_first(instance: Instance) -> Packing:
+    """Give each expert, longest on NDP first, to the DIMM with the least NDP work so far."""
+    c = instance.columns
+    length = _weighted_sums(instance, np.where(c.tokens > 0, c.ndp_ns, 0))
+    slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
+
+    def pack(cold: NDArray[np.int64]) -> NDArray[np.int64]:
+        place = np.zeros(len(cold), dtype=np.int64)
+        held = [0] * instance.dimms
+        open_dimms = [(0, dimm) for dimm in range(instance.dimms)]
+        for at, row in sorted(enumerate(cold.tolist()), key=lambda item: (-length[item[1]], item)):
+            busy, place[at] = heappop(open_dimms)
+            held[place[at]] += 1
+            if held[place[at]] < slots:
+                heappush(open_dimms, (busy + length[row], int(place[at])))
+        return place
+
+    return pack
+
+
+def _best(instance: Instance, packing: Packing, cold_counts: list[int]) -> Solution:
+    """Return the best solution over the given numbers of cold experts (ties: the first)."""
+    from .second_stage import Layout, schedule  # compiled loops are imported when they are run
+
+    plans = (
+        schedule(instance, Layout(resident, dimm))
+        for resident, dimm in _layouts(instance, packing, cold_counts)
+    )
+    return min(plans, key=lambda plan: plan.objective_ns).solution(instance)
+
+
+def _layouts(
+    instance: Instance, packing: Packing, cold_counts: list[int]
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Yield (resident, dimm) for each number of cold experts; -1 is striped."""
+    order = _hottest_first(instance)
+    idle = instance.experts - len(order)
+    room = len(order) if instance.dimm_slots is None else instance.dimm_slots * instance.dimms
+    resident = np.zeros(instance.experts, dtype=np.bool_)
+    resident[order[: instance.hbm_slots]] = True
+    for count in cold_counts:
+        local = min(max(count - idle, 0), room, len(order) - int(resident.sum()))
+        dimm = np.full(instance.experts, -1)
+        cold = order[len(order) - local :]
+        dimm[cold] = packing(cold)
+        yield resident, dimm
+
+
+def _hottest_first(instance: Instance) -> NDArray[np.int64]:
+    """Return the experts with tokens by falling weighted sum of tokens (ties: lowest number)."""
+    loads = _weighted_sums(instance, instance.columns.tokens)
+    rows = [row for row in range(instance.experts) if loads[row]]
+    return np.array(sorted(rows, key=lambda row: (-loads[row], row)), dtype=np.int64)
+
+
+def _weighted_sums(instance: Instance, values: NDArray[np.int64]) -> list[int]:
+    """Return each expert's weighted sum over the scenarios, in integers of any size."""
+    total = [0] * instance.experts
+    for scenario, row in zip(instance.scenarios, values.tolist(), strict=True):
+        for expert, value in enumerate(row):
+            total[expert] += scenario.weight * value
+    return total
+
+
+def _cold_counts(instance: Instance) -> list[int]:
+    counts = MAX_WORK // (len(instance.scenarios) * instance.experts**2)
+    if counts > instance.experts:
+        return list(range(instance.experts + 1))
+    steps = max(counts, 1)
+    return sorted({round(k * instance.experts / steps) for k in range(steps + 1)})

@@ -1,0 +1,227 @@
+"""Moves of a layout search in compiled loops: one expert's layout changed, or two exchanged.
+
+A move changes the layout of one or two experts and lets these choose their domains anew in every
+scenario; the other experts stay as they are. Moves are compared by the weighted sum of makespans
+and, at a tie, by the weighted sum of squared loads: with two DIMMs at the makespan no single move
+lowers it, but relieving one of them is a step. Times are floats here (exact below 2**53 ns): they
+guide the search, and the judge counts what it finds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.numeric.compiled import compiled
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STRIPED = NOBODY = IDLE = -1
+GPU, CPU, NDP = range(3)
+EPSILON = 1e-12
+"""Relative fall of the squared loads that counts."""
+
+
+class Costs(NamedTuple):
+    """The instance: one array for all times, since each array costs compile time.
+
+    `time` has shape (6, scenarios, experts): GPU hit, striped, local; CPU striped, local; NDP.
+    `read` has shape (6,): how long the DIMMs are read for these. `slots` holds hbm_slots and
+    dimm_slots. Times are over a common unit.
+    """
+
+    weight: Floats
+    active: NDArray[np.bool_]
+    time: Floats
+    read: Floats
+    slots: Integers
+
+
+class State(NamedTuple):
+    """A layout with its schedules, and what follows from them.
+
+    `sums` has shape (scenarios, 4): GPU, CPU, striped reads, sum of `own`, which has (scenarios,
+    dimms). `top` holds each scenario's three DIMMs of largest `own`, largest first (`NOBODY` if
+    fewer). `held` counts the residents and then each DIMM's experts.
+    """
+
+    resident: NDArray[np.bool_]
+    dimm: Integers
+    choice: Integers
+    sums: Floats
+    own: Floats
+    top: Integers
+    held: Integers
+
+
+@compiled
+def load(
+    costs: Costs, s: int, i: int, resident: bool, dimm: int, domain: int
+) -> tuple[float, float, float, float]:
+    """Return what an expert adds to the GPU, the CPU, every DIMM and its own DIMM."""
+    if domain == IDLE:
+        return 0.0, 0.0, 0.0, 0.0
+    way = 5
+    if domain == CPU:
+        way = 3 if dimm == STRIPED else 4
+    elif domain == GPU:
+        way = 0 if resident else 1 if dimm == STRIPED else 2
+    time, read = costs.time[way, s, i], costs.read[way]
+    gpu = time if domain == GPU else 0.0
+    cpu = time if domain == CPU else 0.0
+    if dimm == STRIPED:
+        return gpu, cpu, read, 0.0
+    return gpu, cpu, 0.0, time if domain == NDP else read
+
+
+@compiled
+def _add(at: State, s: int, dimm: int, gpu: float, cpu: float, every: float, own: float) -> None:
+    at.sums[s, 0] += gpu
+    at.sums[s, 1] += cpu
+    at.sums[s, 2] += every
+    at.sums[s, 3] += own
+    if dimm != STRIPED:
+        at.own[s, dimm] += own
+
+
+@compiled
+def book(costs: Costs, at: State, s: int, i: int, sign: float) -> None:
+    """Add (or, with sign -1, take away) an expert's load in a scenario; `top` is not kept."""
+    gpu, cpu, every, own = load(costs, s, i, at.resident[i], at.dimm[i], at.choice[s, i])
+    _add(at, s, at.dimm[i], sign * gpu, sign * cpu, sign * every, sign * own)
+
+
+@compiled
+def rank(at: State, s: int) -> None:
+    """Find the three DIMMs with the largest loads of their own."""
+    at.top[s, :] = NOBODY
+    for d in range(at.own.shape[1]):
+        k = 3
+        while k > 0 and (at.top[s, k - 1] == NOBODY or at.own[s, d] > at.own[s, at.top[s, k - 1]]):
+            k -= 1
+        for later in range(2, k, -1):
+            at.top[s, later] = at.top[s, later - 1]
+        if k < 3:
+            at.top[s, k] = d
+
+
+@compiled
+def choices(costs: Costs, s: int, i: int, dimm: int) -> tuple[int, int]:
+    """Return the first domain an expert may choose, and the one after the last."""
+    if i == NOBODY or not costs.active[s, i]:
+        return IDLE, IDLE + 1
+    return GPU, (CPU if dimm == STRIPED else NDP) + 1
+
+
+@compiled
+def best_domains(
+    costs: Costs, at: State, s: int, i: int, resident: bool, dimm: int, j: int
+) -> tuple[float, float, int, int]:
+    """Return the changes of makespan and squared loads, and the domains of i and j, at their best.
+
+    Expert i gets the layout (resident, dimm); j, if not `NOBODY`, gets i's present one in exchange,
+    and (resident, dimm) is j's. So no DIMMs are touched but p, where i is now, and q = dimm.
+    """
+    p, q = at.dimm[i], dimm
+    gpu, cpu, every, total = at.sums[s]
+    own_p = at.own[s, p] if p != STRIPED else 0.0
+    own_q = at.own[s, q] if q != STRIPED else 0.0
+    before = max(gpu, cpu, every + at.own[s, at.top[s, 0]])
+    squares = gpu * gpu + cpu * cpu + _squares(at.own.shape[1], every, total, 0.0)
+    old_p, old_q = own_p, own_q
+    g, c, e, o = load(costs, s, i, at.resident[i], p, at.choice[s, i])
+    gpu, cpu, every, own_p = gpu - g, cpu - c, every - e, own_p - o
+    if p == q:
+        own_q = own_p
+    if j != NOBODY:
+        g, c, e, o = load(costs, s, j, resident, q, at.choice[s, j])
+        gpu, cpu, every, own_q = gpu - g, cpu - c, every - e, own_q - o
+        if p == q:
+            own_p = own_q
+    rest = 0.0
+    for k in range(3):
+        d = at.top[s, k]
+        if d not in (p, q, NOBODY):
+            rest = at.own[s, d]
+            break
+    best, best_squares, best_i, best_j = np.inf, np.inf, IDLE, IDLE
+    first_i, end_i = choices(costs, s, i, q)
+    first_j, end_j = choices(costs, s, j, p)
+    for domain_i in range(first_i, end_i):
+        gi, ci, ei, oi = load(costs, s, i, resident, q, domain_i)
+        for domain_j in range(first_j, end_j):
+            gj, cj, ej, oj = 0.0, 0.0, 0.0, 0.0
+            if j != NOBODY:
+                gj, cj, ej, oj = load(costs, s, j, at.resident[i], p, domain_j)
+            new_p, new_q = own_p + oj, own_q + oi
+            if p == q:
+                new_p = new_q = own_p + oi + oj
+            g, c, e = gpu + gi + gj, cpu + ci + cj, every + ei + ej
+            most = rest
+            change, of_squares = 0.0, 0.0
+            if p != STRIPED:
+                most = max(most, new_p)
+                change += new_p - old_p
+                of_squares += new_p * new_p - old_p * old_p
+            if q not in (STRIPED, p):
+                most = max(most, new_q)
+                change += new_q - old_q
+                of_squares += new_q * new_q - old_q * old_q
+            span = max(g, c, e + most)
+            square = g * g + c * c + _squares(at.own.shape[1], e, total + change, of_squares)
+            if span < best or (span == best and square < best_squares):
+                best, best_squares, best_i, best_j = span, square, domain_i, domain_j
+    return best - before, best_squares - squares, best_i, best_j
+
+
+@compiled
+def _squares(dimms: int, every: float, total: float, squares: float) -> float:
+    """Return the sum of (every + own)**2 over the DIMMs from the sums of own and own**2."""
+    return dimms * every * every + 2 * every * total + squares
+
+
+@compiled
+def value(
+    costs: Costs, at: State, i: int, resident: bool, dimm: int, j: int
+) -> tuple[float, float]:
+    """Return the weighted changes of makespans and squared loads; 0 where nothing is gained."""
+    spans = squares = scale = 0.0
+    for s in range(len(costs.weight)):
+        if costs.active[s, i] or (j != NOBODY and costs.active[s, j]):
+            span, square, _, _ = best_domains(costs, at, s, i, resident, dimm, j)
+            spans += costs.weight[s] * span
+            squares += costs.weight[s] * square
+            scale += costs.weight[s] * (at.sums[s, 2] + at.own[s, at.top[s, 0]]) ** 2
+    if squares >= -EPSILON * scale:
+        squares = 0.0
+    return spans, squares
+
+
+@compiled
+def move(costs: Costs, at: State, i: int, resident: bool, dimm: int, j: int) -> None:
+    """Give i a layout, j (if not `NOBODY`) i's old one, and both the best domains."""
+    old_resident, old_dimm = at.resident[i], at.dimm[i]
+    domain_i, domain_j = IDLE, IDLE
+    for s in range(len(costs.weight)):
+        _, _, domain_i, domain_j = best_domains(costs, at, s, i, resident, dimm, j)
+        book(costs, at, s, i, -1.0)
+        if j != NOBODY:
+            book(costs, at, s, j, -1.0)
+        at.choice[s, i] = domain_i
+        gpu, cpu, every, own = load(costs, s, i, resident, dimm, domain_i)
+        _add(at, s, dimm, gpu, cpu, every, own)
+        if j != NOBODY:
+            at.choice[s, j] = domain_j
+            gpu, cpu, every, own = load(costs, s, j, old_resident, old_dimm, domain_j)
+            _add(at, s, old_dimm, gpu, cpu, every, own)
+        rank(at, s)
+    at.resident[i], at.dimm[i] = resident, dimm
+    if j != NOBODY:
+        at.resident[j], at.dimm[j] = old_resident, old_dimm
+        return
+    at.held[0] += int(resident) - int(old_resident)
+    if old_dimm != STRIPED:
+        at.held[1 + old_dimm] -= 1
+    if dimm != STRIPED:
+        at.held[1 + dimm] += 1

@@ -1,0 +1,154 @@
+"""Given a layout, every scenario's schedule: TriMoE's greedy start and refinement (4.2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.numeric.compiled import compiled
+
+from .instance import Instance
+from .solution import DOMAINS, Solution
+
+STRIPED = -1
+IDLE = -1
+GPU, CPU, NDP = range(3)
+
+Times = NDArray[np.int64]
+Choice = NDArray[np.int64]
+"""One of GPU, CPU, NDP or IDLE per scenario and expert."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """For each expert, whether it is resident, and its DIMM (`STRIPED` if on all of them)."""
+
+    resident: NDArray[np.bool_]
+    dimm: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A layout, each scenario's schedule, and the weighted sum of the makespans."""
+
+    layout: Layout
+    choice: Choice
+    objective_ns: int
+
+    def solution(self, instance: Instance) -> Solution:
+        """Return the plan as a solution."""
+        return Solution(
+            instance=instance.name,
+            resident=tuple(self.layout.resident.tolist()),
+            dimm=tuple(None if d == STRIPED else d for d in self.layout.dimm.tolist()),
+            assignment=tuple(
+                tuple(None if o == IDLE else DOMAINS[o] for o in row)
+                for row in self.choice.tolist()
+            ),
+        )
+
+
+def schedule(instance: Instance, layout: Layout) -> Plan:
+    """Schedule every scenario as `moeopt.problems.tri_domain.heuristics.trimoe` does.
+
+    The same decisions with the same ties, in compiled loops: a layout search schedules thousands of
+    times. A test holds the two together.
+    """
+    c = instance.columns
+    striped = layout.dimm == STRIPED
+    gpu_miss = np.where(striped, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns)
+    gpu = np.where(layout.resident, c.gpu_hit_ns, gpu_miss)
+    cpu = np.where(striped, c.cpu_striped_ns, c.cpu_localized_ns)
+    read = np.where(striped, instance.dram_striped_ns, instance.dram_localized_ns)
+    gpu_read = np.where(layout.resident, 0, read)
+    ndp = np.where(striped, np.iinfo(np.int64).max, c.ndp_ns)
+    choice = np.where(c.tokens > 0, np.stack([gpu, cpu, ndp]).argmin(axis=0), IDLE)
+    objective = 0
+    for number, scenario in enumerate(instance.scenarios):
+        cost = np.stack([gpu[number], cpu[number], c.ndp_ns[number]])
+        dram = np.stack([gpu_read, read, c.ndp_ns[number]])
+        own = np.zeros(instance.dimms, dtype=np.int64)
+        makespan = _refine(cost, dram, layout.dimm, own, choice[number])
+        objective += scenario.weight * int(makespan)
+    return Plan(layout, choice, objective)
+
+
+@compiled
+def _refine(cost: Times, dram: Times, dimm: Times, own: Times, choice: Choice) -> int:
+    """Move the bottleneck's costliest expert while that lowers the makespan, and return that.
+
+    `cost` and `dram` have shape (3, experts): what an expert costs in each domain, and how long it
+    keeps busy the DIMMs that it lies on. `own` is all zeros, of shape (dimms,).
+    """
+    shared = np.zeros(3, dtype=np.int64)  # GPU, CPU, and what keeps every DIMM busy
+    for row in range(len(dimm)):
+        if choice[row] != IDLE:
+            _add(cost, dram, dimm, shared, own, row, choice[row], 1)
+    while True:
+        makespan = max(shared[GPU], shared[CPU], shared[2] + own.max())
+        device = NDP
+        if shared[GPU] == makespan:
+            device = GPU
+        elif shared[CPU] == makespan:
+            device = CPU
+        row = _costliest(cost[device], dimm, choice, device, int(own.argmax()))
+        if row < 0:
+            return int(makespan)
+        domain = _best_domain(cost, dram, dimm, shared, own, row, device, makespan)
+        if domain == device:
+            return int(makespan)
+        _add(cost, dram, dimm, shared, own, row, device, -1)
+        _add(cost, dram, dimm, shared, own, row, domain, 1)
+        choice[row] = domain
+
+
+@compiled
+def _add(
+    cost: Times,
+    dram: Times,
+    dimm: Times,
+    shared: Times,
+    own: Times,
+    row: int,
+    domain: int,
+    sign: int,
+) -> None:
+    if domain != NDP:
+        shared[domain] += sign * cost[domain, row]
+    if dimm[row] == STRIPED:
+        shared[2] += sign * dram[domain, row]
+    else:
+        own[dimm[row]] += sign * dram[domain, row]
+
+
+@compiled
+def _costliest(cost: Times, dimm: Times, choice: Choice, device: int, busiest: int) -> int:
+    """Return the first costliest expert that runs on the device, or on the busiest DIMM, or -1."""
+    found = -1
+    for row in range(len(dimm)):
+        there = choice[row] == device and (device != NDP or dimm[row] == busiest)
+        if there and (found < 0 or cost[row] > cost[found]):
+            found = row
+    return found
+
+
+@compiled
+def _best_domain(
+    cost: Times, dram: Times, dimm: Times, shared: Times, own: Times, row: int, now: int, span: int
+) -> int:
+    """Return the domain that lowers the makespan `span` most, or `now` (tie: least growth)."""
+    best, best_growth, best_domain = span, 0, now
+    for domain in range(2 if dimm[row] == STRIPED else 3):
+        if domain == now:
+            continue
+        _add(cost, dram, dimm, shared, own, row, now, -1)
+        _add(cost, dram, dimm, shared, own, row, domain, 1)
+        after = max(shared[GPU], shared[CPU], shared[2] + own.max())
+        _add(cost, dram, dimm, shared, own, row, domain, -1)
+        _add(cost, dram, dimm, shared, own, row, now, 1)
+        growth = cost[domain, row]
+        if domain == NDP:  # its DIMM is relieved of the host's read at the same time
+            growth -= dram[now, row]
+        if after < best or (after == best and best_domain != now and growth < best_growth):
+            best, best_growth, best_domain = after, growth, domain
+    return best_domain

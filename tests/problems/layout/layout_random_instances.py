@@ -1,0 +1,70 @@
+"""Small random layout instances of every kind that the tests tell apart."""
+
+import random
+from typing import Any
+
+from moeopt.problems.layout.instance import COSTS, Instance
+
+KINDS = (
+    "mixed",
+    "hosts bind",
+    "dimms bind",
+    "dimm slots tight",
+    "residents tight",
+    "several scenarios",
+    "monotone",
+    "arbitrary",
+    "one dimm",
+    "zero costs",
+    "idle experts",
+    "cheap localized reads",
+    "huge numbers",
+)
+
+MONOTONE = {"monotone", "dimms bind", "hosts bind", "several scenarios"}
+"""Kinds whose costs never fall with tokens, as real ones."""
+
+
+def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) -> Instance:
+    """Return a random instance of 1 to 4 experts with tokens on 1 to 3 DIMMs, 1 to 3 scenarios."""
+    rng = random.Random(f"{kind}{seed}")
+    count = experts or rng.randint(2, 4)
+    scenarios = rng.randint(2, 3) if kind == "several scenarios" else rng.choice([1, 1, 2])
+    dimms = 1 if kind == "one dimm" else rng.randint(1, 3)
+    scale = 2**42 // 80 if kind == "huge numbers" else rng.choice([1, 1, 5000, 997])
+    local_read = rng.randint(0, 20)
+    if kind == "cheap localized reads":
+        striped_read = rng.randint(local_read + 1, 40)
+    else:
+        striped_read = rng.randint(0, 12)
+    rows = [_scenario(rng, kind, count, scale) for _ in range(scenarios)]
+    if not any(any(row["tokens"]) for row in rows):
+        rows[0]["tokens"][0] = 1
+    return Instance(
+        name=f"{kind}-{seed}",
+        dimms=dimms,
+        hbm_slots=1 if kind == "residents tight" else rng.choice([0, 0, 1, 2, count]),
+        dimm_slots=rng.choice([0, 1, 1, 2]) if kind == "dimm slots tight" else None,
+        experts=count,
+        dram_striped_ns=0 if kind == "zero costs" else striped_read * scale,
+        dram_localized_ns=0 if kind == "zero costs" else local_read * scale,
+        scenarios=rows,
+    )
+
+
+def _scenario(rng: random.Random, kind: str, count: int, scale: int) -> dict[str, Any]:
+    idle = 0.5 if kind == "idle experts" else 0.1
+    tokens = [0 if rng.random() < idle else rng.randint(1, 9) for _ in range(count)]
+    longest = {"hosts bind": {"ndp_ns": 8}, "dimms bind": {"ndp_ns": 80}}.get(kind, {})
+    hosts = {"hosts bind": 70, "dimms bind": 15}.get(kind, 40)
+    row: dict[str, Any] = {"tokens": tokens}
+    row["weight"] = rng.choice([1, 1, 2, 5]) if kind == "several scenarios" else rng.choice([1, 3])
+    for name in COSTS:
+        most = longest.get(name, 12 if name == "gpu_hit_ns" else 40 if name == "ndp_ns" else hosts)
+        if kind == "zero costs" and rng.random() < 0.5:
+            most = 0
+        row[name] = [rng.randint(0, most) * scale for _ in range(count)]
+        if kind in MONOTONE:
+            slope, base = rng.randint(0, most // 9 + 1), rng.randint(0, most // 2)
+            row[name] = [(base + slope * t) * scale for t in tokens]
+    return row

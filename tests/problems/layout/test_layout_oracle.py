@@ -1,0 +1,283 @@
+"""The oracle against hand computation, and every exact method against the oracle."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.layout.bounds import (
+    average_load_ns,
+    longest_expert_ns,
+    lower_bound,
+    makespan_grid,
+    objective_grid,
+    striped_reads_ns,
+)
+from moeopt.problems.layout.check import objective, violations
+from moeopt.problems.layout.heuristics import HEURISTICS
+from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.layout.oracle import active_rows, candidates, count, numbered_layouts
+from moeopt.problems.layout.solution import DOMAINS, Solution
+from moeopt.solve.run import solve
+from tests.problems.layout.layout_random_instances import KINDS, random_instance
+
+PER_KIND = 24
+EXACT = [
+    name for name in moeopt.methods("layout") if name not in HEURISTICS and name != "brute-force"
+]
+"""The models, and whatever exact algorithms the problem has of its own."""
+
+
+def options(method: str) -> dict[str, Any]:
+    """Return how to let a method start from nothing; own algorithms always do."""
+    return {"warm_start": False} if method in ("cp-sat", "milp", "mathprog") else {}
+
+
+def instance_of(name: str, scenarios: list[dict[str, list[int]]], **given: Any) -> Instance:
+    """Return an instance; costs not given are 1000, so high that nobody wants them."""
+    experts = len(scenarios[0]["tokens"])
+    rows = [dict.fromkeys(COSTS, [1000] * experts) | {"weight": 1} | row for row in scenarios]
+    fields = {"dimms": 1, "hbm_slots": 0, "dimm_slots": None} | given
+    reads = {"dram_striped_ns": 0, "dram_localized_ns": 0}
+    return Instance(name=name, experts=experts, scenarios=rows, **(reads | fields))
+
+
+ANCHORS = {
+    # NDP costs 3, 3, 2, 2, 2 on two DIMMs: 12 in all, 3 + 3 and 2 + 2 + 2.
+    "two DIMMs are packed": (
+        instance_of("pack", [{"tokens": [1] * 5, "ndp_ns": [3, 3, 2, 2, 2]}], dimms=2),
+        6,
+    ),
+    # The same with two slots on a DIMM: one expert too many, a host needs 1000.
+    "a slot too few": (
+        instance_of("slots", [{"tokens": [1] * 3, "ndp_ns": [1] * 3}], dimm_slots=2),
+        1000,
+    ),
+    # Five experts of 4 on one DIMM: with one slot resident (hit 9) 16 stays, 9 < 16; both count.
+    "a resident leaves the DIMM": (
+        instance_of(
+            "hit", [{"tokens": [1] * 5, "ndp_ns": [4] * 5, "gpu_hit_ns": [9] * 5}], hbm_slots=1
+        ),
+        16,
+    ),
+    # Two hits take 18 on the GPU and leave 12: worse than one hit. So one slot is left empty.
+    "a slot is better left empty": (
+        instance_of(
+            "empty", [{"tokens": [1] * 5, "ndp_ns": [4] * 5, "gpu_hit_ns": [9] * 5}], hbm_slots=2
+        ),
+        16,
+    ),
+    # NDP 10 each on one DIMM: both 20. One read striped by the CPU (5): the DIMM 10 + 8 = 18. One
+    # localized, read by the CPU (6): the DIMM 10 + 1 = 11. The restricted model says 18.
+    "a host reads a localized expert": (
+        instance_of(
+            "localized read",
+            [
+                {
+                    "tokens": [1] * 2,
+                    "ndp_ns": [10] * 2,
+                    "cpu_striped_ns": [5] * 2,
+                    "cpu_localized_ns": [6] * 2,
+                }
+            ],
+            dram_striped_ns=8,
+            dram_localized_ns=1,
+        ),
+        11,
+    ),
+    # Each window alone: both experts on different DIMMs, or one resident. Window 0 has experts 0
+    # and 1 (NDP 7), window 1 has 1 and 2, window 2 has 0 and 2: two DIMMs must put two of the three
+    # together, which costs 14 in one window: 7 + 7 + 14; the weights 5, 5, 1 choose which: 84.
+    "one layout for all windows": (
+        instance_of(
+            "windows",
+            [
+                {"weight": 5, "tokens": [1, 1, 0], "ndp_ns": [7] * 3},
+                {"weight": 5, "tokens": [0, 1, 1], "ndp_ns": [7] * 3},
+                {"weight": 1, "tokens": [1, 0, 1], "ndp_ns": [7] * 3},
+            ],
+            dimms=2,
+        ),
+        84,
+    ),
+    # Resident in both windows or in none: window 0 gains 10 - 4, window 1, where a hit is dearer
+    # than a miss, can run on the CPU for 10 instead of 5: 4 + 10 < 10 + 5.
+    "a dear hit cannot be declined on the GPU": (
+        instance_of(
+            "dear hit",
+            [
+                {"tokens": [1], "gpu_hit_ns": [4], "cpu_striped_ns": [10]},
+                {
+                    "tokens": [1],
+                    "gpu_hit_ns": [30],
+                    "gpu_miss_striped_ns": [5],
+                    "cpu_striped_ns": [10],
+                },
+            ],
+            hbm_slots=1,
+        ),
+        14,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+@pytest.mark.parametrize("method", ["brute-force", *EXACT])
+def test_hand_computed_anchors(name: str, method: str) -> None:
+    """Each optimum is verifiable by hand from the comment beside it."""
+    instance, optimum = ANCHORS[name]
+    result = solve(instance, method, **options(method))
+    assert (result.status, result.objective) == ("optimal", optimum)
+
+
+def test_numbered_layouts_are_all_layouts_up_to_the_numbers() -> None:
+    """Renumbered by first use, every layout is one of them; none is there twice."""
+    for experts, dimms in product(range(5), range(1, 4)):
+        seen = set()
+        for layout in product((None, *range(dimms)), repeat=experts):
+            number: dict[int, int] = {}
+            for place in layout:
+                if place is not None:
+                    number.setdefault(place, len(number))
+            seen.add(tuple(None if place is None else number[place] for place in layout))
+        found = list(numbered_layouts(experts, dimms))
+        assert len(found) == len(set(found))
+        assert set(found) == seen
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_oracle_is_plain_enumeration(kind: str) -> None:
+    """Scenario by scenario and with numbered DIMMs: the same optimum as among all solutions."""
+    for seed in range(6):
+        instance = random_instance(seed, kind, experts=2)
+        rows = active_rows(instance)
+        best = None
+        places = (None, *range(instance.dimms))
+        able = [
+            [(o if tokens else None) for o in (DOMAINS if tokens else DOMAINS[:1])]
+            for s in instance.scenarios
+            for tokens in s.tokens
+        ]
+        for resident in product((False, True), repeat=2):
+            for dimm in product(*(places if row in rows else (None,) for row in range(2))):
+                for flat in product(*able):
+                    assignment = tuple(zip(flat[::2], flat[1::2], strict=True))
+                    solution = Solution.model_construct(
+                        problem="layout",
+                        instance=instance.name,
+                        resident=resident,
+                        dimm=dimm,
+                        assignment=assignment,
+                    )
+                    value = objective(instance, solution)
+                    if (best is None or value < best) and not violations(instance, solution):
+                        best = value
+        assert best == solve(instance, "brute-force").objective, instance.name
+
+
+def test_the_count_of_schedules_is_right() -> None:
+    """Layouts are counted exactly: the candidates are as many."""
+    for seed in range(20):
+        instance = random_instance(seed)
+        schedules = sum(3 ** sum(t > 0 for t in s.tokens) for s in instance.scenarios)
+        assert len(list(candidates(instance))) * schedules == count(instance)
+
+
+def test_an_oversized_instance_is_refused() -> None:
+    """Brute force says what it is for instead of running for years."""
+    with pytest.raises(InputError, match="candidates are more than the limit"):
+        solve(random_instance(1, experts=12), "brute-force")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_agrees_with_brute_force(kind: str) -> None:
+    """On 24 instances of each kind all exact methods give the oracle's optimum, from scratch.
+
+    No heuristic is below it, no bound above it.
+    """
+    for seed in range(PER_KIND):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        assert optimum is not None
+        for method in EXACT:
+            result = solve(instance, method, **options(method))
+            found = (result.status, result.objective, result.bound)
+            assert found == ("optimal", optimum, optimum), (instance.name, method, result)
+        for name, heuristic in HEURISTICS.items():
+            solution = heuristic(instance)
+            assert violations(instance, solution) == [], (instance.name, name)
+            assert objective(instance, solution) >= optimum, (instance.name, name)
+        assert lower_bound(instance) <= optimum, instance.name
+        assert optimum % objective_grid(instance) == 0, instance.name
+        for bound in (longest_expert_ns, average_load_ns, striped_reads_ns):
+            total = sum(
+                s.weight * ns
+                for s, ns in zip(instance.scenarios, bound(instance).tolist(), strict=True)
+            )
+            assert total <= optimum, (instance.name, bound.__name__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ["cbc", "scip"])
+def test_other_engines_agree_with_brute_force(kind: str, engine: str) -> None:
+    """CBC and SCIP give the oracle's optimum, with and without a starting solution."""
+    for seed in range(2):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        for warm_start in (False, True):
+            result = solve(instance, "milp", engine=engine, warm_start=warm_start)
+            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
+    """With the heuristic's solution and the bound as a start the optimum is the same."""
+    for seed in range(6):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        for method in ("cp-sat", "milp", "mathprog"):
+            result = solve(instance, method)
+            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+
+
+def test_bounds_are_not_trivial() -> None:
+    """The combinatorial bounds together meet the optimum on a good share of the instances."""
+    met = 0
+    for seed in range(52):
+        instance = random_instance(seed, KINDS[seed % len(KINDS)])
+        met += lower_bound(instance) == solve(instance, "cp-sat", warm_start=False).objective
+    assert met >= 20
+
+
+def test_each_bound_is_the_best_somewhere() -> None:
+    """By hand: one long expert; hosts and DIMMs in balance; four equal experts on three DIMMs."""
+    long = {"tokens": [1] * 2, "ndp_ns": [100, 1]}
+    shared = {"tokens": [1] * 6, "ndp_ns": [10] * 6, "cpu_localized_ns": [10] * 6}
+    packed = {"tokens": [1] * 4, "ndp_ns": [10] * 4}
+    reads = {"dram_striped_ns": 500, "dram_localized_ns": 500}
+    bounds = (longest_expert_ns, average_load_ns, striped_reads_ns)
+
+    def values(scenario: dict[str, list[int]], dimms: int, **given: int) -> list[int]:
+        instance = instance_of("bound", [scenario], dimms=dimms, **given)
+        return [int(bound(instance)[0]) for bound in bounds]
+
+    assert values(long, 3)[0] == 100 > values(long, 3)[1]
+    # Without reads 60 ns of work is shared by the CPU and two DIMMs: 20 each.
+    assert values(shared, 2)[1] == 20 > max(values(shared, 2)[::2])
+    # Two experts meet on some DIMM: 20, the average is 14.
+    assert values(packed, 3, **reads) == [10, 14, 20]
+
+
+def test_a_scenario_without_tokens_costs_nothing() -> None:
+    """Its costs mean nothing, its grid is harmless, its row of the solution is empty."""
+    instance = instance_of(
+        "idle", [{"tokens": [1], "ndp_ns": [7]}, {"tokens": [0], "ndp_ns": [3], "weight": 9}]
+    )
+    assert makespan_grid(instance, 1) == 1
+    for method in ("brute-force", *EXACT, *HEURISTICS):
+        result = solve(instance, method)
+        assert result.objective is not None
+        assert result.solution.assignment[1] == (None,)
+    assert solve(instance, "cp-sat").objective == 7

@@ -1,0 +1,54 @@
+"""The engine and the judge agree on layout: tasks and queues against sums."""
+
+import random
+
+import pytest
+
+from moeopt.problems.layout import check
+from moeopt.problems.layout.heuristics import HEURISTICS
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.sim.engine.problems.execute import compare, execute
+from tests.problems.layout.layout_random_instances import KINDS, random_instance
+
+
+def random_solution(instance: Instance, rng: random.Random) -> Solution:
+    """Return a solution that is valid but for the slots, which the engine does not look at."""
+    active = [any(s.tokens[row] for s in instance.scenarios) for row in range(instance.experts)]
+    resident = tuple(on and rng.random() < 0.4 for on in active)
+    dimm = tuple(
+        rng.randrange(instance.dimms) if on and rng.random() < 0.6 else None for on in active
+    )
+
+    def domain(row: int, tokens: int) -> Domain | None:
+        able: tuple[Domain, ...] = ("gpu", "cpu") if dimm[row] is None else ("gpu", "cpu", "ndp")
+        return rng.choice(able) if tokens else None
+
+    assignment = tuple(
+        tuple(domain(row, tokens) for row, tokens in enumerate(s.tokens))
+        for s in instance.scenarios
+    )
+    return Solution(instance=instance.name, resident=resident, dimm=dimm, assignment=assignment)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_solutions_run_as_judged(kind: str) -> None:
+    """Hundreds of random instances, each with a random solution: every device as the sums say."""
+    for seed in range(40):
+        instance = random_instance(seed, kind)
+        solution = random_solution(instance, random.Random(seed))
+        executed = execute(instance, solution)
+        load = check.loads(instance, solution)
+        assert executed.objective == check.objective(instance, solution), instance.name
+        assert executed.timeline.makespan_ns == sum(of.makespan_ns for of in load)
+        busy = [used.busy_ns for used in executed.timeline.usage()]
+        devices = zip(*([of.gpu_ns, of.cpu_ns, *of.dimm_ns] for of in load), strict=True)
+        assert busy == [sum(of) for of in devices], instance.name
+
+
+def test_heuristics_run_as_judged() -> None:
+    """Through the comparison that reports use, which judges the solutions as well."""
+    for kind in KINDS:
+        instance = random_instance(0, kind)
+        for name in ("trimoe-layout", "lpt"):
+            assert compare(instance, HEURISTICS[name](instance)).agree, (instance.name, name)
