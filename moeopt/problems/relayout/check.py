@@ -1,0 +1,218 @@
+"""The judge: what makes migrations and a schedule valid and what they cost. Knows no solvers."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .instance import Expert, Instance
+from .solution import Migration, Solution
+
+CONSTRAINTS = {
+    "RE-C1": "each expert with tokens runs in exactly one domain, one without in none",
+    "RE-C2": "only an expert that is localized after the migrations runs on NDP, on its own DIMM",
+    "RE-C3": "an expert migrates at most once",
+    "RE-C4": "a migration fits its expert: tokens, residence, layout and DIMM allow it",
+    "RE-C5": "prefetches take at most the free slots of the GPU's memory",
+    "RE-C6": "prefetches fit into the PCIe window",
+    "RE-C7": "layout changes and moves between DIMMs fit into the DIMM-Link window",
+    "RE-C8": "the GPU's costs sum to at most the makespan (TriMoE Eq. 5)",
+    "RE-C9": "the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
+    "RE-C10": "a DIMM's NDP work and host reads sum to at most the makespan (TriMoE Eq. 6)",
+}
+
+OBJECTIVE = ("makespan_ns",)
+"""What is minimised, in order of importance; the name ends with the unit."""
+
+
+@dataclass(frozen=True)
+class Loads:
+    """How long each device is busy, in ns; `dimm_ns` has one entry per DIMM."""
+
+    gpu_ns: int
+    cpu_ns: int
+    dimm_ns: tuple[int, ...]
+
+    @property
+    def makespan_ns(self) -> int:
+        """The load of the busiest device (TriMoE Eq. 7)."""
+        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns)
+
+
+def layout_after(instance: Instance, solution: Solution) -> tuple[list[bool], list[int | None]]:
+    """Return, per expert, whether the GPU's memory holds it and its DIMM after the migrations.
+
+    Migrations are applied in their order. What cannot be applied (an unknown expert, no such DIMM)
+    changes nothing; `violations` reports it.
+    """
+    resident = [expert.resident for expert in instance.experts]
+    place = [expert.dimm for expert in instance.experts]
+    rows = {expert.expert: row for row, expert in enumerate(instance.experts)}
+    for migration in solution.migrations:
+        row = rows.get(migration.expert)
+        if row is None:
+            continue
+        if migration.kind == "prefetch":
+            resident[row] = True
+        elif migration.kind == "stripe":
+            place[row] = None
+        elif migration.dimm is not None and migration.dimm < instance.dimms:
+            place[row] = migration.dimm
+    return resident, place
+
+
+def loads(instance: Instance, solution: Solution) -> Loads:
+    """Return the busy time of every device after the migrations (TriMoE Eq. 5 and 6).
+
+    A striped expert that a host reads keeps every DIMM busy, a localized one only its own; one in
+    the GPU's memory loads no DIMM when it runs there. Work that is not allowed (an expert without
+    tokens, a striped one on NDP) counts for nothing; `violations` reports it.
+    """
+    gpu = cpu = every_dimm = 0
+    own = [0] * instance.dimms
+    resident, place = layout_after(instance, solution)
+    for row, (expert, domain) in enumerate(
+        zip(instance.experts, solution.assignment, strict=False)
+    ):
+        dimm = place[row]
+        if not expert.tokens or domain is None:
+            continue
+        if domain == "ndp":
+            if dimm is not None:
+                own[dimm] += expert.ndp_ns
+            continue
+        if domain == "gpu" and resident[row]:
+            gpu += expert.gpu_hit_ns
+            continue
+        if domain == "gpu":
+            gpu += expert.gpu_miss_striped_ns if dimm is None else expert.gpu_miss_localized_ns
+        else:
+            cpu += expert.cpu_striped_ns if dimm is None else expert.cpu_localized_ns
+        if dimm is None:
+            every_dimm += instance.dram_striped_ns
+        else:
+            own[dimm] += instance.dram_localized_ns
+    return Loads(gpu, cpu, tuple(every_dimm + busy for busy in own))
+
+
+def violations(
+    instance: Instance, solution: Solution, makespan_ns: int | None = None
+) -> list[tuple[str, str]]:
+    """Return what is wrong with a solution, as (constraint ID, sentence); empty if it is valid.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem and the decision to judge.
+    makespan_ns
+        The makespan claimed for the solution, if there is a claim: RE-C8 to RE-C10 hold a schedule
+        to it. Without a claim the makespan is whatever the solution gives.
+    """
+    found = _wrong_domains(instance, solution)
+    if solution.migrations:
+        found += _wrong_migrations(instance, solution) + _full_windows(instance, solution)
+    if makespan_ns is not None:
+        found += _overruns(loads(instance, solution), makespan_ns)
+    return found
+
+
+def objective(instance: Instance, solution: Solution) -> int:
+    """Return the makespan after the migrations in ns (TriMoE Eq. 7)."""
+    return loads(instance, solution).makespan_ns
+
+
+def _wrong_domains(instance: Instance, solution: Solution) -> list[tuple[str, str]]:
+    found = []
+    if len(solution.assignment) != len(instance.experts):
+        count = f"{len(solution.assignment)} entries for {len(instance.experts)} experts"
+        found.append(("RE-C1", f"assignment has {count}"))
+    _, place = layout_after(instance, solution)
+    for row, (expert, domain) in enumerate(
+        zip(instance.experts, solution.assignment, strict=False)
+    ):
+        name = f"assignment[{row}]: expert {expert.expert}"
+        if not expert.tokens:
+            if domain is not None:
+                found.append(("RE-C1", f"{name} has no tokens and must not run"))
+        elif domain is None:
+            found.append(("RE-C1", f"{name} runs nowhere"))
+        elif domain == "ndp" and place[row] is None:
+            reason = "is striped after the migrations and cannot run on NDP"
+            found.append(("RE-C2", f"{name} {reason}"))
+    return found
+
+
+def _wrong_migrations(instance: Instance, solution: Solution) -> list[tuple[str, str]]:
+    """Report RE-C3 and RE-C4.
+
+    A second migration of an expert, which RE-C3 forbids, is held by RE-C4 to the place where the
+    first one left it.
+    """
+    counts = Counter(migration.expert for migration in solution.migrations)
+    found = [
+        ("RE-C3", f"migrations: expert {expert} migrates {count} times")
+        for expert, count in counts.items()
+        if count > 1
+    ]
+    experts = {expert.expert: expert for expert in instance.experts}
+    place = {expert.expert: expert.dimm for expert in instance.experts}
+    for row, migration in enumerate(solution.migrations):
+        number = migration.expert
+        if number not in experts:
+            found.append(("RE-C4", f"migrations[{row}]: expert {number} is not in the instance"))
+            continue
+        reason = _misfit(experts[number], place[number], migration, instance.dimms)
+        if reason is not None:
+            found.append(("RE-C4", f"migrations[{row}]: expert {number} {reason}"))
+        if migration.kind != "prefetch":
+            place[number] = migration.dimm
+    return found
+
+
+def _misfit(expert: Expert, place: int | None, migration: Migration, dimms: int) -> str | None:
+    """Return why a migration does not fit an expert that lies on `place`; None if it does."""
+    kind, dimm = migration.kind, migration.dimm
+    if not expert.tokens:
+        return "has no tokens and must not migrate"
+    if kind == "prefetch" and expert.resident:
+        return "is in the GPU's memory already"
+    if kind == "localize" and place is not None:
+        return f"lies on DIMM {place} already: only a striped expert is localized"
+    if kind in ("stripe", "rebalance") and place is None:
+        return f"is striped: kind {kind!r} is for localized experts"
+    if (dimm is not None) != (kind in ("localize", "rebalance")):
+        return f"is given dimm {dimm} with kind {kind!r}"
+    if dimm is not None and dimm >= dimms:
+        return f"is sent to DIMM {dimm}, and dimms is {dimms}"
+    if kind == "rebalance" and dimm == place:
+        return f"lies on DIMM {dimm} already"
+    return None
+
+
+def _full_windows(instance: Instance, solution: Solution) -> list[tuple[str, str]]:
+    """Report RE-C5 to RE-C7."""
+    kinds = Counter(migration.kind for migration in solution.migrations)
+    prefetches = kinds["prefetch"]
+    pcie = prefetches * instance.prefetch_ns
+    link = (kinds["localize"] + kinds["stripe"]) * instance.relayout_ns
+    link += kinds["rebalance"] * instance.rebalance_ns
+    found = []
+    if prefetches > instance.hbm_free_slots:
+        slots = f"hbm_free_slots is {instance.hbm_free_slots}"
+        found.append(("RE-C5", f"{prefetches} experts are prefetched and {slots}"))
+    if pcie > instance.pcie_window_ns:
+        window = f"pcie_window_ns is {instance.pcie_window_ns}"
+        found.append(("RE-C6", f"prefetches take {pcie} ns and {window}"))
+    if link > instance.dimm_link_window_ns:
+        window = f"dimm_link_window_ns is {instance.dimm_link_window_ns}"
+        found.append(("RE-C7", f"migrations between DIMMs take {link} ns and {window}"))
+    return found
+
+
+def _overruns(load: Loads, makespan_ns: int) -> list[tuple[str, str]]:
+    devices = [("RE-C8", "the GPU", load.gpu_ns), ("RE-C9", "the CPU", load.cpu_ns)]
+    devices += [("RE-C10", f"DIMM {d}", busy) for d, busy in enumerate(load.dimm_ns)]
+    claim = f"past the claimed makespan of {makespan_ns} ns"
+    return [
+        (rule, f"{device} is busy for {busy} ns, {claim}")
+        for rule, device, busy in devices
+        if busy > makespan_ns
+    ]

@@ -1,0 +1,96 @@
+"""The paper's migration policy, its variants and the baselines.
+
+Each chooses migrations first; TriMoE's refined schedule of the layout that they leave (TriMoE 4.2)
+follows. `moeopt.problems.relayout.tasks` says which tasks there are and what is settled about them.
+"""
+
+from collections.abc import Callable
+
+from .check import objective
+from .instance import Instance
+from .second_stage import refined
+from .solution import Solution
+from .tasks import Migrations, Task
+
+
+def none(instance: Instance) -> Solution:
+    """No migration: the refined schedule of today's layout (TriMoE without 4.3)."""
+    return refined(instance)
+
+
+def rebalance_only(instance: Instance) -> Solution:
+    """Cold expert rebalancing alone (TriMoE 4.3, the third action).
+
+    "If skew is detected, it greedily selects and migrates cold experts one by one from the busiest
+    DIMM to the most idle DIMM": each time the one that lowers the larger of the two loads most.
+    """
+    migrations = Migrations(instance)
+    while task := _first(list(migrations.rebalances())):
+        migrations.choose(task)
+    return refined(instance, migrations.chosen)
+
+
+def benefit_greedy(instance: Instance) -> Solution:
+    """TriMoE's policy: rank all feasible tasks by predicted benefit, fill the windows (TriMoE 4.3).
+
+    The paper ranks "all feasible migration tasks by their predicted benefit and greedily executes
+    them in priority order until their cumulative estimated time fills this window budget", and
+    prefetching is "high-priority". It does not say what benefit is. Settled: what each action is
+    said to be for, in ns: a prefetch or a layout change makes its expert's cheapest path cheaper, a
+    rebalancing lowers the load of the busier DIMM. Prefetches come first and have PCIe for
+    themselves; the other two share DIMM-Link. The ranking is renewed after each task, since that
+    changes which DIMM is busiest. A kind of task that no longer fits ends, the other goes on. The
+    result is not compared with doing nothing: the paper does not.
+    """
+    migrations = Migrations(instance)
+    while task := _first(list(migrations.prefetches())):
+        migrations.choose(task)
+    while task := _first([*migrations.relayouts(), *migrations.rebalances()]):
+        migrations.choose(task)
+    return refined(instance, migrations.chosen)
+
+
+def benefit_makespan(instance: Instance) -> Solution:
+    """Rank by the other reading of benefit: how much the refined makespan falls (TriMoE 4.3).
+
+    The same tasks as in `benefit_greedy`, each tried with the refined schedule; the best is
+    taken as long as the makespan falls. A prefetch wins ties, then a layout change, then the
+    greater benefit in the sense of `benefit_greedy`.
+    """
+    migrations = Migrations(instance)
+    best = refined(instance)
+    while True:
+        tasks = [
+            *sorted(migrations.prefetches(), key=lambda task: task.rank),
+            *sorted(migrations.relayouts(), key=lambda task: task.rank),
+            *sorted(migrations.rebalances(), key=lambda task: task.rank),
+        ]
+        tried = [refined(instance, [*migrations.chosen, task.migration]) for task in tasks]
+        spans = [objective(instance, solution) for solution in tried]
+        if not spans or min(spans) >= objective(instance, best):
+            return best
+        at = spans.index(min(spans))
+        migrations.choose(tasks[at])
+        best = tried[at]
+
+
+def best_cheap(instance: Instance) -> Solution:
+    """Return the best of the cheap ones: a migration policy may be worse than doing nothing."""
+    tried = [heuristic(instance) for heuristic in (benefit_greedy, rebalance_only, none)]
+    return min(tried, key=lambda solution: objective(instance, solution))
+
+
+HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+    "benefit-greedy": benefit_greedy,
+    "benefit-makespan": benefit_makespan,
+    "rebalance-only": rebalance_only,
+    "none": none,
+}
+
+WARM_START = best_cheap
+"""The heuristic whose schedule the exact methods start from."""
+
+
+def _first(tasks: list[Task]) -> Task | None:
+    """Return the task of greatest benefit; at a tie the lowest expert, then the first listed."""
+    return min(tasks, key=lambda task: task.rank) if tasks else None

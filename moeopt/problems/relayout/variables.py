@@ -1,0 +1,127 @@
+"""The variables that the CP-SAT and the MILP model share, and how a solution is read off them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .instance import STRIPED, Expert, Instance
+from .solution import DOMAINS, Domain, Migration, Solution
+
+
+class Variables:
+    """Binaries for one active expert, made by the model's own `new`.
+
+    Attributes
+    ----------
+    hit
+        It runs on the GPU from the GPU's memory. A non-resident expert is prefetched for that, and
+        only for that: a prefetch is of no use to an expert that runs elsewhere.
+    runs
+        By (domain, place): it runs there while its host copy lies on that DIMM, or striped. On the
+        GPU this is a miss, which a resident expert does not have.
+    stripe
+        Its host copy is striped by a migration; None for an expert that is striped already.
+    localize, rebalance
+        Its host copy is brought to that DIMM, by DIMM; no entry for the DIMM it lies on.
+    """
+
+    def __init__(self, instance: Instance, row: int, new: Callable[[str], Any]) -> None:
+        expert = instance.experts[row]
+        self.row, self.expert = row, expert
+        self.now = STRIPED if expert.dimm is None else expert.dimm
+        places = [STRIPED, *range(instance.dimms)]
+        able = [domain for domain in DOMAINS if not (domain == "gpu" and expert.resident)]
+        self.hit = new(f"hit_{row}")
+        self.runs: dict[tuple[Domain, int], Any] = {
+            (domain, place): new(f"{domain}_{row}_{'s' if place == STRIPED else place}")
+            for place in places
+            for domain in able
+        }
+        self.stripe = None if self.now == STRIPED else new(f"stripe_{row}")
+        elsewhere = [dimm for dimm in range(instance.dimms) if dimm != self.now]
+        self.localize = {dimm: new(f"localize_{row}_{dimm}") for dimm in elsewhere}
+        self.rebalance = {dimm: new(f"rebalance_{row}_{dimm}") for dimm in elsewhere}
+
+    @property
+    def prefetch(self) -> Any:
+        """The variable of its prefetch; None for a resident expert."""
+        return None if self.expert.resident else self.hit
+
+    @property
+    def relayouts(self) -> list[Any]:
+        """The variables of its migrations between the layouts."""
+        return [*([] if self.stripe is None else [self.stripe]), *self.localize.values()]
+
+    @property
+    def rebalances(self) -> list[Any]:
+        """The variables of its migrations between DIMMs."""
+        return list(self.rebalance.values())
+
+    def at(self, *places: int) -> list[Any]:
+        """Return the variables of its runs while its host copy lies on one of `places`."""
+        return [run for (_, place), run in self.runs.items() if place in places]
+
+    def leaves(self) -> list[Any]:
+        """Return the variables of its migrations to a DIMM that it does not lie on."""
+        return [*self.localize.values(), *self.rebalance.values()]
+
+    def migrations(self, value: Callable[[Any], int]) -> Iterator[Migration]:
+        """Yield its migrations, in an order in which they end where it runs.
+
+        Only with a rule left out there are several: then it is striped before it is localized.
+        """
+        number = self.expert.expert
+        if self.prefetch is not None and value(self.prefetch):
+            yield Migration(expert=number, kind="prefetch")
+        if self.stripe is not None and value(self.stripe):
+            yield Migration(expert=number, kind="stripe")
+        for dimm in self.localize:
+            if value(self.localize[dimm]):
+                yield Migration(expert=number, kind="localize", dimm=dimm)
+            if value(self.rebalance[dimm]):
+                yield Migration(expert=number, kind="rebalance", dimm=dimm)
+
+    def domain(self, value: Callable[[Any], int]) -> Domain | None:
+        """Return where it runs, or None if nowhere: a rule may have been left out."""
+        if value(self.hit):
+            return "gpu"
+        return next((domain for (domain, _), run in self.runs.items() if value(run)), None)
+
+
+def active(instance: Instance, new: Callable[[str], Any]) -> list[Variables]:
+    """Return the variables of every expert with tokens."""
+    rows = (row for row, expert in enumerate(instance.experts) if expert.tokens)
+    return [Variables(instance, row, new) for row in rows]
+
+
+def host_ns(expert: Expert, domain: Domain, place: int) -> int:
+    """Return how long a run keeps its host busy; 0 on NDP."""
+    if domain == "gpu":
+        striped = place == STRIPED
+        return expert.gpu_miss_striped_ns if striped else expert.gpu_miss_localized_ns
+    if domain == "cpu":
+        return expert.cpu_striped_ns if place == STRIPED else expert.cpu_localized_ns
+    return 0
+
+
+def dimm_ns(instance: Instance, expert: Expert, domain: Domain, place: int) -> int:
+    """Return how long a run keeps each DIMM busy that the host copy lies on.
+
+    A striped expert on NDP, which RE-C2 forbids, counts for nothing.
+    """
+    if domain == "ndp":
+        return 0 if place == STRIPED else expert.ndp_ns
+    return instance.dram_striped_ns if place == STRIPED else instance.dram_localized_ns
+
+
+def read_off(
+    instance: Instance, variables: list[Variables], value: Callable[[Any], int]
+) -> Solution:
+    """Return the solution that the variables' values describe."""
+    assignment: list[Domain | None] = [None] * len(instance.experts)
+    migrations: list[Migration] = []
+    for of in variables:
+        assignment[of.row] = of.domain(value)
+        migrations += of.migrations(value)
+    return Solution(
+        instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
+    )

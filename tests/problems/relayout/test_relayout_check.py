@@ -1,0 +1,190 @@
+"""The judge: each constraint's violation is named, and loads are those of the new layout."""
+
+from typing import Any
+
+import pytest
+
+from moeopt.problems.relayout.check import CONSTRAINTS, layout_after, loads, objective, violations
+from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.solution import Solution
+from tests.problems.relayout.relayout_random_instances import random_instance
+
+COSTS = {
+    "gpu_hit_ns": 3,
+    "gpu_miss_striped_ns": 10,
+    "gpu_miss_localized_ns": 30,
+    "cpu_striped_ns": 20,
+    "cpu_localized_ns": 40,
+    "ndp_ns": 50,
+}
+EXPERTS = [
+    {"expert": 4, "tokens": 1, "resident": False, "dimm": None} | COSTS,
+    {"expert": 7, "tokens": 1, "resident": False, "dimm": 1} | COSTS,
+    {"expert": 8, "tokens": 1, "resident": True, "dimm": 0} | COSTS,
+    {"expert": 9, "tokens": 0, "resident": False, "dimm": 0} | COSTS,
+]
+INSTANCE = Instance(
+    name="four",
+    dimms=2,
+    hbm_free_slots=1,
+    dram_striped_ns=5,
+    dram_localized_ns=11,
+    prefetch_ns=100,
+    relayout_ns=60,
+    rebalance_ns=70,
+    pcie_window_ns=200,
+    dimm_link_window_ns=130,
+    experts=EXPERTS,
+)
+ALL_ON_GPU = ("gpu", "gpu", "gpu", None)
+
+Move = tuple[int, str] | tuple[int, str, int]
+
+
+def solution(moves: list[Move], assignment: tuple[str | None, ...] = ALL_ON_GPU) -> Solution:
+    """Return a solution from short forms of migrations."""
+    migrations = [dict(zip(("expert", "kind", "dimm"), move, strict=False)) for move in moves]
+    return Solution(instance="four", migrations=migrations, assignment=assignment)
+
+
+def judged(
+    moves: list[Move],
+    assignment: tuple[str | None, ...] = ALL_ON_GPU,
+    claim: int | None = None,
+    **changed: Any,
+) -> list[tuple[str, str]]:
+    """Return the violations on the four experts, the instance changed where asked."""
+    instance = Instance.model_validate(INSTANCE.model_dump() | changed)
+    return violations(instance, solution(moves, assignment), claim)
+
+
+CASES: list[tuple[dict[str, Any], str, str]] = [
+    ({"moves": [], "assignment": ("gpu", None, "gpu", None)}, "RE-C1", "expert 7 runs nowhere"),
+    ({"moves": [], "assignment": ("gpu", "gpu", "gpu", "ndp")}, "RE-C1", "9 has no tokens"),
+    ({"moves": [], "assignment": ("gpu", "gpu", "gpu")}, "RE-C1", "3 entries for 4 experts"),
+    ({"moves": [], "assignment": ("ndp", "gpu", "gpu", None)}, "RE-C2", "4 is striped after"),
+    (
+        {"moves": [(7, "stripe")], "assignment": ("gpu", "ndp", "gpu", None)},
+        "RE-C2",
+        "expert 7 is striped after",
+    ),
+    ({"moves": [(4, "prefetch"), (4, "localize", 0)]}, "RE-C3", "expert 4 migrates 2 times"),
+    ({"moves": [(7, "stripe"), (7, "localize", 0)]}, "RE-C3", "expert 7 migrates 2 times"),
+    ({"moves": [(5, "prefetch")]}, "RE-C4", "expert 5 is not in the instance"),
+    ({"moves": [(9, "rebalance", 1)]}, "RE-C4", "expert 9 has no tokens"),
+    ({"moves": [(8, "prefetch")]}, "RE-C4", "expert 8 is in the GPU's memory already"),
+    ({"moves": [(7, "localize", 0)]}, "RE-C4", "expert 7 lies on DIMM 1 already"),
+    ({"moves": [(4, "stripe")]}, "RE-C4", "expert 4 is striped: kind 'stripe'"),
+    ({"moves": [(4, "rebalance", 0)]}, "RE-C4", "expert 4 is striped: kind 'rebalance'"),
+    ({"moves": [(4, "localize")]}, "RE-C4", "expert 4 is given dimm None"),
+    ({"moves": [(7, "stripe", 1)]}, "RE-C4", "expert 7 is given dimm 1 with kind 'stripe'"),
+    ({"moves": [(4, "prefetch", 1)]}, "RE-C4", "expert 4 is given dimm 1 with kind 'prefetch'"),
+    ({"moves": [(4, "localize", 2)]}, "RE-C4", "expert 4 is sent to DIMM 2, and dimms is 2"),
+    ({"moves": [(7, "rebalance", 1)]}, "RE-C4", "expert 7 lies on DIMM 1 already"),
+    ({"moves": [(4, "prefetch"), (7, "prefetch")]}, "RE-C5", "2 experts are prefetched"),
+    ({"moves": [(4, "prefetch")], "pcie_window_ns": 99}, "RE-C6", "prefetches take 100 ns"),
+    (
+        {"moves": [(4, "localize", 1), (8, "rebalance", 1)], "dimm_link_window_ns": 129},
+        "RE-C7",
+        "migrations between DIMMs take 130 ns",
+    ),
+    (
+        {"moves": [(7, "stripe"), (4, "localize", 1)], "dimm_link_window_ns": 119},
+        "RE-C7",
+        "migrations between DIMMs take 120 ns",
+    ),
+    ({"moves": [], "claim": 42}, "RE-C8", "the GPU is busy for 43 ns"),
+    (
+        {"moves": [], "assignment": ("cpu", "cpu", "cpu", None), "claim": 99},
+        "RE-C9",
+        "the CPU is busy for 100 ns",
+    ),
+    (
+        {"moves": [], "assignment": ("cpu", "ndp", "gpu", None), "claim": 54},
+        "RE-C10",
+        "DIMM 1 is busy for 55 ns",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "rule", "words"), CASES)
+def test_each_violation_is_named(case: dict[str, Any], rule: str, words: str) -> None:
+    """One violation, with its constraint and the culprit."""
+    [(found, sentence)] = judged(**case)
+    assert found == rule
+    assert words in sentence
+
+
+def test_every_constraint_can_be_violated() -> None:
+    """The cases above cover the judge's whole table."""
+    assert {rule for _, rule, _ in CASES} == set(CONSTRAINTS)
+
+
+def test_full_windows_are_no_violation() -> None:
+    """Both windows used up to the last ns, and a claim that is exact or generous."""
+    moves: list[Move] = [(7, "rebalance", 0), (8, "stripe"), (4, "prefetch")]
+    for claim in (None, 36, 99):
+        assert judged(moves, claim=claim, pcie_window_ns=100) == []
+    assert objective(INSTANCE, solution(moves)) == 3 + 30 + 3
+
+
+@pytest.mark.parametrize(
+    ("moves", "assignment", "gpu", "cpu", "dimms"),
+    [
+        # Striped miss 10 and its read on both DIMMs, localized miss 30 and its read on DIMM 1.
+        ([], ("gpu", "gpu", "gpu", None), 43, 0, (5, 16)),
+        # Prefetched: 3 and no read. On the CPU a prefetch changes nothing.
+        ([(4, "prefetch")], ("gpu", "gpu", "gpu", None), 36, 0, (0, 11)),
+        ([(4, "prefetch")], ("cpu", "ndp", "cpu", None), 0, 60, (16, 55)),
+        # Localized to DIMM 0: NDP works there, a host reads there.
+        ([(4, "localize", 0)], ("ndp", "ndp", "gpu", None), 3, 0, (50, 50)),
+        ([(4, "localize", 0)], ("gpu", "ndp", "gpu", None), 33, 0, (11, 50)),
+        # Striped: read like any striped expert.
+        ([(7, "stripe")], ("gpu", "cpu", "gpu", None), 13, 20, (10, 10)),
+        # Rebalanced: work and reads go along; a resident expert's host copy, too.
+        ([(7, "rebalance", 0)], ("gpu", "ndp", "gpu", None), 13, 0, (55, 5)),
+        ([(8, "rebalance", 1)], ("gpu", "ndp", "cpu", None), 10, 40, (5, 66)),
+    ],
+)
+def test_loads_by_hand(
+    moves: list[Move], assignment: tuple[str, ...], gpu: int, cpu: int, dimms: tuple[int, int]
+) -> None:
+    """Each kind of migration shows in the devices' loads as it should."""
+    decision = solution(moves, assignment)
+    load = loads(INSTANCE, decision)
+    assert violations(INSTANCE, decision) == []
+    assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (gpu, cpu, dimms)
+    assert load.makespan_ns == objective(INSTANCE, decision) == max(gpu, cpu, *dimms)
+
+
+def test_what_is_not_allowed_counts_for_nothing() -> None:
+    """A striped expert on NDP and one without tokens load no device; they are violations."""
+    load = loads(INSTANCE, solution([], ("ndp", None, None, "gpu")))
+    assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (0, 0, (0, 0))
+
+
+def test_the_layout_after_migrations() -> None:
+    """Two migrations of one expert act in their order; what cannot be applied does nothing."""
+    moves: list[Move] = [(7, "stripe"), (7, "localize", 0), (4, "prefetch"), (5, "stripe")]
+    resident, place = layout_after(INSTANCE, solution([*moves, (8, "rebalance", 9)]))
+    assert resident == [True, False, True, False]
+    assert place == [None, 0, 0, 0]
+
+
+def test_the_order_of_migrations_means_nothing() -> None:
+    """As long as every expert migrates once."""
+    moves: list[Move] = [(7, "stripe"), (4, "localize", 0)]
+    for assignment in (("ndp", "gpu", "gpu", None), ("cpu", "cpu", "cpu", None)):
+        assert loads(INSTANCE, solution(moves, assignment)) == loads(
+            INSTANCE, solution(moves[::-1], assignment)
+        )
+
+
+def test_the_makespan_grows_with_any_cost() -> None:
+    """Raising one cost never lowers a solution's makespan."""
+    for seed in range(20):
+        instance = random_instance(seed, "wide windows")
+        domains = tuple("gpu" if e.tokens else None for e in instance.experts)
+        decision = Solution(instance=instance.name, migrations=(), assignment=domains)
+        dearer = instance.model_copy(update={"dram_striped_ns": instance.dram_striped_ns + 7})
+        assert objective(dearer, decision) >= objective(instance, decision)

@@ -1,0 +1,220 @@
+"""Heuristics against a plain transcription and hand-made cases."""
+
+from typing import Any
+
+import pytest
+
+from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.heuristics import (
+    HEURISTICS,
+    WARM_START,
+    benefit_greedy,
+    benefit_makespan,
+    none,
+    rebalance_only,
+)
+from moeopt.problems.relayout.instance import Expert, Instance
+from moeopt.problems.relayout.second_stage import fixed_layout, refined, schedule_of
+from moeopt.problems.relayout.solution import Migration, Solution
+from moeopt.problems.tri_domain import check as tri_domain
+from moeopt.problems.tri_domain.heuristics import trimoe
+from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+from tests.problems.relayout.test_relayout_oracle import expert, instance_of
+
+
+def instances(experts: int | None = None) -> list[Instance]:
+    """Return 25 random instances of every kind."""
+    return [random_instance(seed, kind, experts) for kind in KINDS for seed in range(25)]
+
+
+def moves_of(solution: Solution) -> list[tuple[Any, ...]]:
+    """Return the migrations in the short form of the transcription."""
+    return [(m.expert, m.kind, m.dimm) for m in solution.migrations]
+
+
+def plain_policy(instance: Instance, kinds: str) -> list[tuple[Any, ...]]:
+    """Transcribe the paper's words with the settlements of `spec.md`: everything from scratch."""
+    active = [e for e in instance.experts if e.tokens]
+    place = {e.expert: e.dimm for e in active}
+    held = {e.expert: e.resident for e in active}
+    chosen: list[tuple[Any, ...]] = []
+
+    def paths(e: Expert, localized: bool, in_memory: bool) -> list[int]:
+        miss = e.gpu_miss_localized_ns if localized else e.gpu_miss_striped_ns
+        cpu = e.cpu_localized_ns if localized else e.cpu_striped_ns
+        return [e.gpu_hit_ns if in_memory else miss, cpu] + ([e.ndp_ns] if localized else [])
+
+    def cold(e: Expert) -> bool:
+        found = paths(e, True, held[e.expert])
+        return min(found[:2]) > found[2]
+
+    def cold_loads() -> list[int]:
+        return [
+            sum(e.ndp_ns for e in active if place[e.expert] == d and cold(e))
+            for d in range(instance.dimms)
+        ]
+
+    def link_left() -> int:
+        used = sum(instance.rebalance_ns if m[1] == "rebalance" else 0 for m in chosen)
+        used += sum(instance.relayout_ns for m in chosen if m[1] in ("localize", "stripe"))
+        return instance.dimm_link_window_ns - used
+
+    def tasks(wanted: str) -> list[tuple[int, int, int, tuple[Any, ...]]]:
+        loads, found = cold_loads(), []
+        busiest, idlest = loads.index(max(loads)), loads.index(min(loads))
+        for e in active:
+            if any(m[0] == e.expert for m in chosen):
+                continue
+            now = paths(e, e.dimm is not None, e.resident)
+            if "prefetch" in wanted and not e.resident:
+                prefetches = sum(m[1] == "prefetch" for m in chosen) + 1
+                fits = prefetches * instance.prefetch_ns <= instance.pcie_window_ns
+                if fits and prefetches <= instance.hbm_free_slots:
+                    gain = min(now) - e.gpu_hit_ns
+                    found.append((gain, -e.expert, 3, (e.expert, "prefetch", None)))
+            if "relayout" in wanted and instance.relayout_ns <= link_left():
+                gain = min(now) - min(paths(e, e.dimm is None, e.resident))
+                kind = ("localize", idlest) if e.dimm is None else ("stripe", None)
+                found.append((gain, -e.expert, 2, (e.expert, *kind)))
+            fits = "rebalance" in wanted and instance.rebalance_ns <= link_left()
+            if fits and e.dimm == busiest and cold(e):
+                gain = loads[busiest] - max(loads[busiest] - e.ndp_ns, loads[idlest] + e.ndp_ns)
+                found.append((gain, -e.expert, 1, (e.expert, "rebalance", idlest)))
+        return [task for task in found if task[0] > 0]
+
+    for wanted in ("prefetch", "relayout rebalance"):
+        while found := tasks(" ".join(w for w in wanted.split() if w in kinds)):
+            best = max(found, key=lambda task: task[:3])[3]
+            chosen.append(best)
+            if best[1] == "prefetch":
+                held[best[0]] = True
+                place[best[0]] = None  # it runs from the GPU's memory now
+            else:
+                place[best[0]] = best[2]
+    return chosen
+
+
+@pytest.mark.parametrize("experts", [None, 12])
+def test_the_policy_is_the_paper_word_by_word(experts: int | None) -> None:
+    """The implementation makes every decision of the plain transcription."""
+    counts: dict[str, int] = {}
+    for instance in instances(experts):
+        found = moves_of(benefit_greedy(instance))
+        assert found == plain_policy(instance, "prefetch relayout rebalance"), instance.name
+        moved = moves_of(rebalance_only(instance))
+        assert moved == plain_policy(instance, "rebalance"), instance.name
+        for _, kind, _ in found + moved:
+            counts[kind] = counts.get(kind, 0) + 1
+    assert min(counts[kind] for kind in ("prefetch", "localize", "stripe", "rebalance")) >= 3
+
+
+def test_the_second_stage_is_trimoe_on_the_new_layout() -> None:
+    """The layout after the migrations as a tri_domain instance costs the same schedule the same."""
+    for instance in instances(6):
+        for heuristic in HEURISTICS.values():
+            solution = heuristic(instance)
+            layer = fixed_layout(instance, solution.migrations)
+            schedule = schedule_of(instance, solution)
+            assert schedule.assignment == trimoe(layer).assignment
+            assert tri_domain.violations(layer, schedule) == []
+            assert tri_domain.objective(layer, schedule) == objective(instance, solution)
+
+
+def test_heuristics_are_valid_on_larger_instances() -> None:
+    """No window overrun, no expert twice."""
+    for instance in instances(20)[::3]:
+        for heuristic in (*HEURISTICS.values(), WARM_START):
+            assert violations(instance, heuristic(instance)) == [], instance.name
+
+
+def test_a_benefit_in_makespan_never_hurts() -> None:
+    """Each task must lower the refined makespan; the other reading may end above it."""
+    worse = 0
+    for instance in instances(8):
+        assert objective(instance, benefit_makespan(instance)) <= objective(
+            instance, none(instance)
+        )
+        worse += objective(instance, benefit_greedy(instance)) > objective(instance, none(instance))
+    assert worse
+
+
+def test_benefit_makespan_takes_the_best_first_step() -> None:
+    """If a single migration is due, none of the policy's other tasks gives a smaller makespan."""
+    checked = 0
+    for instance in instances(5):
+        solution = benefit_makespan(instance)
+        if len(solution.migrations) != 1:
+            continue
+        checked += 1
+        for e in instance.experts:
+            if e.tokens and not e.resident and e.gpu_hit_ns < min(e.gpu_miss_striped_ns, e.ndp_ns):
+                tried = refined(instance, [Migration(expert=e.expert, kind="prefetch")])
+                if not violations(instance, tried) and e.gpu_hit_ns < e.cpu_striped_ns:
+                    assert e.dimm is not None or (
+                        objective(instance, solution) <= objective(instance, tried)
+                    )
+    assert checked > 20
+
+
+def test_the_warm_start_is_the_best_cheap_one() -> None:
+    """Never worse than doing nothing, the policy or rebalancing."""
+    for instance in instances():
+        best = min(objective(instance, h(instance)) for h in (none, benefit_greedy, rebalance_only))
+        assert objective(instance, WARM_START(instance)) == best
+
+
+def test_prefetches_go_to_the_greatest_fall_of_the_own_path() -> None:
+    """Falls of 9 - 2, 9 - 1 and 0: one slot goes to expert 1, two to both; never to expert 2."""
+    experts = [
+        expert(0, gpu_hit_ns=2, cpu_striped_ns=9),
+        expert(1, gpu_hit_ns=1, cpu_striped_ns=9),
+        expert(2, gpu_hit_ns=9, cpu_striped_ns=9),
+    ]
+    for slots, hot in ((0, []), (1, [1]), (2, [1, 0]), (3, [1, 0])):
+        instance = instance_of(experts, hbm_free_slots=slots, pcie_window_ns=99)
+        assert [m.expert for m in benefit_greedy(instance).migrations] == hot
+    instance = instance_of(experts, hbm_free_slots=3, pcie_window_ns=19)
+    assert [m.expert for m in benefit_greedy(instance).migrations] == [1]
+
+
+def test_cold_experts_move_from_the_busiest_to_the_most_idle_dimm() -> None:
+    """DIMM 0 has 9 + 4 + 3, DIMM 1 has 5, DIMM 2 nothing.
+
+    Moving 9 to DIMM 2 leaves max(7, 9) = 9, moving 4 leaves 12, moving 3 leaves 13. Then 9, 7, 5 in
+    DIMMs 2, 0, 1: moving the 9 would give 14: no skew is left.
+    """
+    experts = [expert(n, dimm=0, ndp_ns=ndp) for n, ndp in enumerate((9, 4, 3))]
+    experts.append(expert(3, dimm=1, ndp_ns=5))
+    instance = instance_of(experts, dimms=3, dimm_link_window_ns=99, hbm_free_slots=0)
+    assert moves_of(rebalance_only(instance)) == [(0, "rebalance", 2)]
+    assert moves_of(benefit_greedy(instance)) == [(0, "rebalance", 2)]
+    assert objective(instance, none(instance)) > objective(instance, rebalance_only(instance)) == 9
+
+
+def test_layout_changes_and_moves_share_the_window_by_benefit() -> None:
+    """Localizing expert 2 makes its path 50 - 3 = 47 cheaper, the move lowers DIMM 0 by 4."""
+    experts = [expert(n, dimm=0, ndp_ns=4) for n in range(2)] + [expert(2, ndp_ns=3)]
+    both = instance_of(experts, dimm_link_window_ns=20, hbm_free_slots=0)
+    assert moves_of(benefit_greedy(both)) == [(2, "localize", 1), (0, "rebalance", 1)]
+    one = instance_of(experts, dimm_link_window_ns=19, hbm_free_slots=0)
+    assert moves_of(benefit_greedy(one)) == [(2, "localize", 1)]
+    move = instance_of(experts, dimm_link_window_ns=19, relayout_ns=20, hbm_free_slots=0)
+    assert moves_of(benefit_greedy(move)) == [(0, "rebalance", 1)]
+
+
+def test_the_policy_can_lose_to_doing_nothing() -> None:
+    """Striping expert 0 makes its own path cheaper; its reads then fall on a busy DIMM.
+
+    Today it takes 6 on the CPU, read from DIMM 1, and DIMM 0 works for 8. Striped it takes 5, and
+    is read for 4 on both DIMMs: 12.
+    """
+    experts = [
+        expert(0, dimm=1, cpu_localized_ns=6, cpu_striped_ns=5),
+        expert(1, dimm=0, ndp_ns=8),
+    ]
+    reads = {"dram_striped_ns": 4, "dram_localized_ns": 6, "hbm_free_slots": 0}
+    instance = instance_of(experts, **reads)
+    assert objective(instance, none(instance)) == 8
+    assert moves_of(benefit_greedy(instance)) == [(0, "stripe", None)]
+    assert objective(instance, benefit_greedy(instance)) == 12
+    assert objective(instance, WARM_START(instance)) == 8

@@ -1,0 +1,244 @@
+"""The oracle against hand computation, and every exact method against the oracle."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from moeopt.errors import InputError
+from moeopt.problems.registry import get_problem
+from moeopt.problems.relayout.average import average_load_ns
+from moeopt.problems.relayout.bounds import longest_expert_ns, lower_bound, objective_grid
+from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.evictions import eviction_bound_ns
+from moeopt.problems.relayout.heuristics import HEURISTICS, WARM_START
+from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.oracle import candidates, count
+from moeopt.problems.relayout.solution import DOMAINS, Migration
+from moeopt.solve.methods import problem_methods
+from moeopt.solve.run import solve
+from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+
+PER_KIND = 26
+METHODS = [
+    name
+    for name, method in problem_methods(get_problem("relayout")).items()
+    if method.kind == "exact" and name != "brute-force"
+]
+"""Every exact method the problem has: the three models, and its own algorithms."""
+BOUNDS = (lower_bound, longest_expert_ns, average_load_ns, eviction_bound_ns)
+
+
+def expert(number: int, **given: object) -> dict[str, object]:
+    """Return an expert whose paths all take 50, but for those that a test gives."""
+    row: dict[str, object] = {"expert": number, "tokens": 1, "resident": False, "dimm": None}
+    row |= {"gpu_hit_ns": 50, "gpu_miss_striped_ns": 50, "gpu_miss_localized_ns": 50}
+    row |= {"cpu_striped_ns": 50, "cpu_localized_ns": 50, "ndp_ns": 50}
+    return row | given
+
+
+def instance_of(experts: list[dict[str, object]], **given: Any) -> Instance:
+    """Return an instance on two DIMMs with room for one prefetch and one DIMM-Link migration."""
+    common = {"name": "hand", "dimms": 2, "hbm_free_slots": 1}
+    common |= {"dram_striped_ns": 0, "dram_localized_ns": 0, "prefetch_ns": 10, "relayout_ns": 10}
+    common |= {"rebalance_ns": 10, "pcie_window_ns": 19, "dimm_link_window_ns": 19}
+    return Instance(**(common | {"experts": experts} | given))
+
+
+ANCHORS = {
+    # One of the two is prefetched: 2. The other runs on the CPU: 9. With no window both take a
+    # host, one each: 9. With two prefetches both take the GPU: 4.
+    "one prefetch": (
+        instance_of([expert(n, gpu_hit_ns=2, cpu_striped_ns=9) for n in range(2)]),
+        9,
+    ),
+    "two prefetches": (
+        instance_of(
+            [expert(n, gpu_hit_ns=2, cpu_striped_ns=9) for n in range(2)],
+            hbm_free_slots=2,
+            pcie_window_ns=20,
+        ),
+        4,
+    ),
+    # Both lie on DIMM 0 and take NDP 4 each: 8. One moves to DIMM 1: 4.
+    "a move to the other DIMM": (
+        instance_of([expert(n, dimm=0, ndp_ns=4) for n in range(2)]),
+        4,
+    ),
+    # As above with a move that is one ns too long: 8.
+    "a move that does not fit": (
+        instance_of([expert(n, dimm=0, ndp_ns=4) for n in range(2)], rebalance_ns=20),
+        8,
+    ),
+    # Striped it takes 50 anywhere, localized NDP does it in 3.
+    "a striped expert is localized for NDP": (instance_of([expert(0, ndp_ns=3)]), 3),
+    # Localized it takes 50 anywhere, striped the CPU does it in 5.
+    "a localized expert is striped for the CPU": (
+        instance_of([expert(0, dimm=0, cpu_striped_ns=5)]),
+        5,
+    ),
+    # Expert 0 takes NDP 5 on DIMM 0, expert 1 the CPU, whose read loads DIMM 0 as well: 5 + 6.
+    # Localized to DIMM 1 it is read there: CPU 7, DIMM 1 busy for 7, DIMM 0 for 5.
+    "a localized expert is read by a host": (
+        instance_of(
+            [expert(0, dimm=0, ndp_ns=5), expert(1, cpu_striped_ns=6, cpu_localized_ns=7)],
+            dram_striped_ns=6,
+            dram_localized_ns=7,
+        ),
+        7,
+    ),
+    # A prefetched expert's read is gone: DIMM 0 is left with NDP 5, before it was 5 + 6.
+    "a prefetch relieves the DIMMs": (
+        instance_of(
+            [expert(0, dimm=0, ndp_ns=5), expert(1, gpu_hit_ns=2, cpu_striped_ns=6)],
+            dram_striped_ns=6,
+            dimm_link_window_ns=0,
+        ),
+        5,
+    ),
+    # The expert without tokens costs nothing and stays; the resident one takes its hit of 1.
+    "idle and resident": (
+        instance_of([expert(0, tokens=0), expert(1, resident=True, gpu_hit_ns=1)]),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+@pytest.mark.parametrize("method", ["brute-force", *METHODS])
+def test_hand_computed_anchors(name: str, method: str) -> None:
+    """Each optimum is verifiable by hand from the comment beside it."""
+    instance, optimum = ANCHORS[name]
+    result = solve(instance, method, warm_start=False)
+    assert (result.status, result.objective) == ("optimal", optimum)
+
+
+def test_the_oracle_leaves_nothing_out() -> None:
+    """Of all migrations that can be written down, those the judge allows are candidates."""
+    for kind in ("mixed", "idle and resident experts", "one dimm"):
+        instance = random_instance(1, kind, experts=2)
+        found = {(c.migrations, c.assignment) for c in candidates(instance)}
+        assert len(found) == count(instance)
+        kinds = ("prefetch", "localize", "stripe", "rebalance")
+        writable = [
+            [None]
+            + [
+                Migration(expert=e.expert, kind=k, dimm=d)
+                for k, d in product(kinds, [None, *range(instance.dimms + 1)])
+            ]
+            for e in instance.experts
+        ]
+        for pair in product(*writable):
+            moves = tuple(move for move in pair if move is not None)
+            for domains in product((*DOMAINS, None), repeat=2):
+                some = next(candidates(instance))
+                tried = some.model_copy(update={"migrations": moves, "assignment": domains})
+                if not violations(instance, tried):
+                    assert (moves, domains) in found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_agrees_with_brute_force(kind: str) -> None:
+    """On 26 instances of each kind all exact methods give the oracle's optimum, from scratch.
+
+    No heuristic is below it, no bound above it, and it lies on the grid.
+    """
+    for seed in range(PER_KIND):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        assert optimum is not None
+        assert optimum % objective_grid(instance) == 0
+        for method in METHODS:
+            result = solve(instance, method, warm_start=False)
+            found = (result.status, result.objective, result.bound)
+            assert found == ("optimal", optimum, optimum), (instance.name, method, result)
+        for name, heuristic in (HEURISTICS | {"warm start": WARM_START}).items():
+            solution = heuristic(instance)
+            assert violations(instance, solution) == [], (instance.name, name)
+            assert objective(instance, solution) >= optimum, (instance.name, name)
+        for bound in BOUNDS:
+            assert bound(instance) <= optimum, (instance.name, bound.__name__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_hold_on_many_more(kind: str) -> None:
+    """The optimum by CP-SAT alone, on larger instances than the oracle can do."""
+    for seed in range(100, 108):
+        instance = random_instance(seed, kind, experts=7)
+        optimum = solve(instance, "cp-sat", warm_start=False).objective
+        assert optimum is not None
+        for bound in BOUNDS:
+            assert bound(instance) <= optimum, (instance.name, bound.__name__)
+
+
+@pytest.mark.parametrize("engine", ["cbc", "scip"])
+def test_other_engines_agree_with_brute_force(engine: str) -> None:
+    """CBC and SCIP give the oracle's optimum, with and without a starting solution."""
+    for kind in KINDS:
+        instance = random_instance(3, kind)
+        optimum = solve(instance, "brute-force").objective
+        for warm_start in (False, True):
+            result = solve(instance, "milp", engine=engine, warm_start=warm_start)
+            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
+    """With the heuristic's schedule and the bound as a start the optimum is the same."""
+    for seed in range(6):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "brute-force").objective
+        for method in ("cp-sat", "milp", "mathprog"):
+            result = solve(instance, method)
+            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+
+
+def test_bounds_are_not_trivial() -> None:
+    """Each bound is the only one to meet the optimum somewhere, and together they often do."""
+    met, alone = 0, set()
+    for kind in KINDS:
+        for seed in range(8):
+            instance = random_instance(seed, kind)
+            optimum = solve(instance, "cp-sat").objective
+            reached = {bound.__name__ for bound in BOUNDS[1:] if bound(instance) == optimum}
+            met += bool(reached)
+            alone |= reached if len(reached) == 1 else set()
+    assert met >= 40
+    assert alone == {bound.__name__ for bound in BOUNDS[1:]}
+
+
+def test_counts_of_evictions_by_hand() -> None:
+    """Five NDP experts of 4 on DIMM 0, and room for two moves: three stay, so 12."""
+    experts = [expert(n, dimm=0, ndp_ns=4) for n in range(5)]
+    moves = {"dram_localized_ns": 9, "hbm_free_slots": 0, "dimm_link_window_ns": 29}
+    assert eviction_bound_ns(instance_of(experts, **moves)) == 12
+    assert eviction_bound_ns(instance_of(experts, **moves | {"hbm_free_slots": 1})) == 8
+    # Two striped experts, read for 5 each unless they migrate. Of the two migrations that fit, two,
+    # one or none go to them, the others leave DIMM 0.
+    striped = [expert(n + 9) for n in range(2)]
+    mixed = instance_of([*experts, *striped], **moves | {"dram_striped_ns": 5})
+    assert eviction_bound_ns(mixed) == min(5 * 4, 4 * 4 + 5, 3 * 4 + 2 * 5)
+
+
+def test_an_oversized_instance_is_refused() -> None:
+    """Brute force says what it is for instead of running for years."""
+    with pytest.raises(InputError, match="candidates are more than the limit"):
+        solve(random_instance(1, experts=20), "brute-force")
+
+
+def test_windows_are_kept_to_the_nanosecond() -> None:
+    """Large numbers, and a window that is 1 ns too short or just right, in every model."""
+    long = 10**12 + 1
+    experts = [expert(n, dimm=0, ndp_ns=4 * 10**6, gpu_hit_ns=10**6) for n in range(4)]
+    for row in experts:
+        for cost in ("gpu_miss_localized_ns", "cpu_localized_ns"):
+            row[cost] = 10**9
+        row |= {"gpu_miss_striped_ns": 10**9, "cpu_striped_ns": 10**9}
+    for fits in (True, False):
+        window = 2 * long - (not fits)
+        lengths = {"relayout_ns": 2 * long, "rebalance_ns": long, "prefetch_ns": long}
+        windows = {"pcie_window_ns": window, "dimm_link_window_ns": window}
+        instance = instance_of(experts, hbm_free_slots=9, **lengths | windows)
+        for method in METHODS:
+            result = solve(instance, method, warm_start=False)
+            assert (result.status, result.objective) == ("optimal", (4 if fits else 8) * 10**6)

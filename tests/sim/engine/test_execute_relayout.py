@@ -1,0 +1,102 @@
+"""The engine and the judge agree on relayout: tasks on links and devices against sums."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.problems.relayout import check
+from moeopt.problems.relayout.heuristics import HEURISTICS
+from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.oracle import candidates
+from moeopt.problems.relayout.solution import Solution
+from moeopt.problems.relayout.view import facts, lanes
+from moeopt.sim.engine.problems.execute import compare, execute
+from moeopt.sim.engine.problems.relayout import execute_migrations
+from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+
+LIBRARY = Path(__file__).parents[3] / "instances" / "relayout"
+FAMILIES = sorted({path.parent.name for path in LIBRARY.glob("*/*.json")} - {"solutions"})
+CHEAP = ("benefit-greedy", "rebalance-only", "none")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_library_runs_as_judged(family: str) -> None:
+    """The cheap heuristics' solutions of every instance of the library."""
+    files = sorted((LIBRARY / family).glob("*.json"))
+    assert files
+    for file in files:
+        instance = moeopt.load(file)
+        assert isinstance(instance, Instance)
+        for name in CHEAP:
+            assert compare(instance, HEURISTICS[name](instance)).agree, (file.name, name)
+
+
+def valid_solutions(instance: Instance, seed: int) -> list[Solution]:
+    """Return some of the oracle's candidates that the judge allows."""
+    rng = random.Random(seed)
+    some = [c for c in candidates(instance) if not c.migrations or rng.random() < 0.05]
+    return [c for c in some if not check.violations(instance, c)][:20]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_solutions_run_as_judged(kind: str) -> None:
+    """Every device is as busy as the judge says, and so it is in the view."""
+    ran = 0
+    for seed in range(15):
+        instance = random_instance(seed, kind, experts=3)
+        for solution in valid_solutions(instance, seed):
+            timeline = execute(instance, solution).timeline
+            load = check.loads(instance, solution)
+            assert timeline.makespan_ns == load.makespan_ns
+            busy = [used.busy_ns for used in timeline.usage()]
+            assert busy == [load.gpu_ns, load.cpu_ns, *load.dimm_ns]
+            assert [lane.end_ns for lane in lanes(instance, solution)] == busy
+            ran += 1
+    assert ran >= 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_heuristics_run_as_judged(kind: str) -> None:
+    """Also on instances larger than the oracle's."""
+    for seed in range(10):
+        instance = random_instance(seed, kind, experts=12)
+        for name, heuristic in HEURISTICS.items():
+            assert compare(instance, heuristic(instance)).agree, (instance.name, name)
+
+
+def test_migrations_end_within_their_windows() -> None:
+    """Run one after the other on their links, valid ones are over when the windows close."""
+    seen = 0
+    for kind in KINDS:
+        for seed in range(10):
+            instance = random_instance(seed, kind, experts=8)
+            solution = HEURISTICS["benefit-greedy"](instance)
+            timeline = execute_migrations(instance, solution)
+            pcie, link = (used.busy_ns for used in timeline.usage())
+            assert pcie <= instance.pcie_window_ns
+            assert link <= instance.dimm_link_window_ns
+            assert link == facts(instance, solution)["dimm_link_ns"]
+            assert timeline.makespan_ns == max(pcie, link)
+            seen += len(solution.migrations)
+    assert seen > 50
+
+
+def test_facts_count_the_migrations() -> None:
+    """By kind, and the bottleneck as in tri_domain."""
+    instance = random_instance(4, "wide windows", experts=9)
+    solution = HEURISTICS["benefit-greedy"](instance)
+    found = facts(instance, solution)
+    kinds = ("prefetch", "localize", "stripe", "rebalance")
+    assert sum(int(found[kind]) for kind in kinds) == len(solution.migrations) > 0
+    assert found["bottleneck"] in ("gpu", "cpu", "dimm")
+
+
+def test_a_wrong_judge_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can fail."""
+    instance = random_instance(3)
+    solution = HEURISTICS["none"](instance)
+    assert compare(instance, solution).agree
+    monkeypatch.setattr(check, "objective", lambda instance, solution: 7)
+    assert not compare(instance, solution).agree
