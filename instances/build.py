@@ -1,16 +1,19 @@
 """Make the instance library: generate instances from families, prove them, write the indexes.
 
     python instances/build.py generate tri_domain --traces DIR   # DIR holds the routing traces
-    python instances/build.py prove tri_domain [--time-limit S]
+    python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--open]
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
-multiplied with the others, and ``instance`` is the name, filled in from the grid. ``prove`` solves
-every instance with the exact methods in turn until one closes it, and writes ``index.json``,
-``best_known.json`` and ``solutions/``.
+multiplied with the others, and ``instance`` is the name, filled in from the grid. Families of large
+instances have ``suffix = ".json.gz"``. ``prove`` solves every instance with the exact methods in
+turn, the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json``
+and ``solutions/``. An instance that none closes stays with status "feasible" and its best bound.
+With ``--open`` only those that are not proven yet are solved again.
 """
 
 import argparse
 import hashlib
+import json
 import sys
 import tomllib
 from itertools import product
@@ -19,9 +22,13 @@ from typing import Any
 
 import moeopt
 from moeopt.gap.study import instance_files
+from moeopt.problems.objective import entries
+from moeopt.problems.registry import get_problem
+from moeopt.solve.methods import problem_methods
 
 LIBRARY = Path(__file__).parent
 PROVERS = [("cp-sat", None), ("milp", "highs")]
+"""Method and engine of the exact methods that every problem has."""
 
 
 def generate(folder: Path, traces: Path) -> None:
@@ -42,50 +49,82 @@ def generate(folder: Path, traces: Path) -> None:
             name = family["instance"].format(**point)
             notes = {"family": family["about"], "origin": family.get("origin")}
             instance = moeopt.generate(folder.name, name=name, notes=notes, **arguments)
-            moeopt.save(instance, target / f"{name}.json")
+            moeopt.save(instance, target / f"{name}{family.get('suffix', '.json')}")
 
 
-def prove(folder: Path, time_limit_s: float) -> None:
-    """Solve every instance and write the indexes and the solutions."""
-    index: dict[str, Any] = {}
-    best: dict[str, Any] = {}
-    for path in instance_files(folder):
-        key = path.relative_to(folder).as_posix()
-        instance = moeopt.load(path)
-        result = _best_result(instance, time_limit_s)
+def prove(
+    folder: Path, time_limit_s: float, methods: list[str] | None = None, only_open: bool = False
+) -> None:
+    """Solve every instance and write the indexes and the solutions, after each instance."""
+    index = {path.relative_to(folder).as_posix(): _entry(path) for path in instance_files(folder)}
+    best = _proven(folder, index) if only_open else {}
+    for key in [key for key in index if key not in best]:
+        result, bound = _best_result(moeopt.load(folder / key), time_limit_s, methods)
         if result.solution is None:
             sys.exit(f"{key}: no solution within {time_limit_s} s")
         solution = folder / "solutions" / key
         solution.parent.mkdir(parents=True, exist_ok=True)
         moeopt.save(result.solution, solution)
-        index[key] = {
-            "family": path.parent.name,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "provenance": instance.provenance,
-        }
         best[key] = {
             "objective": result.objective,
-            "bound": result.bound,
+            "bound": bound,
             "status": result.status,
             "method": result.method,
             "solution": solution.relative_to(folder).as_posix(),
         }
-        print(f"{key}: {result.status}, {result.objective}, {result.solve_s:.2f} s", flush=True)
-    moeopt.save(index, folder / "index.json")
-    moeopt.save(best, folder / "best_known.json")
+        moeopt.save({key: index[key] for key in index if key in best}, folder / "index.json")
+        moeopt.save({key: best[key] for key in index if key in best}, folder / "best_known.json")
+        line = f"{key}: {result.status}, {result.objective}, bound {bound}"
+        print(f"{line}, {result.method}, {result.solve_s:.2f} s", flush=True)
 
 
-def _best_result(instance: Any, time_limit_s: float) -> Any:
-    """Return the first proven result of the provers, or the best of all."""
+def _entry(path: Path) -> dict[str, Any]:
+    return {
+        "family": path.parent.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "provenance": moeopt.load(path).provenance,
+    }
+
+
+def _proven(folder: Path, index: dict[str, Any]) -> dict[str, Any]:
+    """Return the proven entries of instances that are still the same."""
+    if not (folder / "best_known.json").is_file():
+        return {}
+    before, best = (
+        json.loads((folder / name).read_text()) for name in ("index.json", "best_known.json")
+    )
+    return {
+        key: entry
+        for key, entry in best.items()
+        if entry["status"] == "optimal"
+        and key in index
+        and before[key]["sha256"] == index[key]["sha256"]
+    }
+
+
+def _best_result(instance: Any, time_limit_s: float, methods: list[str] | None) -> tuple[Any, Any]:
+    """Return the first proven result of the provers or the best of all, and the best bound."""
     results = []
-    for method, engine in PROVERS:
+    for method, engine in _provers(instance.problem):
+        if methods is not None and method not in methods:
+            continue
         result = moeopt.solve(instance, method, engine=engine, time_limit_s=time_limit_s)
         if result.termination == "interrupted":
             raise KeyboardInterrupt
         if result.status == "optimal":
-            return result
+            return result, result.bound
         results.append(result)
-    return min(results, key=lambda r: (r.objective is None, r.objective))
+    solved = [result for result in results if result.solution is not None]
+    bounds = [result.bound for result in results if result.bound is not None]
+    best = min(solved or results, key=lambda r: entries(r.objective or 0))
+    return best, max(bounds, key=entries, default=None)
+
+
+def _provers(problem: str) -> list[tuple[str, str | None]]:
+    """Return method and engine of the exact methods, the problem's own first."""
+    known = problem_methods(get_problem(problem)).values()
+    own: list[tuple[str, str | None]] = [(m.name, None) for m in known if m.backend == "own"]
+    return own + PROVERS
 
 
 def main() -> None:
@@ -95,10 +134,13 @@ def main() -> None:
     parser.add_argument("problem")
     parser.add_argument("--traces", type=Path, help="folder with the routing traces")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
+    parser.add_argument("--methods", help="exact methods to use, comma-separated (default: all)")
+    parser.add_argument("--open", action="store_true", help="leave out what is proven")
     arguments = parser.parse_args()
     folder = LIBRARY / arguments.problem
     if arguments.action == "prove":
-        prove(folder, arguments.time_limit)
+        methods = None if arguments.methods is None else arguments.methods.split(",")
+        prove(folder, arguments.time_limit, methods, arguments.open)
     elif arguments.traces is None:
         parser.error("generate needs --traces DIR")
     else:

@@ -27,11 +27,17 @@ class Source:
     name: str | None = None
     notes: dict[str, Any] | None = None
 
-    def trace_of(self, batch: int) -> Trace:
-        """Return the real trace, or two synthetic batches: one to decide on and one to execute."""
+    def trace_of(self, batch: int, batches: int = 2) -> Trace:
+        """Return the real trace, or synthetic batches: by default one to decide on, one to execute.
+
+        Parameters
+        ----------
+        batch, batches
+            Tokens of a synthetic batch, and how many are drawn; a real trace is what it is.
+        """
         model = self.model
         if self.workload is not None and self.trace is None:
-            return synthetic_trace(self.workload, model, batch, 2, self.seed)
+            return synthetic_trace(self.workload, model, batch, batches, self.seed)
         if self.trace is None or self.workload is not None:
             raise InputError("trace, workload: exactly one of the two must be given")
         with_experts = model.layers - model.dense_layers

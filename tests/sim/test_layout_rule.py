@@ -73,3 +73,15 @@ def test_the_dimms_get_equal_numbers_of_experts(load: list[int], dimms: int, sha
     assert len(held) == dimms
     assert held.max() - held.min() <= 1
     assert (np.diff(held) <= 0).all()
+
+
+def test_balanced_each_cold_expert_goes_to_the_emptiest_dimm() -> None:
+    """5, 8, 2, 4, 9, 1, 6 cost 9, 4, 3, 3, 3, 1, 1: the first fills its DIMM for a while."""
+    ndp_ns = np.array([0, 1, 3, 0, 3, 9, 1, 0, 4, 3])
+    layout = cold_localized(LOAD, dimms=3, cold_share=0.7, residents=1, ndp_ns=ndp_ns)
+    # 5 to 0 (9), 8 to 1 (4), 2 to 2 (3), 4 to 2 (6), 9 to 1 (7), 1 to 2 (7), 6 to 1 (tie, 8)
+    expected = [STRIPED, 2, 2, STRIPED, 2, 0, 1, STRIPED, 1, 1]
+    assert layout.dimm.tolist() == expected
+    in_turn = cold_localized(LOAD, dimms=3, cold_share=0.7, residents=1)
+    assert (layout.resident == in_turn.resident).all()
+    assert ((layout.dimm == STRIPED) == (in_turn.dimm == STRIPED)).all()

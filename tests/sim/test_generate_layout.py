@@ -1,0 +1,286 @@
+"""layout instances: reproducible, valid, the windows that were asked for, at the right costs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.sim.cost import computation_s, expert_costs
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.table_noise import DEVICES, with_table_noise
+from moeopt.sim.trace import Trace
+
+TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
+LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}
+WORKLOAD = {"workload": "trimoe-skew"}
+
+
+def skewed_trace() -> Trace:
+    """Return a trace that fits DeepSeek-V2-Lite, with popular and unpopular experts."""
+    rng = np.random.default_rng(7)
+    liking = rng.normal(scale=2, size=(LAYERS, EXPERTS))
+    scores = liking + rng.gumbel(size=(TOKENS, LAYERS, EXPERTS))
+    return Trace("a skewed trace", np.argsort(-scores, axis=2)[:, :, :TOP_K].astype(np.uint8))
+
+
+TRACE = skewed_trace()
+
+
+def made(**arguments: Any) -> Instance:
+    """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
+    source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
+    instance = moeopt.generate("layout", **(LITE | {"batch": 64} | source | arguments))
+    assert isinstance(instance, Instance)
+    return instance
+
+
+def counted(tokens: list[int], layer: int) -> tuple[int, ...]:
+    """Count tokens per expert in a plain loop."""
+    load = [0] * EXPERTS
+    for token in tokens:
+        for expert in TRACE.topk_ids[token][layer].tolist():
+            load[expert] += 1
+    return tuple(load)
+
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "window": {"layer": 1, "windows": 3, "hbm_slots": 4},
+    "streams": {"layer": 2, "batching": "streams", "table_noise": 0.03, "quantum_ns": 1},
+    "workload": {"windows": 2, "drawn_windows": 6, "dimm_slots": 8} | WORKLOAD,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_same_arguments_give_the_same_bytes(source: dict[str, Any], tmp_path: Path) -> None:
+    """Generated and saved twice, a file is the same file."""
+    for name in ("first.json", "second.json"):
+        moeopt.save(made(**source, seed=3), tmp_path / name)
+    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_another_seed_gives_other_windows(source: dict[str, Any]) -> None:
+    """The seed draws the synthetic tokens, or the first window of a real trace."""
+    assert len({made(**source, seed=seed).scenarios for seed in range(8)}) > 2
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {
+            "batch": st.integers(1, TOKENS // 6),
+            "windows": st.integers(1, 2),
+            "spacing": st.integers(1, 3),
+            "layer": st.integers(0, LAYERS - 1),
+            "batching": st.sampled_from(["window", "streams"]),
+            "hbm_slots": st.integers(0, EXPERTS + 1),
+            "dimm_slots": st.none() | st.integers(0, 40),
+            "dimms": st.none() | st.integers(1, 40),
+            "table_noise": st.sampled_from([0.0, 0.03]),
+            "quantum_ns": st.sampled_from([1, 5000, 10**6]),
+            "seed": st.integers(0, 2**32),
+        }
+    )
+)
+def test_every_instance_comes_back_from_its_file(scratch: Path, arguments: dict[str, Any]) -> None:
+    """Whatever the options, the file is valid, and every token went to top-k experts."""
+    instance = made(**arguments)
+    moeopt.save(instance, scratch)
+    assert moeopt.load(scratch) == instance
+    assert len(instance.scenarios) == arguments["windows"]
+    for scenario in instance.scenarios:
+        assert sum(scenario.tokens) == arguments["batch"] * TOP_K
+    assert (instance.hbm_slots, instance.dimm_slots) == (
+        arguments["hbm_slots"],
+        arguments["dimm_slots"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("batching", "windows"),
+    [
+        ("window", [range(64, 128), range(192, 256)]),
+        # 400 tokens are 6 windows of 64, so the readers start 6 apart
+        ("streams", [range(1, 384, 6), range(3, 384, 6)]),
+    ],
+)
+def test_the_windows_are_those_asked_for(batching: str, windows: list[range]) -> None:
+    """Windows 1 and 3: the tokens are counted, the weights are 1."""
+    instance = made(batching=batching, layer=1, first_window=1, windows=2, spacing=2)
+    loads = [scenario.tokens for scenario in instance.scenarios]
+    assert loads == [counted(list(window), 1) for window in windows]
+    assert [scenario.weight for scenario in instance.scenarios] == [1, 1]
+    assert loads[0] != loads[1]
+
+
+def test_costs_are_those_of_each_window_s_own_tokens() -> None:
+    """Every path of every expert by Eq. 1-4; 0 where an expert has no tokens."""
+    instance = made(first_window=0, windows=3, hbm_slots=2)
+    machine, model = get_machine("trimoe"), get_model("deepseek-v2-lite")
+    idle = 0
+    for scenario in instance.scenarios:
+        for expert, tokens in enumerate(scenario.tokens):
+            costs = expert_costs(machine, model, [max(tokens, 1)], 5000)
+            idle += tokens == 0
+            for name in COSTS:
+                expected = int(getattr(costs, name)[0]) if tokens else 0
+                assert getattr(scenario, name)[expert] == expected
+    assert idle > 0
+    # 17,301,504 bytes: 56,320 ns at 307.2 GB/s and 450,560 ns at 38.4 GB/s
+    assert (instance.dram_striped_ns, instance.dram_localized_ns) == (60_000, 455_000)
+
+
+def test_the_first_window_is_drawn_so_that_the_last_one_fits() -> None:
+    """Six windows of 64, three of them two apart: only windows 0 and 1 can be first."""
+    drawn = {
+        (made(windows=3, spacing=2, seed=seed).provenance or {})["options"]["first_window"]
+        for seed in range(30)
+    }
+    assert drawn == {0, 1}
+
+
+@pytest.mark.parametrize("workload", ["trimoe-skew", "esft-deepseek-v2-lite"])
+def test_held_out_windows_are_of_the_same_drawn_trace(workload: str) -> None:
+    """With as many windows drawn, later windows are what they are in one run over all."""
+    common: dict[str, Any] = {"workload": workload, "drawn_windows": 4, "batch": 16}
+    together = made(first_window=0, windows=4, **common)
+    before = made(first_window=0, windows=2, **common)
+    after = made(first_window=2, windows=2, **common)
+    assert together.scenarios == before.scenarios + after.scenarios
+    assert before.scenarios != after.scenarios
+
+
+def test_a_workload_draws_the_windows_up_to_the_last_one_asked_for() -> None:
+    """Window 3 of a workload without a stated length: four windows are drawn."""
+    late = made(first_window=2, windows=2, **WORKLOAD)
+    assert late.provenance is not None
+    assert late.provenance["options"]["drawn_windows"] == 4
+    assert late.scenarios == made(first_window=0, windows=4, **WORKLOAD).scenarios[2:]
+
+
+def test_scattered_times_are_in_the_costs_and_drawn_with_the_seed() -> None:
+    """The same windows at up to 10 % longer times; another seed gives other times."""
+    options: dict[str, Any] = {"first_window": 1, "quantum_ns": 1}
+    plain, noisy, other = (
+        made(**options, table_noise=noise, seed=seed)
+        for noise, seed in ((0.0, 1), (0.1, 1), (0.1, 2))
+    )
+    assert plain.scenarios[0].tokens == noisy.scenarios[0].tokens == other.scenarios[0].tokens
+    pairs = list(zip(plain.scenarios[0].ndp_ns, noisy.scenarios[0].ndp_ns, strict=True))
+    assert all(was <= now <= was * 1.1 + 1 for was, now in pairs)
+    assert any(was < now for was, now in pairs)
+    assert noisy.scenarios[0].ndp_ns != other.scenarios[0].ndp_ns
+
+
+def test_the_provenance_says_how_to_make_the_instance_again() -> None:
+    """All options as decided, so that they can be given again with any seed."""
+    instance = made(trace=replace(TRACE, facts={"sha256": "abc"}), seed=5, notes={"licence": "MIT"})
+    provenance = instance.provenance
+    assert provenance is not None
+    assert provenance["licence"] == "MIT"
+    assert provenance["trace"] == {"name": "a skewed trace", "sha256": "abc"}
+    options = provenance["options"]
+    assert (options["windows"], options["dimms"], options["dimm_slots"]) == (1, 16, None)
+    assert made(seed=0, **options).scenarios == instance.scenarios
+    synthetic = made(seed=5, **WORKLOAD)
+    assert synthetic.provenance is not None
+    again = made(seed=5, **WORKLOAD, **synthetic.provenance["options"])
+    assert again == synthetic
+
+
+def test_names_tell_instances_apart() -> None:
+    """Layer, batch, windows and seed are in the name, or it is the one given."""
+    assert made(first_window=2, layer=1).name == "deepseek-v2-lite-layer1-batch64-window2x1-seed0"
+    assert made(name="mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"layer": 3}, "layer: must be below 3, not 3"),
+        ({"first_window": 6}, "first_window: must be from 0 to 5, not 6"),
+        ({"first_window": 3, "windows": 2, "spacing": 3}, "first_window: must be from 0 to 2, not"),
+        ({"windows": 7}, "batch: needs a trace of 7 windows, a skewed trace has 6 of 64 tokens"),
+        ({"windows": 0}, "generate layout: windows: must be at least 1, not 0"),
+        ({"drawn_windows": 3}, "drawn_windows: is for a workload"),
+        ({"drawn_windows": 3, "windows": 4} | WORKLOAD, "batch: needs a trace of 4 windows,"),
+        ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
+        ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
+        ({"windows": 256, "batch": 65536} | WORKLOAD, "batch: 256 windows of 65536 tokens are mor"),
+        ({"table_noise": -0.1}, "generate layout: table_noise: must be at least 0"),
+        (
+            {"table_noise": 0.1, "batch": 10_001} | WORKLOAD,
+            "table_noise: works up to 10000 tokens, not 10001",
+        ),
+        ({"hbm_slots": -1}, "generate layout: hbm_slots: must be at least 0, not -1"),
+        ({"step": 1}, "generate layout: step: is not a known key"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named_with_the_reason(
+    arguments: dict[str, Any], says: str
+) -> None:
+    """One line each, and before anything is made."""
+    with pytest.raises(InputError) as caught:
+        made(**arguments)
+    assert str(caught.value).startswith(says)
+
+
+@pytest.mark.parametrize("model_name", ["deepseek-v2", "deepseek-v2-lite"])
+def test_scattered_times_are_a_little_longer_and_never_fall(model_name: str) -> None:
+    """Every computation is up to 3 % above its own, rises with tokens; reads stay as they are."""
+    machine, model = get_machine("trimoe"), get_model(model_name)
+    noisy = with_table_noise(machine, model, 300, 0.03, 1)
+    counts = np.arange(1, 301)
+    for device in DEVICES:
+        plain = computation_s(machine, model, device, counts)
+        scattered = computation_s(noisy, model, device, counts)
+        assert (scattered >= plain * (1 - 1e-12)).all()
+        assert (scattered <= plain * (1.03 + 1e-12)).all()
+        assert (np.diff(scattered) >= 0).all()
+        # where the time is flat, the longest so far soon hides the scatter
+        assert len(np.unique((scattered / plain).round(9))) > (100 if device == "ndp" else 1)
+    plain_costs, costs = (expert_costs(m, model, counts, 1) for m in (machine, noisy))
+    assert costs.dram_striped_ns == plain_costs.dram_striped_ns
+    assert (costs.gpu_miss_localized_ns == plain_costs.gpu_miss_localized_ns).all()
+    assert (costs.ndp_ns != plain_costs.ndp_ns).mean() > 0.9
+
+
+def test_the_scatter_depends_on_the_seed_alone() -> None:
+    """A longer table begins like a shorter one, so a layout can be held out at the same times."""
+    machine, model = get_machine("trimoe"), get_model("deepseek-v2")
+    short, long = (with_table_noise(machine, model, tokens, 0.03, 4) for tokens in (50, 90))
+    other = with_table_noise(machine, model, 50, 0.03, 5)
+    for one, two, three in zip(short.time_tables, long.time_tables, other.time_tables, strict=True):
+        assert two.points[:50] == one.points
+        assert three.points != one.points
+
+
+def test_scatter_keeps_measured_transfers_and_replaces_measured_computation() -> None:
+    """A second scatter is one on the first's times; tables of other models stay."""
+    machine, model = get_machine("trimoe"), get_model("deepseek-v2")
+    other = with_table_noise(machine, get_model("glm-4.5-air"), 4, 0.5, 0)
+    pcie = other.time_tables[0].model_copy(update={"model": model.name, "device": "pcie"})
+    measured = other.model_copy(update={"time_tables": (*other.time_tables, pcie)})
+    twice = with_table_noise(with_table_noise(measured, model, 9, 0.1, 0), model, 9, 0.1, 1)
+    kinds = sorted((table.model, table.device) for table in twice.time_tables)
+    assert kinds == sorted(
+        [("deepseek-v2", device) for device in (*DEVICES, "pcie")]
+        + [("glm-4.5-air", device) for device in DEVICES]
+    )
+    counts = np.arange(1, 10)
+    ratio = computation_s(twice, model, "ndp", counts) / computation_s(
+        machine, model, "ndp", counts
+    )
+    assert ratio.max() > 1.1

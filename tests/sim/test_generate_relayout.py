@@ -1,0 +1,252 @@
+"""relayout instances: an earlier layout, loads predicted from the past only, stated windows."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.relayout.instance import COSTS, Instance
+from moeopt.sim.cost import expert_costs
+from moeopt.sim.layout_rule import cold_localized
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.trace import Trace
+
+TOKENS, LAYERS, EXPERTS, TOP_K = 480, 2, 64, 6
+LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}
+WORKLOAD = {"workload": "trimoe-skew"}
+
+
+def drifting_trace(seed: int = 0) -> Trace:
+    """Return a trace that fits DeepSeek-V2-Lite, whose popular experts change slowly."""
+    rng = np.random.default_rng(seed)
+    liking = rng.normal(scale=2, size=(LAYERS, EXPERTS))
+    walk = rng.normal(scale=0.1, size=(TOKENS, LAYERS, EXPERTS)).cumsum(axis=0)
+    scores = liking + walk + rng.gumbel(size=(TOKENS, LAYERS, EXPERTS))
+    return Trace("a drifting trace", np.argsort(-scores, axis=2)[:, :, :TOP_K].astype(np.uint8))
+
+
+TRACE = drifting_trace()
+
+
+def made(**arguments: Any) -> Instance:
+    """Return an instance for DeepSeek-V2-Lite on TriMoE's machine, from `TRACE` by default."""
+    source = {} if arguments.keys() & {"trace", "workload"} else {"trace": TRACE}
+    common: dict[str, Any] = {"batch": 40, "history": 4}
+    instance = moeopt.generate("relayout", **(LITE | common | source | arguments))
+    assert isinstance(instance, Instance)
+    return instance
+
+
+def counted(step: int, layer: int) -> list[int]:
+    """Count the tokens of each expert in a step of 40 in a plain loop."""
+    load = [0] * EXPERTS
+    for token in range(40 * step, 40 * step + 40):
+        for expert in TRACE.topk_ids[token][layer].tolist():
+            load[expert] += 1
+    return load
+
+
+def expected_tokens(steps: list[int], layer: int, alpha: float) -> list[int]:
+    """Return Eq. 8 over the steps, started with the first one's loads, in whole tokens."""
+    average = [float(load) for load in counted(steps[0], layer)]
+    for step in steps[1:]:
+        average = [
+            alpha * new + (1 - alpha) * old
+            for new, old in zip(counted(step, layer), average, strict=True)
+        ]
+    return [round(value) for value in average]
+
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "window": {"layer": 1, "residents": 4},
+    "streams": {"batching": "streams", "quantum_ns": 1},
+    "workload": {"loads": "actual"} | WORKLOAD,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_same_arguments_give_the_same_bytes(source: dict[str, Any], tmp_path: Path) -> None:
+    """Generated and saved twice, a file is the same file."""
+    for name in ("first.json", "second.json"):
+        moeopt.save(made(**source, seed=3), tmp_path / name)
+    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_another_seed_gives_other_experts(source: dict[str, Any]) -> None:
+    """The seed draws the synthetic tokens, or the step of a real trace."""
+    assert len({made(**source, seed=seed).experts for seed in range(8)}) > 2
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {
+            "batch": st.integers(8, TOKENS // 5),
+            "history": st.integers(1, 4),
+            "alpha": st.floats(0.01, 1),
+            "layer": st.integers(0, LAYERS - 1),
+            "batching": st.sampled_from(["window", "streams"]),
+            "loads": st.sampled_from(["predicted", "actual"]),
+            "residents": st.integers(0, EXPERTS + 1),
+            "cold_share": st.floats(0, 1),
+            "dimms": st.none() | st.integers(1, 40),
+            "hbm_free_slots": st.integers(0, 5),
+            "prefetches": st.integers(0, 5),
+            "link_move_us": st.floats(0, 1e6),
+            "quantum_ns": st.sampled_from([1, 5000, 10**6]),
+            "seed": st.integers(0, 2**32),
+        }
+    )
+)
+def test_every_instance_comes_back_from_its_file(scratch: Path, arguments: dict[str, Any]) -> None:
+    """Whatever the options, the file is valid and holds every expert of the layer."""
+    instance = made(**arguments)
+    moeopt.save(instance, scratch)
+    assert moeopt.load(scratch) == instance
+    assert [expert.expert for expert in instance.experts] == list(range(EXPERTS))
+    if arguments["loads"] == "actual":
+        assert sum(e.tokens for e in instance.experts) == arguments["batch"] * TOP_K
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_the_predicted_loads_are_the_moving_average_of_the_history(alpha: float) -> None:
+    """Step 9 after steps 5 to 8 (Eq. 8); with weight 1 it is simply step 8."""
+    instance = made(step=9, layer=1, alpha=alpha)
+    tokens = [expert.tokens for expert in instance.experts]
+    assert tokens == expected_tokens([5, 6, 7, 8], 1, alpha)
+    assert (tokens == counted(8, 1)) == (alpha == 1.0)
+
+
+def test_the_actual_loads_are_those_of_the_step_and_nothing_else_changes() -> None:
+    """Same layout, windows and durations, so that a decision can be taken over."""
+    predicted, actual = (made(step=9, layer=1, residents=3, loads=x) for x in KINDS_OF_LOADS)
+    assert [expert.tokens for expert in actual.experts] == counted(9, 1)
+    drop = {"name", "provenance", "experts"}
+    assert predicted.model_dump(exclude=drop) == actual.model_dump(exclude=drop)
+    for before, after in zip(predicted.experts, actual.experts, strict=True):
+        assert (before.resident, before.dimm) == (after.resident, after.dimm)
+    assert predicted.name != actual.name
+
+
+KINDS_OF_LOADS = ("predicted", "actual")
+
+
+@pytest.mark.parametrize("layout_steps", [1, 3])
+def test_the_layout_is_that_of_the_first_steps_of_the_history(layout_steps: int) -> None:
+    """`cold_localized` on their loads together."""
+    instance = made(step=9, residents=3, dimms=5, cold_share=0.6, layout_steps=layout_steps)
+    loads = np.sum([counted(5 + turn, 0) for turn in range(layout_steps)], axis=0)
+    layout = cold_localized(loads, 5, 0.6, 3)
+    assert [expert.resident for expert in instance.experts] == layout.resident.tolist()
+    places = [-1 if expert.dimm is None else expert.dimm for expert in instance.experts]
+    assert places == layout.dimm.tolist()
+
+
+def test_a_prediction_never_looks_at_the_step_that_runs() -> None:
+    """Other tokens in the executed step change the actual instance only."""
+    other = TRACE.topk_ids.copy()
+    other[360:400] = drifting_trace(seed=1).topk_ids[360:400]
+    changed = replace(TRACE, topk_ids=other)
+    assert made(step=9).experts == made(step=9, trace=changed).experts
+    actual = [made(step=9, loads="actual", trace=t).experts for t in (TRACE, changed)]
+    assert actual[0] != actual[1]
+
+
+def test_costs_are_those_of_the_tokens_on_every_path() -> None:
+    """Eq. 1-4 whatever the layout is; 0 where an expert is expected to get no tokens."""
+    instance = made(step=9)
+    machine, model = get_machine("trimoe"), get_model("deepseek-v2-lite")
+    assert {expert.tokens > 0 for expert in instance.experts} == {True, False}
+    for expert in instance.experts:
+        costs = expert_costs(machine, model, [max(expert.tokens, 1)], 5000)
+        for name in COSTS:
+            expected = int(getattr(costs, name)[0]) if expert.tokens else 0
+            assert getattr(expert, name) == expected
+    assert (instance.dram_striped_ns, instance.dram_localized_ns) == (60_000, 455_000)
+
+
+@pytest.mark.parametrize("model", ["deepseek-v2-lite", "deepseek-v2", "qwen3-235b-a22b"])
+def test_by_default_four_moves_and_two_prefetches_fit(model: str) -> None:
+    """TriMoE 5.5 hides the 0.63 ms of four moves in 0.68 ms; a fifth does not fit."""
+    instance = made(model=model, **WORKLOAD)
+    for move in (instance.relayout_ns, instance.rebalance_ns):
+        assert instance.dimm_link_window_ns // move == 4
+    assert instance.dimm_link_window_ns == 680_000
+    assert instance.pcie_window_ns // instance.prefetch_ns == 2 == instance.hbm_free_slots
+
+
+def test_durations_and_windows_are_those_asked_for() -> None:
+    """Durations are rounded up to the quantum, windows are not rounded."""
+    instance = made(
+        hbm_free_slots=7, prefetches=3, link_move_us=12.0015, link_window_us=0.7, quantum_ns=1
+    )
+    # 17,301,504 bytes at 64 GB/s
+    assert (instance.prefetch_ns, instance.pcie_window_ns) == (270_336, 811_008)
+    assert (instance.relayout_ns, instance.rebalance_ns) == (12_002, 12_002)
+    assert (instance.dimm_link_window_ns, instance.hbm_free_slots) == (700, 7)
+    assert made(link_move_us=12.0).relayout_ns == 15_000
+
+
+def test_the_drawn_steps_are_all_that_have_a_history() -> None:
+    """Of twelve steps of 40 in 480 tokens, all but the first four."""
+    drawn = {(made(seed=seed).provenance or {})["options"]["step"] for seed in range(80)}
+    assert drawn == set(range(4, 12))
+
+
+def test_the_provenance_says_how_to_make_the_instance_again() -> None:
+    """All options as decided, so that they can be given again with any seed."""
+    instance = made(seed=5)
+    assert instance.provenance is not None
+    assert made(seed=0, **instance.provenance["options"]).experts == instance.experts
+    synthetic = made(seed=5, **WORKLOAD)
+    assert synthetic.provenance is not None
+    assert made(seed=5, **WORKLOAD, **synthetic.provenance["options"]) == synthetic
+
+
+def test_names_tell_instances_apart() -> None:
+    """Layer, batch, step, loads and seed are in the name, or it is the one given."""
+    assert made(step=6, layer=1).name == "deepseek-v2-lite-layer1-batch40-step6-predicted-seed0"
+    assert made(name="mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"layer": 2}, "layer: must be below 2, not 2"),
+        ({"step": 3}, "step: must be from 4 to 11, not 3"),
+        ({"step": 12}, "step: must be from 4 to 11, not 12"),
+        ({"history": 12}, "batch: needs a trace of 13 windows, a drifting trace has 12 of 40"),
+        ({"history": 2, "layout_steps": 3}, "layout_steps: must be at most history = 2, not 3"),
+        ({"alpha": 0}, "generate relayout: alpha: must be at least 1e-06"),
+        ({"loads": "real"}, "generate relayout: loads: must be 'predicted' or 'actual'"),
+        ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
+        ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
+        ({"link_window_us": -1}, "generate relayout: link_window_us: must be at least 0"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named_with_the_reason(
+    arguments: dict[str, Any], says: str
+) -> None:
+    """One line each, and before anything is made."""
+    with pytest.raises(InputError) as caught:
+        made(**arguments)
+    assert str(caught.value).startswith(says)
+
+
+def test_a_prediction_of_no_tokens_at_all_is_refused() -> None:
+    """Every step other experts: nothing is above half a token, so there is nothing to decide."""
+    ids = np.arange(20 * TOP_K).reshape(20, 1, TOP_K) % EXPERTS
+    with pytest.raises(InputError, match="must have tokens for at least one expert"):
+        made(trace=Trace("never the same", ids), batch=1)

@@ -1,0 +1,194 @@
+"""Migrations decided on predictions: applied to the loads that came, held against the promise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.relayout import check
+from moeopt.problems.relayout.instance import COSTS, Expert, Instance
+from moeopt.problems.relayout.solution import Migration, Solution
+from moeopt.problems.tri_domain.instance import Instance as Layer
+from moeopt.problems.tri_domain.solution import Solution as Assignment
+from moeopt.sim.relayout_holdout import execute, hold_out_migrations, migrated
+
+DIMMS = 3
+
+
+def small(rng: np.random.Generator, places: list[Any], name: str = "small") -> Instance:
+    """Return an instance of random loads and costs; `places` are (resident, dimm)."""
+    rows = []
+    for number, (resident, dimm) in enumerate(places):
+        tokens = int(rng.integers(0, 4))
+        costs = {cost: int(rng.integers(1, 30)) for cost in COSTS}
+        rows.append(Expert(expert=7 * number, tokens=tokens, resident=resident, dimm=dimm, **costs))
+    rows[0] = rows[0].model_copy(update={"tokens": 1})
+    return Instance(
+        name=name,
+        dimms=DIMMS,
+        hbm_free_slots=9,
+        dram_striped_ns=2,
+        dram_localized_ns=7,
+        prefetch_ns=1,
+        relayout_ns=1,
+        rebalance_ns=1,
+        pcie_window_ns=9,
+        dimm_link_window_ns=9,
+        experts=tuple(rows),
+    )
+
+
+def random_case(seed: int) -> tuple[Instance, Instance, Solution]:
+    """Return predicted and actual loads on one layout, and migrations of the predicted ones."""
+    rng = np.random.default_rng(seed)
+    dimms = [None, *range(DIMMS)]
+    places = [(bool(rng.random() < 0.2), dimms[rng.integers(0, 4)]) for _ in range(7)]
+    predicted, actual = (small(rng, places, name) for name in ("predicted", "actual"))
+    migrations = []
+    for expert in predicted.experts:
+        if not expert.tokens or rng.random() < 0.4:
+            continue
+        here = expert.dimm
+        options = [("stripe", None)] if here is not None else []
+        kind = "localize" if here is None else "rebalance"
+        options += [(kind, dimm) for dimm in range(DIMMS) if dimm != here]
+        if not expert.resident:
+            options.append(("prefetch", None))
+        kind, dimm = options[rng.integers(0, len(options))]
+        migrations.append(Migration(expert=expert.expert, kind=kind, dimm=dimm))
+    return (
+        predicted,
+        actual,
+        Solution(instance="predicted", migrations=tuple(migrations), assignment=(None,) * 7),
+    )
+
+
+def all_on_cpu(layer: Layer) -> Assignment:
+    """Return a schedule that no method would choose."""
+    return Assignment(instance=layer.name, assignment=("cpu",) * len(layer.experts))
+
+
+def optimal(layer: Layer) -> Assignment:
+    """Return an optimal schedule."""
+    result = moeopt.solve(layer, "brute-force")
+    assert isinstance(result.solution, Assignment)
+    return result.solution
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_run_is_what_the_judge_says_it_is(seed: int) -> None:
+    """The solution is valid on the loads that came, and costs what is claimed."""
+    _, actual, decision = random_case(seed)
+    for schedule in (all_on_cpu, None):
+        arguments = {} if schedule is None else {"schedule": schedule}
+        run = execute(actual, decision.migrations, **arguments)
+        assert check.violations(actual, run.solution, run.makespan_ns) == []
+        assert check.objective(actual, run.solution) == run.makespan_ns
+        active = {expert.expert for expert in actual.experts if expert.tokens}
+        idle = [m for m in decision.migrations if m.expert not in active]
+        assert run.idle_migrations == len(idle)
+        assert len(run.solution.migrations) == len(decision.migrations) - len(idle)
+
+
+def test_some_cases_have_migrations_in_vain_and_some_have_residents_that_move() -> None:
+    """Were there none, the test above would prove less."""
+    runs = [execute(case[1], case[2].migrations) for case in map(random_case, range(40))]
+    assert {run.idle_migrations > 0 for run in runs} == {True, False}
+
+
+def test_each_kind_of_migration_changes_one_thing() -> None:
+    """A prefetch keeps the host copy, the others leave the GPU's memory as it is."""
+    rng = np.random.default_rng(0)
+    instance = small(rng, [(False, 1), (False, None), (True, 2), (False, 0)])
+    kinds = [("prefetch", None), ("localize", 2), ("rebalance", 0), ("stripe", None)]
+    moves = [Migration(expert=7 * n, kind=k, dimm=d) for n, (k, d) in enumerate(kinds)]
+    after = [(expert.resident, expert.dimm) for expert in migrated(instance, moves)]
+    assert after == [(True, 1), (False, 2), (True, 0), (False, None)]
+    assert [(e.resident, e.dimm) for e in migrated(instance, ())] == [
+        (e.resident, e.dimm) for e in instance.experts
+    ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gains_and_regret_are_differences_of_the_four_runs(seed: int) -> None:
+    """With optimal schedules: the promise, what came of it, and what hindsight would have given."""
+    predicted, actual, decision = random_case(seed)
+    held = hold_out_migrations(predicted, actual, decision, optimal)
+    assert held.predicted_unmoved_ns == execute(predicted, (), optimal).makespan_ns
+    assert held.predicted_ns == execute(predicted, decision.migrations, optimal).makespan_ns
+    assert held.unmoved_ns == execute(actual, (), optimal).makespan_ns
+    assert held.executed == execute(actual, decision.migrations, optimal)
+    on_cpu = hold_out_migrations(predicted, actual, decision, all_on_cpu)
+    assert on_cpu.executed == execute(actual, decision.migrations, all_on_cpu)
+    assert held.predicted_gain_ns == held.predicted_unmoved_ns - held.predicted_ns
+    assert held.gain_ns == held.unmoved_ns - held.executed.makespan_ns
+    hindsight = moeopt.solve(actual, "cp-sat", time_limit_s=20)
+    assert hindsight.status == "optimal"
+    assert isinstance(hindsight.objective, int)
+    assert held.regret_ns(hindsight.objective) >= 0
+    assert held.regret_ns(hindsight.objective) == held.executed.makespan_ns - hindsight.objective
+    assert hindsight.objective <= held.unmoved_ns
+
+
+def test_a_decision_that_knew_the_loads_has_no_regret() -> None:
+    """The optimum in hindsight, executed, is the optimum; and its promise is kept."""
+    _, actual, _ = random_case(5)
+    optimum = moeopt.solve(actual, "cp-sat", time_limit_s=20)
+    assert isinstance(optimum.solution, Solution)
+    assert isinstance(optimum.objective, int)
+    held = hold_out_migrations(actual, actual, optimum.solution, optimal)
+    assert held.regret_ns(optimum.objective) == 0
+    assert held.gain_ns == held.predicted_gain_ns > 0
+
+
+def test_generated_predictions_and_loads_fit_together() -> None:
+    """The generator's two instances of one step are taken; the heuristic's promise is measured."""
+    common: dict[str, Any] = {
+        "machine": "trimoe",
+        "model": "deepseek-v2-lite",
+        "workload": "trimoe-skew",
+        "batch": 128,
+        "seed": 2,
+    }
+    predicted, actual = (
+        moeopt.generate("relayout", loads=loads, **common) for loads in ("predicted", "actual")
+    )
+    assert isinstance(predicted, Instance)
+    assert isinstance(actual, Instance)
+    hottest = max(predicted.experts, key=lambda expert: expert.tokens)
+    decision = Solution(
+        instance=predicted.name,
+        migrations=(Migration(expert=hottest.expert, kind="prefetch"),),
+        assignment=(None,) * len(predicted.experts),
+    )
+    held = hold_out_migrations(predicted, actual, decision)
+    assert check.violations(actual, held.executed.solution) == []
+    assert held.predicted_gain_ns > 0
+
+
+@pytest.mark.parametrize("change", ["dimm", "windows", "experts"])
+def test_instances_of_other_layouts_are_refused(change: str) -> None:
+    """Held-out loads on another layout would say nothing about the decision."""
+    predicted, actual, decision = random_case(1)
+    if change == "dimm":
+        first = actual.experts[0]
+        moved = first.model_copy(update={"dimm": 0 if first.dimm != 0 else 1})
+        actual = actual.model_copy(update={"experts": (moved, *actual.experts[1:])})
+    elif change == "windows":
+        actual = actual.model_copy(update={"pcie_window_ns": 10})
+    else:
+        actual = actual.model_copy(update={"experts": actual.experts[1:]})
+    with pytest.raises(InputError, match="must be the same machine and layout"):
+        hold_out_migrations(predicted, actual, decision)
+
+
+def test_a_migration_of_an_unknown_expert_is_named() -> None:
+    """The place in the list and the expert's number."""
+    _, actual, _ = random_case(1)
+    with pytest.raises(InputError, match=r"migrations\[0\]: there is no expert 5"):
+        execute(actual, [Migration(expert=5, kind="prefetch")])
