@@ -8,6 +8,7 @@ from typing import Any
 
 import moeopt
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.registry import get_problem
 
 from .judged import judged_objective
 from .measurement import WORKERS, Contender, Measurement
@@ -32,10 +33,14 @@ def moeopt_solve(**options: Any) -> Contender:
         seconds = perf_counter() - begin
         if result.termination == "interrupted":  # moeopt.solve keeps Ctrl-C to itself
             raise KeyboardInterrupt
-        objective = judged_objective(instance, result.solution, result.objective)
+        pack = get_problem(instance.problem).packing(instance).pack
+        claim, bound = (
+            None if value is None else pack(value) for value in (result.objective, result.bound)
+        )
+        objective = judged_objective(instance, result.solution, claim)
         proven = result.status in ("optimal", "infeasible")
         hit_limit = not proven and result.termination == "time_limit"
-        return Measurement(seconds, objective, result.bound, proven, hit_limit)
+        return Measurement(seconds, objective, bound, proven, hit_limit)
 
     return contender
 

@@ -14,7 +14,7 @@ class FalseClaimError(Exception):
 def judged_objective(
     instance: InstanceEnvelope, solution: SolutionEnvelope | None, claim: float | None
 ) -> int | None:
-    """Return the judge's objective of a solution, None if there is none.
+    """Return the judge's objective of a solution as one integer, None if there is none.
 
     Raises
     ------
@@ -23,10 +23,11 @@ def judged_objective(
     """
     if solution is None:
         return None
-    check = get_problem(instance.problem).part("check")
+    problem = get_problem(instance.problem)
+    check = problem.part("check")
     for constraint, sentence in check.violations(instance, solution):
         raise FalseClaimError(f"{constraint}: {sentence}")
-    objective: int = check.objective(instance, solution)
+    objective = problem.packing(instance).pack(check.objective(instance, solution))
     if claim is None or abs(claim - objective) > TOLERANCE * abs(objective):
         raise FalseClaimError(f"claims {claim}, the judge computes {objective}")
     return objective

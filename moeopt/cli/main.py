@@ -16,6 +16,7 @@ from moeopt.cli import (
     gap,
     generate,
     listing,
+    pareto,
     profile,
     simulate,
     solve,
@@ -41,6 +42,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("gap")(gap.gap_command)
     app.command("gantt")(gantt.gantt_command)
     app.command("explain")(explain.explain_command)
+    app.command("pareto")(pareto.pareto_command)
     app.command("list")(listing.list_command)
     app.command("simulate")(simulate.simulate_command)
     app.command("profile")(profile.profile_command)

@@ -6,13 +6,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import moeopt
 from moeopt.errors import InputError
+from moeopt.problems.objective import Packing
 from moeopt.problems.wording import shown
 
 PROBLEMS: dict[str, str] = {
     "tri_domain": "moeopt.problems.tri_domain",
+    "relayout": "moeopt.problems.relayout",
+    "layout": "moeopt.problems.layout",
+    "deferral": "moeopt.problems.deferral",
 }
 """Problem name -> package. A new problem is one line here."""
 
@@ -41,6 +46,11 @@ class Problem:
         package = Path(moeopt.__file__).parent
         installed = package / "_formulations"
         return (installed if installed.is_dir() else package.parent / "formulations") / self.name
+
+    def packing(self, instance: Any) -> Packing:
+        """Return how an objective of this instance becomes one integer for a solver."""
+        radix = getattr(self.part("bounds"), "second_key_radix", None)
+        return Packing(radix(instance) if radix else None)
 
     @property
     def mathprog_file(self) -> Path:

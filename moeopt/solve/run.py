@@ -7,7 +7,7 @@ from platform import python_version
 
 from moeopt.errors import InputError, ModelMismatchError
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.objective import Objective, Packing
+from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solve.limits import Deadline, TimeLimitError
 from moeopt.solve.methods import MODELS, Method, get_method
@@ -83,8 +83,7 @@ def solve(
     if engine is not None and chosen.backend != "milp":
         raise InputError(f"engine: {engine!r} goes with method 'milp' only, not with {method!r}")
     _validate_without(without, problem.constraint_ids, chosen)
-    radix_of = getattr(problem.part("bounds"), "second_key_radix", None)
-    trace = Trace(deadline, on_progress, Packing(radix_of(instance) if radix_of else None))
+    trace = Trace(deadline, on_progress, problem.packing(instance))
     task = Task(
         problem,
         instance,

@@ -1,0 +1,95 @@
+"""``moeopt pareto``: all best compromises between the entries of a problem's objective."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moeopt.cli.options import Json, TimeLimit, shown
+
+if TYPE_CHECKING:
+    from moeopt.problems.envelope import InstanceEnvelope
+
+SUFFIXES = (".svg", ".png", ".pdf")
+
+INFEASIBLE, NOTHING_YET = 3, 4
+
+
+def pareto_command(
+    instance: Annotated[Path, typer.Argument(help="Instance file.")],
+    tolerance: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Only points within this share of the best first key."),
+    ] = None,
+    time_limit: TimeLimit = 60.0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List every undominated objective, exactly; the last one within a tolerance costs least."""
+    import moeopt
+    from moeopt.errors import InputError
+    from moeopt.problems.registry import get_problem
+    from moeopt.solve.limits import Deadline
+
+    if out is not None and out.suffix not in SUFFIXES:
+        raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
+    if tolerance is not None and not 0 <= tolerance < float("inf"):
+        raise InputError(f"--tolerance: must be 0 or more, not {tolerance}")
+    if not 0 < time_limit < float("inf"):
+        raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
+    problem = moeopt.load(instance)
+    home = get_problem(problem.problem)
+    if not home.has("pareto"):
+        raise InputError(
+            f"{instance}: {problem.problem} has no Pareto front: one objective decides"
+        )
+    deadline = Deadline(time_limit)
+    points = home.part("pareto").front(problem, lambda: deadline.remaining_s == 0)
+    if points is None:
+        print(f"{problem.name}: no front within the limit of {time_limit:g} s")
+        return NOTHING_YET
+    if not points:
+        print(f"{problem.name}: infeasible")
+        return INFEASIBLE
+    best = points[0].objective[0]
+    if tolerance is not None:
+        points = [p for p in points if p.objective[0] - best <= tolerance * best]
+    for point in points:
+        print(_as_json(problem, point) if as_json else _as_text(problem, point, best))
+    if out is not None:
+        _save(problem, points, out)
+    return 0
+
+
+def _as_text(problem: "InstanceEnvelope", point: Any, best: int) -> str:
+    excess = f"  (+{100 * (point.objective[0] - best) / best:.3f} %)" if best else ""
+    return shown(problem.problem, point.objective) + excess
+
+
+def _as_json(problem: "InstanceEnvelope", point: Any) -> str:
+    record = {"problem": problem.problem, "instance": problem.name, "objective": point.objective}
+    return json.dumps(record | {"solution": point.solution.model_dump(mode="json")})
+
+
+def _save(problem: "InstanceEnvelope", points: list[Any], out: Path) -> None:
+    """Draw the front, and where the problem's heuristics are."""
+    from moeopt.errors import InputError
+    from moeopt.problems.registry import get_problem
+
+    try:
+        from moeopt.gap.pareto import save_front
+    except ModuleNotFoundError:
+        raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
+    home = get_problem(problem.problem)
+    check = home.part("check")
+    named = {}
+    for name, heuristic in home.part("heuristics").HEURISTICS.items():
+        if (solution := heuristic(problem)) is not None:
+            named[name] = check.objective(problem, solution)
+    try:
+        save_front(problem.name, check.OBJECTIVE, [p.objective for p in points], named, out)
+    except OSError as error:
+        raise InputError(f"--out: {out}: {error.strerror}") from None

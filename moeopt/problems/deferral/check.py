@@ -1,0 +1,158 @@
+"""The judge: what makes a schedule valid and what it costs. Knows nothing of solvers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .instance import Instance
+from .solution import Solution
+
+CONSTRAINTS = {
+    "DE-C1": "each layer defers one count of experts, from 0 to top_k - min_immediate, the last 0",
+    "DE-C2": "attention waits for the immediate experts of the layer before, and a hand-over",
+    "DE-C3": "attention waits for the deferred experts of two layers before, and a hand-over",
+    "DE-C4": "the GPU does attention and shared experts of one layer after the other, in order",
+    "DE-C5": "immediate and deferred experts wait for their layer's attention, and a hand-over",
+    "DE-C6": "the CPU does one thing at a time",
+    "DE-C7": "the penalties sum to at most max_total_penalty",
+    "DE-C8": "everything has ended by the makespan",
+}
+
+OBJECTIVE = ("makespan_ns", "total_penalty")
+"""What is minimised, in order of importance; the name of a time ends with the unit."""
+
+Found = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One of the four tasks of a layer, on the GPU or the CPU, from `start_ns` to `end_ns`."""
+
+    kind: str
+    layer: int
+    start_ns: int
+    end_ns: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}[{self.layer}]"
+
+
+def tasks(instance: Instance, solution: Solution) -> dict[str, list[Task]]:
+    """Return the tasks by kind: attention, shared, immediate, deferred; one of each per layer.
+
+    The experts of a layer without a valid count take no time; `violations` reports it.
+    """
+    counts = [_valid(instance, layer, solution) for layer in range(instance.layers)]
+    per_expert = list(zip(counts, instance.expert_cpu_ns, strict=True))
+    k = instance.top_k
+    lengths = {
+        "attention": instance.attention_ns,
+        "shared": instance.shared_ns,
+        "immediate": [0 if d is None else (k - d) * te for d, te in per_expert],
+        "deferred": [0 if d is None else d * te for d, te in per_expert],
+    }
+    return {
+        kind: [
+            Task(kind, layer, start, start + length)
+            for layer, (start, length) in enumerate(
+                zip(getattr(solution.start_ns, kind), times, strict=False)
+            )
+        ]
+        for kind, times in lengths.items()
+    }
+
+
+def violations(
+    instance: Instance, solution: Solution, claim: tuple[int, int] | None = None
+) -> list[tuple[str, str]]:
+    """Return what is wrong with a schedule, as (constraint ID, sentence); empty if it is valid.
+
+    What takes no time waits as everything else does, but may lie within other work.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem and the schedule to judge.
+    claim
+        The (makespan, total penalty) claimed for the schedule, if there is a claim: DE-C8 holds it
+        to the makespan. Without a claim the makespan is whatever the schedule gives.
+    """
+    found = list(_counts(instance, solution))
+    if any("entries" in sentence for _, sentence in found):
+        return found
+    work = tasks(instance, solution)
+    found += _waits(instance, work)
+    found += _overlaps(work)
+    total = _total_penalty(instance, solution)
+    if instance.max_total_penalty is not None and total > instance.max_total_penalty:
+        limit = instance.max_total_penalty
+        found.append(("DE-C7", f"the penalties sum to {total}, max_total_penalty is {limit}"))
+    if claim is not None:
+        for task in (task for kind in work.values() for task in kind):
+            if task.end_ns > claim[0]:
+                past = f"past the claimed makespan of {claim[0]} ns"
+                found.append(("DE-C8", f"{task} ends at {task.end_ns} ns, {past}"))
+    return found
+
+
+def objective(instance: Instance, solution: Solution) -> tuple[int, int]:
+    """Return when the last task ends, in ns, and the sum of the penalties."""
+    ends = [task.end_ns for kind in tasks(instance, solution).values() for task in kind]
+    return max(ends, default=0), _total_penalty(instance, solution)
+
+
+def _valid(instance: Instance, layer: int, solution: Solution) -> int | None:
+    """Return the count of a layer if it is one of those that the penalties know, else None."""
+    count = solution.deferred[layer] if layer < len(solution.deferred) else None
+    return None if count is None or count > instance.max_deferred else count
+
+
+def _total_penalty(instance: Instance, solution: Solution) -> int:
+    counts = (_valid(instance, layer, solution) for layer in range(instance.layers))
+    return sum(instance.penalty[count] for count in counts if count is not None)
+
+
+def _counts(instance: Instance, solution: Solution) -> Found:
+    lists = {"deferred": solution.deferred}
+    lists |= {f"start_ns.{kind}": starts for kind, starts in solution.start_ns}
+    for name, entries in lists.items():
+        if len(entries) != instance.layers:
+            yield "DE-C1", f"{name} has {len(entries)} entries for {instance.layers} layers"
+    for layer, count in enumerate(solution.deferred[: instance.layers]):
+        most = max(instance.deferrable(layer))
+        if count is None:
+            yield "DE-C1", f"deferred[{layer}]: the layer has no count"
+        elif count > most:
+            yield "DE-C1", f"deferred[{layer}]: the layer may defer {most} at most, not {count}"
+
+
+def _waits(instance: Instance, work: dict[str, list[Task]]) -> Found:
+    attention, shared = work["attention"], work["shared"]
+    immediate, deferred = work["immediate"], work["deferred"]
+    for layer in range(instance.layers):
+        yield from _wait("DE-C4", shared[layer], attention[layer])
+        for experts in (immediate[layer], deferred[layer]):
+            yield from _wait("DE-C5", experts, attention[layer], instance.sync_ns[layer])
+        if layer >= 1:
+            yield from _wait("DE-C4", attention[layer], shared[layer - 1])
+            sync_ns = instance.sync_ns[layer - 1]
+            yield from _wait("DE-C2", attention[layer], immediate[layer - 1], sync_ns)
+        if layer >= 2:
+            sync_ns = instance.sync_ns[layer - 2]
+            yield from _wait("DE-C3", attention[layer], deferred[layer - 2], sync_ns)
+
+
+def _wait(rule: str, later: Task, earlier: Task, sync_ns: int = 0) -> Found:
+    due = earlier.end_ns + sync_ns
+    if later.start_ns < due:
+        yield rule, f"{later} starts at {later.start_ns} ns, {earlier} lets it at {due} ns"
+
+
+def _overlaps(work: dict[str, list[Task]]) -> Found:
+    on_cpu = [t for t in (*work["immediate"], *work["deferred"]) if t.end_ns > t.start_ns]
+    on_cpu.sort(key=lambda task: (task.start_ns, task.end_ns))
+    last: Task | None = None
+    for task in on_cpu:
+        if last is not None and task.start_ns < last.end_ns:
+            yield "DE-C6", f"{task} starts at {task.start_ns} ns, {last} ends at {last.end_ns} ns"
+        if last is None or task.end_ns > last.end_ns:
+            last = task

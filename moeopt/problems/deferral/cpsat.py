@@ -1,0 +1,166 @@
+"""The CP-SAT model: one method per constraint ID (`formulations/deferral/spec.md`)."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ortools.sat.python import cp_model
+
+from moeopt.errors import InputError
+from moeopt.problems.formulation import Formulation
+
+from .bounds import second_key_radix
+from .instance import Instance
+from .solution import Solution, StartTimes
+
+LARGEST = 2**60
+"""CP-SAT rejects numbers near 2**62."""
+
+
+class Model(Formulation):
+    """Booleans ``defers[l][d]``, starts in ns, interval variables on the CPU.
+
+    The objective is makespan x radix + total penalty.
+
+    Attributes
+    ----------
+    model
+        The CP-SAT model.
+    objective_unit
+        1: the objective is the packed number itself.
+
+    Raises
+    ------
+    InputError
+        If the packed number does not fit into CP-SAT's integers.
+    """
+
+    parameters: ClassVar[dict[str, Any]] = {}
+    objective_unit = 1
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.horizon = instance.horizon_ns
+        radix = second_key_radix(instance)
+        if (self.horizon + 1) * radix > LARGEST:
+            raise InputError(
+                "cp-sat: makespan x penalty is above 2**60; method dp has no such limit"
+            )
+        self.model = cp_model.CpModel()
+        layers, counts = range(instance.layers), range(instance.max_deferred + 1)
+        self.defers = [
+            [self.model.new_bool_var(f"defers[{row},{d}]") for d in counts] for row in layers
+        ]
+        self.start = {
+            kind: [self._instant(f"{kind}[{row}]") for row in layers]
+            for kind in StartTimes.model_fields
+        }
+        self.makespan = self._instant("makespan")
+        self.penalty = sum(self._sum(row, instance.penalty) for row in layers)
+        self.objective = self.makespan * radix + self.penalty
+        self.length = {
+            "attention": list(instance.attention_ns),
+            "shared": list(instance.shared_ns),
+            "immediate": [self._work(row, [instance.top_k - d for d in counts]) for row in layers],
+            "deferred": [self._work(row, list(counts)) for row in layers],
+        }
+        self.model.minimize(self.objective)
+
+    def de_c1_one_count(self) -> None:
+        """Post DE-C1: each layer defers one count, the last 0."""
+        for layer, defers in enumerate(self.defers):
+            self.model.add_exactly_one(defers)
+            for count in set(range(len(defers))) - set(self.instance.deferrable(layer)):
+                self.model.add(defers[count] == 0)
+
+    def de_c2_attention_after_immediate(self) -> None:
+        """Post DE-C2: attention waits for the immediate experts of the layer before."""
+        for layer in range(1, self.instance.layers):
+            self._wait("attention", layer, "immediate", layer - 1)
+
+    def de_c3_attention_after_deferred(self) -> None:
+        """Post DE-C3: attention waits for the deferred experts of two layers before."""
+        for layer in range(2, self.instance.layers):
+            self._wait("attention", layer, "deferred", layer - 2)
+
+    def de_c4_gpu_in_order(self) -> None:
+        """Post DE-C4: the GPU does attention and shared experts of one layer after the other."""
+        for layer in range(self.instance.layers):
+            self._wait("shared", layer, "attention", layer, sync=False)
+            if layer:
+                self._wait("attention", layer, "shared", layer - 1, sync=False)
+
+    def de_c5_experts_after_attention(self) -> None:
+        """Post DE-C5: immediate and deferred experts wait for their layer's attention."""
+        for layer in range(self.instance.layers):
+            self._wait("immediate", layer, "attention", layer)
+            self._wait("deferred", layer, "attention", layer)
+
+    def de_c6_cpu_is_serial(self) -> None:
+        """Post DE-C6: the CPU does one thing at a time; what takes no time is not on it."""
+        intervals = []
+        for layer, expert_ns in enumerate(self.instance.expert_cpu_ns):
+            if not expert_ns:
+                continue
+            for kind, idle in (("immediate", self.instance.top_k), ("deferred", 0)):
+                runs = self.model.new_bool_var(f"runs {kind}[{layer}]")
+                counts = (x for d, x in enumerate(self.defers[layer]) if d != idle)
+                self.model.add(sum(counts) == runs)
+                start, length = self.start[kind][layer], self.length[kind][layer]
+                end = self._instant(f"end {kind}[{layer}]")
+                intervals.append(
+                    self.model.new_optional_interval_var(
+                        start, length, end, runs, f"on CPU {kind}[{layer}]"
+                    )
+                )
+        self.model.add_no_overlap(intervals)
+
+    def de_c7_penalty_limit(self) -> None:
+        """Post DE-C7: the penalties sum to at most max_total_penalty."""
+        if self.instance.max_total_penalty is not None:
+            self.model.add(self.penalty <= self.instance.max_total_penalty)
+
+    def de_c8_makespan(self) -> None:
+        """Post DE-C8: everything has ended by the makespan."""
+        for kind, starts in self.start.items():
+            for start, length in zip(starts, self.length[kind], strict=True):
+                self.model.add(start + length <= self.makespan)
+
+    def start_from(self, solution: Solution, objective: int) -> None:
+        """Look for nothing worse than a known solution, starting from it."""
+        self.model.add(self.objective <= objective)
+        for defers, count in zip(self.defers, solution.deferred, strict=True):
+            for d, variable in enumerate(defers):
+                self.model.add_hint(variable, d == count)
+        for kind, starts in solution.start_ns:
+            for variable, start in zip(self.start[kind], starts, strict=True):
+                self.model.add_hint(variable, start)
+
+    def decode(self, value: Callable[[Any], int]) -> Solution:
+        """Read the schedule off the solver's values; a layer without a count gets None."""
+        counts = (
+            next((d for d, variable in enumerate(defers) if value(variable)), None)
+            for defers in self.defers
+        )
+        starts = {kind: tuple(map(value, variables)) for kind, variables in self.start.items()}
+        return Solution(
+            instance=self.instance.name, deferred=tuple(counts), start_ns=StartTimes(**starts)
+        )
+
+    def _instant(self, name: str) -> Any:
+        return self.model.new_int_var(0, self.horizon, name)
+
+    def _sum(self, layer: int, values: Any) -> Any:
+        return cp_model.LinearExpr.weighted_sum(self.defers[layer], list(values))
+
+    def _work(self, layer: int, experts: list[int]) -> Any:
+        """Return a variable for the time of as many experts as the layer's count says."""
+        expert_ns = self.instance.expert_cpu_ns[layer]
+        length = self.model.new_int_var(0, self.instance.top_k * expert_ns, "")
+        self.model.add(length == self._sum(layer, [e * expert_ns for e in experts]))
+        return length
+
+    def _wait(self, later: str, layer: int, earlier: str, other: int, sync: bool = True) -> None:
+        """Post that a task starts after another one has ended and, maybe, has been handed over."""
+        sync_ns = self.instance.sync_ns[other] if sync else 0
+        ended = self.start[earlier][other] + self.length[earlier][other]
+        self.model.add(self.start[later][layer] >= ended + sync_ns)

@@ -1,0 +1,52 @@
+"""Exact labels over the layers: least makespan, then least penalty.
+
+Proof. `labels` keeps, layer by layer, a set of partial schedules that nothing within the limits is
+better than; its proof stands there. So the best of the complete ones is the best of all that keep
+to the limits. With the least makespan T* as a limit it is optimal, since none is shorter. If none
+of makespan T* keeps the instance's limit on the penalty, the makespan of the best uniform count
+that does is the limit, which cuts off nothing better. If no uniform count does, nothing is
+feasible: deferring nothing costs the least of all, since penalties do not fall with the count.
+"""
+
+from moeopt.problems.search import Search
+
+from .bounds import lower_bound
+from .check import objective
+from .heuristics import uniform_d
+from .instance import Instance
+from .labels import Finished, Stopped, earliest, finished
+from .pipeline import schedule
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Report the optimum; return early, with the best uniform count at most, if told to stop."""
+    try:
+        best = _without_limit(instance, search) or _within_limit(instance, search)
+    except Stopped:
+        return
+    if best is None:
+        search.infeasible = True
+        return
+    solution = schedule(instance, best.counts)
+    search.offer(solution, objective(instance, solution))
+    search.prove((best.makespan_ns, best.penalty))
+
+
+def _without_limit(instance: Instance, search: Search) -> Finished | None:
+    """Return the best schedule with makespan T*, or None if all such cost too much."""
+    least_ns = earliest(instance)[-1].a
+    search.prove((least_ns, instance.layers * instance.penalty[0]))
+    limit = instance.max_total_penalty
+    return min(finished(instance, least_ns, limit, lambda: search.stopped), default=None)
+
+
+def _within_limit(instance: Instance, search: Search) -> Finished | None:
+    """Return the best schedule, or None if not even deferring nothing keeps the limit."""
+    start = uniform_d(instance)
+    if start is None:
+        return None
+    reached = objective(instance, start)
+    search.offer(start, reached)
+    search.prove(lower_bound(instance))
+    limit = instance.max_total_penalty
+    return min(finished(instance, reached[0], limit, lambda: search.stopped))

@@ -1,0 +1,114 @@
+"""One decode step through all layers with experts: what GPU, CPU and hand-overs take in each."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
+
+from moeopt.problems.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+
+MAX_LAYERS = 1024
+MAX_TOP_K = 256
+
+TIMES = ("attention_ns", "shared_ns", "sync_ns", "expert_cpu_ns")
+
+
+def _for_each_layer(value: Any, info: ValidationInfo) -> Any:
+    """Let one integer stand for all layers."""
+    if isinstance(value, list | tuple):
+        return value
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise field_error([], "must be an integer or a list with one per layer")
+    return (value,) * info.data.get("layers", 1)
+
+
+_NUMBER = {"type": "integer", "minimum": 0}
+
+EachLayerNs = Annotated[
+    tuple[Nanoseconds, ...],
+    BeforeValidator(_for_each_layer),
+    WithJsonSchema({"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]}),
+]
+"""A time of each layer; a file may state one integer for all of them."""
+
+
+class Instance(InstanceEnvelope):
+    """One GPU, one CPU, and `layers` layers of which each defers some of its `top_k` experts.
+
+    Parameters
+    ----------
+    layers
+        Layers with experts, in the order of the step.
+    top_k
+        Experts that a layer runs on the CPU.
+    min_immediate
+        How many of them must be immediate, whose output the next layer waits for.
+    attention_ns, shared_ns
+        Attention, and the shared experts, on the GPU.
+    sync_ns
+        Handing activations from GPU to CPU, or back: one way.
+    expert_cpu_ns
+        One routed expert on the CPU.
+    penalty
+        By deferred count, from 0 to `top_k - min_immediate`: what deferring so many experts in a
+        layer costs in quality; it never falls.
+    max_total_penalty
+        Largest sum of penalties over the layers, or None for no limit.
+    """
+
+    problem: Literal["deferral"] = "deferral"
+    layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
+    top_k: Annotated[Count, Field(ge=1, le=MAX_TOP_K)]
+    min_immediate: Count
+    attention_ns: EachLayerNs
+    shared_ns: EachLayerNs
+    sync_ns: EachLayerNs
+    expert_cpu_ns: EachLayerNs
+    penalty: Annotated[tuple[Count, ...], Field(max_length=MAX_TOP_K + 1)]
+    max_total_penalty: Count | None = None
+
+    @field_validator("min_immediate")
+    @classmethod
+    def _experts_suffice(cls, least: int, info: ValidationInfo) -> int:
+        top_k = info.data.get("top_k")
+        if top_k is not None and least > top_k:
+            raise field_error([], f"must be at most top_k = {top_k}, not {least}")
+        return least
+
+    @field_validator(*TIMES)
+    @classmethod
+    def _one_per_layer(cls, times: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        layers = info.data.get("layers")
+        if layers is not None and len(times) != layers:
+            reason = f"must have one entry per layer, {layers}, not {len(times)}"
+            raise field_error([], reason)
+        return times
+
+    @field_validator("penalty")
+    @classmethod
+    def _one_per_count_and_never_falling(
+        cls, penalty: tuple[int, ...], info: ValidationInfo
+    ) -> tuple[int, ...]:
+        top_k, least = info.data.get("top_k"), info.data.get("min_immediate")
+        if top_k is not None and least is not None and len(penalty) != top_k - least + 1:
+            due = f"top_k - min_immediate + 1 = {top_k - least + 1}"
+            raise field_error([], f"must have {due} entries, not {len(penalty)}")
+        for count in range(1, len(penalty)):
+            if penalty[count] < penalty[count - 1]:
+                reason = f"must not fall: {penalty[count]} comes after {penalty[count - 1]}"
+                raise field_error([count], reason)
+        return penalty
+
+    @property
+    def max_deferred(self) -> int:
+        """Most experts that a layer may defer."""
+        return self.top_k - self.min_immediate
+
+    def deferrable(self, layer: int) -> range:
+        """Return the counts that a layer may defer: none in the last one."""
+        return range(1 if layer == self.layers - 1 else self.max_deferred + 1)
+
+    @property
+    def horizon_ns(self) -> int:
+        """How long the step takes if nothing overlaps: more than any optimum."""
+        gpu = sum(self.attention_ns) + sum(self.shared_ns)
+        return gpu + 2 * sum(self.sync_ns) + self.top_k * sum(self.expert_cpu_ns)

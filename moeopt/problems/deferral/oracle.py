@@ -1,0 +1,99 @@
+"""Brute force: all counts and all orders on the CPU, for the judge to compare.
+
+For given counts and a given order of the CPU's tasks nothing is better than to start everything as
+early as its waits allow, since both entries of the objective do not fall with any start. The
+waits are stated here once more, as arcs of a graph, and not taken from the other modules. Orders
+against the waits are left out: I[l] before the experts of all later layers, D[l] before those
+from layer l+2 on (I, D: immediate, deferred experts).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from typing import Literal, NamedTuple, get_args
+
+from .instance import Instance
+from .longest_path import longest_paths
+from .solution import Solution, StartTimes
+
+MAX_CANDIDATES = 2**16
+
+
+Kind = Literal["immediate", "deferred"]
+
+
+class CpuTask(NamedTuple):
+    """The immediate or the deferred experts of a layer."""
+
+    layer: int
+    kind: Kind
+
+
+def count(instance: Instance) -> int:
+    """Return how many candidates `candidates` yields."""
+    return sum(1 for counts in _counts(instance) for _ in _orders(_with_length(instance, counts)))
+
+
+def candidates(instance: Instance) -> Iterator[Solution]:
+    """Yield the earliest schedule of every count and order, within the penalty limit or not."""
+    for counts in _counts(instance):
+        for order in _orders(_with_length(instance, counts)):
+            yield _earliest(instance, counts, order)
+
+
+def _counts(instance: Instance) -> Iterator[tuple[int, ...]]:
+    return product(*(instance.deferrable(layer) for layer in range(instance.layers)))
+
+
+def _length(instance: Instance, counts: Sequence[int], task: CpuTask) -> int:
+    d = counts[task.layer]
+    share = d if task.kind == "deferred" else instance.top_k - d
+    return share * instance.expert_cpu_ns[task.layer]
+
+
+def _with_length(instance: Instance, counts: Sequence[int]) -> list[CpuTask]:
+    layers = range(instance.layers)
+    tasks = (CpuTask(row, kind) for row in layers for kind in get_args(Kind))
+    return [task for task in tasks if _length(instance, counts, task)]
+
+
+def _orders(tasks: list[CpuTask]) -> Iterator[list[CpuTask]]:
+    """Yield every order of the tasks that is not against the waits."""
+    if not tasks:
+        yield []
+    for task in tasks:
+        others = [other for other in tasks if other != task]
+        if not any(_must_precede(other, task) for other in others):
+            yield from ([task, *rest] for rest in _orders(others))
+
+
+def _must_precede(first: CpuTask, second: CpuTask) -> bool:
+    apart = 1 if first.kind == "immediate" else 2
+    return second.layer - first.layer >= apart
+
+
+def _earliest(instance: Instance, counts: tuple[int, ...], order: list[CpuTask]) -> Solution:
+    """Return the schedule in which everything starts as soon as its waits and the order allow."""
+    arcs: list[tuple[tuple[str, int], tuple[str, int], int]] = []
+    for row in range(instance.layers):
+        sync = instance.sync_ns[row]
+        attention_ns = instance.attention_ns[row]
+        arcs.append((("attention", row), ("shared", row), attention_ns))
+        arcs.append((("shared", row), ("attention", row + 1), instance.shared_ns[row]))
+        for kind, apart in (("immediate", 1), ("deferred", 2)):
+            length = _length(instance, counts, CpuTask(row, kind))  # type: ignore[arg-type]
+            arcs.append((("attention", row), (kind, row), attention_ns + sync))
+            arcs.append(((kind, row), ("attention", row + apart), length + sync))
+    for first, second in pairwise(order):
+        length = _length(instance, counts, first)
+        arcs.append(((first.kind, first.layer), (second.kind, second.layer), length))
+    start = longest_paths(arcs)
+    starts = {
+        kind: tuple(start[kind, row] for row in range(instance.layers))
+        for kind in StartTimes.model_fields
+    }
+    return Solution.model_construct(
+        problem="deferral",
+        instance=instance.name,
+        deferred=counts,
+        start_ns=StartTimes.model_construct(None, **starts),
+    )

@@ -1,0 +1,30 @@
+"""The decision: how many experts each layer defers, and when everything starts."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from moeopt.problems.envelope import Count, Frozen, SolutionEnvelope
+
+Start = Annotated[int, Field(strict=True, ge=0, le=2**62)]
+"""An instant in ns since the step began; sums of many durations fit."""
+
+
+class StartTimes(Frozen):
+    """When each task of each layer starts; what takes no time has a start as well."""
+
+    attention: tuple[Start, ...]
+    shared: tuple[Start, ...]
+    immediate: tuple[Start, ...]
+    deferred: tuple[Start, ...]
+
+
+class Solution(SolutionEnvelope):
+    """One count and four starts per layer.
+
+    None stands for a layer without a count: such a file can be read, and the judge reports it.
+    """
+
+    problem: Literal["deferral"] = "deferral"
+    deferred: tuple[Count | None, ...]
+    start_ns: StartTimes

@@ -1,0 +1,258 @@
+"""What theory says about deferral: deletion, order, scaling, periods, and the paper's anchor."""
+
+import random
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from moeopt.problems.deferral import bounds, labels
+from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
+from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
+from moeopt.problems.deferral.instance import TIMES, Instance
+from moeopt.problems.deferral.pareto import front
+from moeopt.problems.deferral.pipeline import cycle_ns, schedule
+from moeopt.problems.search import Search
+from moeopt.solve.run import solve
+from tests.problems.deferral.random_schedules import KINDS, random_instance
+
+MODELS = ["cp-sat", "milp", "mathprog"]
+# The experts of layer 0 take long: D[0] runs beside the long attention of layer 2 if DE-C3 lets it.
+HELD = Instance(
+    name="deferred experts hold attention",
+    layers=3,
+    top_k=2,
+    min_immediate=1,
+    attention_ns=[1, 1, 50],
+    shared_ns=0,
+    sync_ns=0,
+    expert_cpu_ns=[20, 1, 1],
+    penalty=[0, 1],
+)
+DELETED = [random_instance(seed, kind, layers=3) for kind in KINDS for seed in range(3)] + [HELD]
+
+ANCHOR = Instance(
+    name="DeepSeek-V3 BF16, one layer = 10 ms",
+    layers=58,
+    top_k=8,
+    min_immediate=2,
+    attention_ns=2_300_000,
+    shared_ns=500_000,
+    sync_ns=150_000,
+    expert_cpu_ns=925_000,
+    penalty=list(range(7)),
+)
+
+
+def varied(layers: int, seed: int, **changes: object) -> Instance:
+    """Return the anchor with times that vary by a third, at 1 ns."""
+    rng = random.Random(seed)
+    times = {
+        name: [round(getattr(ANCHOR, name)[0] * rng.uniform(0.5, 1.5)) for _ in range(layers)]
+        for name in TIMES
+    }
+    data = ANCHOR.model_dump() | {"layers": layers, "name": f"varied-{layers}-{seed}"}
+    return Instance(**(data | times | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", CONSTRAINTS)
+def test_a_deleted_constraint_is_missed(rule: str) -> None:
+    """Without any one rule some optimum falls and the judge names that rule, and no other.
+
+    The three models mean the same by each rule: without it they still have one optimum.
+    """
+    fell = 0
+    named = dict.fromkeys(MODELS, 0)
+    for instance in DELETED:
+        optimum = solve(instance, "dp").objective
+        optima = set()
+        for model in MODELS:
+            relaxed = solve(instance, model, without={rule}, warm_start=False)
+            found = {name for name, _ in relaxed.violations}
+            assert found <= {rule}, (instance.name, model, relaxed.violations)
+            named[model] += rule in found
+            optima.add(relaxed.objective)
+        assert len(optima) == 1, (instance.name, optima)
+        [without] = optima
+        if optimum is not None:
+            assert without is not None
+            assert without <= optimum
+        fell += without != optimum
+    assert fell
+    assert all(named.values())
+
+
+def test_the_papers_anchor() -> None:
+    """K1-K3: 19 % less at two, 26 % at three, nothing more at four; K6: the rule picks three.
+
+    Per layer of an endless pipeline 18.5 and 26 %; over 58 layers, of which the last defers
+    nothing, 18.2 and 25.6 %.
+    """
+    ends = [objective(ANCHOR, uniform(ANCHOR, d))[0] for d in range(5)]
+    assert ends[0] == 58 * 10_000_000 - 150_000  # nothing is handed over at the end
+    cuts = [1 - end / ends[0] for end in ends]
+    assert 0.18 <= cuts[2] <= 0.20
+    assert 0.25 <= cuts[3] <= 0.27
+    assert ends[4] == ends[3]
+    periods = [cycle_ns(ANCHOR, [d] * 58) / 58 for d in range(5)]
+    assert periods == [10_000_000, 9_075_000, 8_150_000, 7_400_000, 7_400_000]
+    chosen = saturate(ANCHOR)
+    assert chosen is not None
+    assert set(chosen.deferred[:-1]) == {3}
+    assert solve(ANCHOR, "dp").objective == (ends[3], 57 * 3)
+
+
+def test_the_cycle_time_is_the_period_of_equal_layers() -> None:
+    """KTransformers' period max(k te, A + 2 sync + (k - d) te, A + S), for random equal layers."""
+    for seed in range(60):
+        instance = random_instance(seed, "equal layers")
+        for d in range(instance.max_deferred + 1):
+            cycle = cycle_ns(instance, [d] * instance.layers)
+            assert cycle == period_ns(instance, d), instance.name
+
+
+def test_the_cycle_time_is_what_repeated_layers_tend_to() -> None:
+    """The makespan of 40 passes less that of 20, over 20: within a twentieth."""
+    for seed in range(12):
+        instance = random_instance(seed, "hand-overs differ", layers=3)
+        rng = random.Random(seed)
+        counts = [rng.randint(0, instance.max_deferred) for _ in range(3)]
+
+        def repeated(times: int, instance: Instance = instance, counts: list[int] = counts) -> int:
+            data = instance.model_dump() | {"layers": 3 * times, "max_total_penalty": None}
+            data |= {name: data[name] * times for name in TIMES}
+            many = Instance(**data)
+            return objective(many, schedule(many, [*(counts * times)[:-1], 0]))[0]
+
+        measured = Fraction(repeated(40) - repeated(20), 20)
+        cycle = cycle_ns(instance, counts)
+        assert abs(measured - cycle) <= cycle / 20, instance.name
+
+
+@pytest.mark.parametrize(
+    ("times", "counts", "cycle"),
+    [
+        # Two clocks take turns: neither the GPU's chain nor the CPU's work alone has this mean.
+        (((0, 5), (4, 0), (9, 1), (3, 9)), (2, 2), Fraction(57, 2)),
+        # Layers without work on the CPU, whose hand-overs nothing waits for.
+        (((0, 2, 0), (1, 0, 1), (0, 0, 2), (0, 7, 0)), (1, 1, 2), Fraction(17)),
+    ],
+)
+def test_cycle_times_that_formulas_miss(
+    times: tuple[tuple[int, ...], ...], counts: tuple[int, ...], cycle: Fraction
+) -> None:
+    """Measured on starts of attention 20 and 40 passes into the repeated layers, exactly."""
+
+    def passes(number: int) -> Instance:
+        repeated = {name: list(t) * number for name, t in zip(TIMES, times, strict=True)}
+        data = {"layers": len(counts) * number, "top_k": 2, "min_immediate": 0}
+        return Instance(name="cycle", penalty=[0, 0, 0], **data, **repeated)  # type: ignore[arg-type]
+
+    starts = [
+        schedule(passes(n), [*(counts * n)[:-1], 0]).start_ns.attention[-len(counts)]
+        for n in (20, 40)
+    ]
+    assert cycle_ns(passes(1), counts) == cycle == Fraction(starts[1] - starts[0], 20)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dp_on_many_layers_is_valid_and_meets_its_bound(seed: int) -> None:
+    """61 layers at 1 ns: proven, judged, no uniform count better, and first on the front."""
+    instance = varied(61, seed)
+    result = solve(instance, "dp")
+    assert result.status == "optimal"
+    assert result.objective is not None
+    assert bounds.lower_bound(instance) <= result.objective
+    for d in range(7):
+        assert objective(instance, uniform(instance, d)) >= result.objective
+    assert result.objective[0] == objective(instance, uniform(instance, 6))[0]
+
+
+def test_the_box_drops_nothing_that_counts() -> None:
+    """With makespans limited to T* or not at all, the best schedule at T* costs the same."""
+    for seed in range(10):
+        instance = varied(14, seed)
+        points = front(instance)
+        assert points is not None
+        assert points[0].objective == solve(instance, "dp").objective
+        wide = labels.finished(instance, 10 * instance.horizon_ns, None, lambda: False)
+        assert sorted((f.makespan_ns, f.penalty) for f in wide) == [p.objective for p in points]
+
+
+def test_a_limit_picks_a_point_of_the_front() -> None:
+    """With max_total_penalty the optimum is the front's first point within it."""
+    for seed in range(6):
+        instance = varied(12, seed)
+        points = [point.objective for point in front(instance) or []]
+        for limit in range(0, points[0][1] + 2, 7):
+            limited = varied(12, seed, max_total_penalty=limit)
+            result = solve(limited, "dp")
+            assert result.status == "optimal"
+            assert result.objective == next(p for p in points if p[1] <= limit)
+
+
+def test_labels_are_thinned_to_those_that_count() -> None:
+    """Against all pairs compared: none kept that another one dominates, one of equal ones."""
+    for seed in range(50):
+        rng = random.Random(seed)
+        made = [
+            (rng.randint(0, 6), rng.randint(0, 6), rng.randint(0, 6), None, n) for n in range(40)
+        ]
+        kept = [label[:3] for label in labels.undominated(made)]
+        triples = {label[:3] for label in made}
+        best = {
+            t
+            for t in triples
+            if not any(o != t and all(x <= y for x, y in zip(o, t, strict=True)) for o in triples)
+        }
+        assert sorted(kept) == sorted(best)
+
+
+@pytest.mark.parametrize("factor", [2, 1000])
+def test_the_optimum_scales_with_the_times(factor: int) -> None:
+    """All times multiplied: makespan multiplied, penalty as before."""
+    for kind, seed in product(KINDS, range(6)):
+        instance = random_instance(seed, kind)
+        data = instance.model_dump()
+        more = Instance(**(data | {name: [t * factor for t in data[name]] for name in TIMES}))
+        before, after = (solve(i, "dp").objective for i in (instance, more))
+        assert after == (None if before is None else (before[0] * factor, before[1]))  # type: ignore[index]
+
+
+def test_penalties_never_change_the_least_makespan() -> None:
+    """Any price list without a limit: the makespan is that of maximal deferral."""
+    for seed in range(20):
+        instance = random_instance(seed)
+        free = instance.model_copy(update={"penalty": (0,) * len(instance.penalty)})
+        first, second = (solve(i, "dp").objective for i in (instance, free))
+        assert first is not None
+        assert second is not None
+        assert first[0] == second[0]  # type: ignore[index]
+
+
+def test_the_search_stops_when_told() -> None:
+    """Stopped at once it claims nothing that is not so; the front says that it has none."""
+    instance = varied(61, 0, max_total_penalty=60)
+    search = Search()
+    search.stop()
+    from moeopt.problems.deferral.dynamic_program import solve as dp
+
+    dp(instance, search)
+    assert not search.closed
+    assert front(instance, lambda: True) is None
+    if search.solution is not None:
+        assert violations(instance, search.solution) == []
+
+
+def test_milp_at_real_times_proves_nothing_false() -> None:
+    """In floats the second key is out of reach at 1 ns; its bound stays below the optimum."""
+    for seed in range(3):
+        instance = varied(3, seed)
+        optimum = solve(instance, "dp").objective
+        for method in ("milp", "mathprog"):
+            result = solve(instance, method, warm_start=False, time_limit_s=30)
+            assert result.objective is not None
+            assert result.objective >= optimum
+            assert result.bound is None or result.bound <= optimum
+            assert (result.status == "optimal") == (result.bound == result.objective)
+            assert result.objective[0] <= optimum[0] * (1 + 1e-4)  # type: ignore[index]
