@@ -2,13 +2,15 @@
 
     python instances/build.py generate tri_domain --traces DIR   # DIR holds the routing traces
     python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--open]
+    python instances/build.py table                              # the families, for README.md
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
 multiplied with the others, and ``instance`` is the name, filled in from the grid. Families of large
 instances have ``suffix = ".json.gz"``. ``prove`` solves every instance with the exact methods in
 turn, the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json``
 and ``solutions/``. An instance that none closes stays with status "feasible" and its best bound.
-With ``--open`` only those that are not proven yet are solved again.
+With ``--open`` only those that are not proven yet are solved again, and the better solution and
+the higher bound are kept.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from typing import Any
 import moeopt
 from moeopt.gap.study import instance_files
 from moeopt.problems.objective import entries
-from moeopt.problems.registry import get_problem
+from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solve.methods import problem_methods
 
 LIBRARY = Path(__file__).parent
@@ -57,11 +59,17 @@ def prove(
 ) -> None:
     """Solve every instance and write the indexes and the solutions, after each instance."""
     index = {path.relative_to(folder).as_posix(): _entry(path) for path in instance_files(folder)}
-    best = _proven(folder, index) if only_open else {}
+    known = _known(folder, index) if only_open else {}
+    best = {key: entry for key, entry in known.items() if entry["status"] == "optimal"}
     for key in [key for key in index if key not in best]:
         result, bound = _best_result(moeopt.load(folder / key), time_limit_s, methods)
+        if key in known and not _better(result, known[key]):
+            best[key] = _merged(known[key], bound)
+            continue
         if result.solution is None:
             sys.exit(f"{key}: no solution within {time_limit_s} s")
+        if key in known:
+            bound = max(bound, known[key]["bound"], key=entries)
         solution = folder / "solutions" / key
         solution.parent.mkdir(parents=True, exist_ok=True)
         moeopt.save(result.solution, solution)
@@ -86,8 +94,8 @@ def _entry(path: Path) -> dict[str, Any]:
     }
 
 
-def _proven(folder: Path, index: dict[str, Any]) -> dict[str, Any]:
-    """Return the proven entries of instances that are still the same."""
+def _known(folder: Path, index: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of instances that are still the same."""
     if not (folder / "best_known.json").is_file():
         return {}
     before, best = (
@@ -96,10 +104,25 @@ def _proven(folder: Path, index: dict[str, Any]) -> dict[str, Any]:
     return {
         key: entry
         for key, entry in best.items()
-        if entry["status"] == "optimal"
-        and key in index
-        and before[key]["sha256"] == index[key]["sha256"]
+        if key in index and before[key]["sha256"] == index[key]["sha256"]
     }
+
+
+def _better(result: Any, entry: dict[str, Any]) -> bool:
+    """Tell whether a result closes what was open or has a better solution."""
+    if result.solution is None:
+        return False
+    objective = list(entries(result.objective))
+    return result.status == "optimal" or objective < list(entries(entry["objective"]))
+
+
+def _merged(entry: dict[str, Any], bound: Any) -> dict[str, Any]:
+    """Return an entry with the higher of two bounds; where it meets the objective, proven."""
+    if bound is not None:
+        bound = max(bound, entry["bound"], key=entries)
+        proven = list(entries(bound)) == list(entries(entry["objective"]))
+        entry = entry | {"bound": bound, "status": "optimal" if proven else "feasible"}
+    return entry
 
 
 def _best_result(instance: Any, time_limit_s: float, methods: list[str] | None) -> tuple[Any, Any]:
@@ -127,16 +150,36 @@ def _provers(problem: str) -> list[tuple[str, str | None]]:
     return own + PROVERS
 
 
+def table() -> str:
+    """Return all families as a Markdown table: how many instances, how many proven, what loads."""
+    lines = ["| problem | family | instances | proven | what |", "|---|---|---:|---:|---|"]
+    for problem in PROBLEMS:
+        folder = LIBRARY / problem
+        families = tomllib.loads((folder / "families.toml").read_text())["family"]
+        best = json.loads((folder / "best_known.json").read_text())
+        about = {family["name"]: family["about"] for family in reversed(families)}
+        for name in dict.fromkeys(family["name"] for family in families):
+            of = [entry for key, entry in best.items() if key.startswith(f"{name}/")]
+            proven = sum(entry["status"] == "optimal" for entry in of)
+            lines.append(f"| `{problem}` | `{name}` | {len(of)} | {proven} | {about[name]} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["generate", "prove"])
-    parser.add_argument("problem")
+    parser.add_argument("action", choices=["generate", "prove", "table"])
+    parser.add_argument("problem", nargs="?", choices=list(PROBLEMS))
     parser.add_argument("--traces", type=Path, help="folder with the routing traces")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
     parser.add_argument("--methods", help="exact methods to use, comma-separated (default: all)")
     parser.add_argument("--open", action="store_true", help="leave out what is proven")
     arguments = parser.parse_args()
+    if arguments.action == "table":
+        print(table(), end="")
+        return
+    if arguments.problem is None:
+        parser.error(f"{arguments.action} needs a problem")
     folder = LIBRARY / arguments.problem
     if arguments.action == "prove":
         methods = None if arguments.methods is None else arguments.methods.split(",")

@@ -1,0 +1,133 @@
+"""What can be done with each expert, in steps of the costs' common divisor."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from moeopt.problems.relayout.bounds import objective_grid
+from moeopt.problems.relayout.instance import Expert, Instance
+from moeopt.problems.relayout.options import link_moves_allowed, prefetch_allowed
+from moeopt.problems.relayout.solution import Domain, Kind
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to run an expert; times in steps.
+
+    Attributes
+    ----------
+    row
+        The expert's row in the instance.
+    domain, kind
+        Where it runs and how it migrates before; None if it does not.
+    gpu, cpu
+        Time on the hosts.
+    reads
+        1 if a host reads it striped, else 0.
+    stays
+        Time on the DIMM where it lies today.
+    arrives
+        Time on the DIMM where it is brought, None if to none. Which DIMM that is, is left open.
+    """
+
+    row: int
+    domain: Domain
+    kind: Kind | None = None
+    gpu: int = 0
+    cpu: int = 0
+    reads: int = 0
+    stays: int = 0
+    arrives: int | None = None
+
+
+class Choices:
+    """An instance as choices of its active experts, and the limits on migrations.
+
+    Attributes
+    ----------
+    step_ns
+        Every time is a multiple of it.
+    of
+        The choices of each active expert. Left out are those that another one replaces: a host's
+        read of a localized expert that NDP serves in no more time of the same DIMM, and a GPU hit
+        after a needless migration.
+    striped_read, localized_read
+        How long a host's read keeps DIMMs busy.
+    reads
+        Every number of striped reads that a solution may have.
+    dimm
+        Row -> the DIMM where the expert lies today, -1 if striped.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.step_ns = objective_grid(instance)
+        self.dimms = instance.dimms
+        self.striped_read = instance.dram_striped_ns // self.step_ns
+        self.localized_read = instance.dram_localized_ns // self.step_ns
+        self.prefetches = prefetch_allowed(instance)
+        self.relayout_fits, self.rebalance_fits = link_moves_allowed(instance)
+        self.dimm = instance.columns.dimm.tolist()
+        self.rows = np.flatnonzero(instance.columns.tokens).tolist()
+        self.of = {row: self._choices(row, instance.experts[row]) for row in self.rows}
+        self._link_moves = self._most_link_moves()
+        self._forced = sum(all(c.reads or c.kind for c in self.of[row]) for row in self._striped())
+        most = len(self._striped()) + self._link_moves
+        least = max(0, self._forced - self.prefetches - self._link_moves)
+        self.reads = range(least, min(most, len(self.rows)) + 1)
+
+    def leavers_allowed(self, reads: int) -> int:
+        """Return how many localized experts may leave their DIMMs, at most, with so many reads.
+
+        Striped experts that are not resident and yet not read must migrate as well.
+        """
+        return self.prefetches + self._link_moves - max(0, self._forced - reads)
+
+    def _striped(self) -> list[int]:
+        return [row for row in self.rows if self.dimm[row] < 0]
+
+    def _most_link_moves(self) -> int:
+        """Return how many experts DIMM-Link can carry, at most."""
+        instance = self.instance
+        shortest = min(
+            instance.relayout_ns if self.relayout_fits else instance.dimm_link_window_ns + 1,
+            instance.rebalance_ns if self.rebalance_fits else instance.dimm_link_window_ns + 1,
+        )
+        if shortest == 0:
+            return len(self.rows)
+        return min(len(self.rows), instance.dimm_link_window_ns // shortest)
+
+    def _choices(self, row: int, expert: Expert) -> list[Choice]:
+        step, striped = self.step_ns, expert.dimm is None
+        ndp = expert.ndp_ns // step
+        cpu = {True: expert.cpu_striped_ns // step, False: expert.cpu_localized_ns // step}
+        miss = {
+            True: expert.gpu_miss_striped_ns // step,
+            False: expert.gpu_miss_localized_ns // step,
+        }
+        found = []
+        if expert.resident:
+            found.append(Choice(row, "gpu", gpu=expert.gpu_hit_ns // step))
+        elif self.prefetches:
+            found.append(Choice(row, "gpu", "prefetch", gpu=expert.gpu_hit_ns // step))
+        if striped or self.relayout_fits:
+            kind: Kind | None = None if striped else "stripe"
+            found.append(Choice(row, "cpu", kind, cpu=cpu[True], reads=1))
+            if not expert.resident:
+                found.append(Choice(row, "gpu", kind, gpu=miss[True], reads=1))
+        hosts_help = ndp > self.localized_read
+        if not striped:
+            found.append(Choice(row, "ndp", stays=ndp))
+            if hosts_help:
+                found.append(Choice(row, "cpu", cpu=cpu[False], stays=self.localized_read))
+            if hosts_help and not expert.resident:
+                found.append(Choice(row, "gpu", gpu=miss[False], stays=self.localized_read))
+        if self.relayout_fits if striped else self.rebalance_fits:
+            kind = "localize" if striped else "rebalance"
+            found.append(Choice(row, "ndp", kind, arrives=ndp))
+            if hosts_help:
+                read = self.localized_read
+                found.append(Choice(row, "cpu", kind, cpu=cpu[False], arrives=read))
+                if not expert.resident:
+                    found.append(Choice(row, "gpu", kind, gpu=miss[False], arrives=read))
+        return found

@@ -1,0 +1,225 @@
+"""Evacuation search against an independent enumeration: its values, its proofs, its brackets."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from moeopt.problems.relayout.bounds import objective_grid
+from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.evacuation import question
+from moeopt.problems.relayout.evacuation import search as evacuation_search
+from moeopt.problems.relayout.evacuation import solve as evacuation
+from moeopt.problems.relayout.evacuation.choices import Choices
+from moeopt.problems.relayout.evacuation.patterns import GONE, ON_HOST, ON_NDP, Dimm
+from moeopt.problems.relayout.evacuation.question import Question
+from moeopt.problems.relayout.instance import Expert, Instance
+from moeopt.problems.relayout.oracle import candidates, count
+from moeopt.problems.search import Search
+from moeopt.sim.generate import generate
+from moeopt.solve.run import solve
+from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+
+PER_KIND = 45
+LIMIT_S = 60.0
+
+PREFETCHES, LINK, GPU, CPU, EVERY_DIMM, FIRST_DIMM = range(6)
+
+
+def ways(instance: Instance, expert: Expert) -> np.ndarray:
+    """Return what each migration and run of an expert uses, straight from the statement."""
+    used: list[dict[int, int]] = []
+    if not expert.tokens:
+        return np.zeros((1, FIRST_DIMM + instance.dimms), dtype=np.int64)
+    if expert.resident:
+        used.append({GPU: expert.gpu_hit_ns})
+    else:
+        used.append({GPU: expert.gpu_hit_ns, PREFETCHES: 1})
+    for place in (None, *range(instance.dimms)):
+        link = 0
+        if place != expert.dimm:
+            moved = None not in (place, expert.dimm)
+            link = instance.rebalance_ns if moved else instance.relayout_ns
+        if place is None:
+            read = {EVERY_DIMM: instance.dram_striped_ns, LINK: link}
+            gpu, cpu = expert.gpu_miss_striped_ns, expert.cpu_striped_ns
+        else:
+            read = {FIRST_DIMM + place: instance.dram_localized_ns, LINK: link}
+            gpu, cpu = expert.gpu_miss_localized_ns, expert.cpu_localized_ns
+            used.append({FIRST_DIMM + place: expert.ndp_ns, LINK: link})
+        used.append(read | {CPU: cpu})
+        if not expert.resident:
+            used.append(read | {GPU: gpu})
+    table = np.zeros((len(used), FIRST_DIMM + instance.dimms), dtype=np.int64)
+    for row, amounts in enumerate(used):
+        for what, amount in amounts.items():
+            table[row, what] = amount
+    return table
+
+
+def least_makespan(instance: Instance) -> int:
+    """Return the optimum by enumerating what all solutions use; no code of the package."""
+    total = np.zeros((1, FIRST_DIMM + instance.dimms), dtype=np.int64)
+    for expert in instance.experts:
+        total = (total[:, None, :] + ways(instance, expert)[None]).reshape(-1, total.shape[1])
+        total = total[total[:, PREFETCHES] <= instance.hbm_free_slots]
+        total = total[total[:, PREFETCHES] * instance.prefetch_ns <= instance.pcie_window_ns]
+        total = np.unique(total[total[:, LINK] <= instance.dimm_link_window_ns], axis=0)
+    dimms = total[:, EVERY_DIMM] + total[:, FIRST_DIMM:].max(axis=1)
+    return int(np.maximum(total[:, [GPU, CPU]].max(axis=1), dimms).min())
+
+
+def run(instance: Instance, limit_s: float = LIMIT_S) -> Search:
+    """Run the search, and let the judge confirm its solution and its bracket."""
+    search = Search(limit_s=limit_s)
+    evacuation(instance, search)
+    assert violations(instance, search.solution, search.objective) == []
+    assert objective(instance, search.solution) == search.objective
+    assert search.bound <= search.objective
+    return search
+
+
+@pytest.fixture
+def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the combinatorial bounds away, so that the questions alone must prove the optimum."""
+    monkeypatch.setattr(evacuation_search, "lower_bound", lambda instance: 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_optimum_is_found_and_proven(kind: str, from_nothing: None) -> None:
+    """On arbitrary small instances, value and bound are the optimum: no claim is ever wrong."""
+    for seed in range(PER_KIND):
+        instance = random_instance(seed, kind)
+        search = run(instance)
+        assert (search.objective, search.bound) == (least_makespan(instance),) * 2, seed
+
+
+@pytest.mark.parametrize("kind", ["mixed", "dimms bind", "idle and resident experts"])
+def test_more_experts_than_brute_force_can_take(kind: str, from_nothing: None) -> None:
+    """Five experts: several on one DIMM, so that patterns of more than one expert matter."""
+    for seed in range(12):
+        instance = random_instance(seed, kind, experts=5)
+        search = run(instance)
+        assert (search.objective, search.bound) == (least_makespan(instance),) * 2, seed
+
+
+def test_the_enumeration_agrees_with_the_oracle() -> None:
+    """The tests' own enumeration is what the judge says of every candidate."""
+    for seed in range(30):
+        instance = random_instance(seed, KINDS[seed % len(KINDS)])
+        if count(instance) > 20_000:
+            continue
+        valid = (s for s in candidates(instance) if not violations(instance, s))
+        assert least_makespan(instance) == min(objective(instance, s) for s in valid), seed
+
+
+def test_every_makespan_and_every_number_of_reads() -> None:
+    """Some number of reads can reach exactly the makespans from the optimum on."""
+    for seed in range(12):
+        instance = random_instance(seed, "mixed", experts=3)
+        choices = Choices(instance)
+        dimms = [Dimm(choices, dimm) for dimm in range(choices.dimms)]
+        best = least_makespan(instance) // objective_grid(instance)
+        for makespan in (best - 1, best, best + 1):
+            answers = [
+                Question(choices, dimms, makespan, reads).ask(Search(), 10)
+                for reads in choices.reads
+                if makespan >= reads * choices.striped_read
+            ]
+            assert ("yes" in answers) == (makespan >= best), seed
+
+
+def test_patterns_are_the_minimal_states_that_fit() -> None:
+    """By definition: the load fits, and after any one expert's step back it does not."""
+    for seed in range(60):
+        instance = random_instance(seed, "dimms bind", experts=4)
+        choices = Choices(instance)
+        read = choices.localized_read
+        for dimm in (Dimm(choices, d) for d in range(choices.dimms)):
+            times = [instance.experts[row].ndp_ns // choices.step_ns for row in dimm.rows]
+            states = list(
+                product(*((ON_NDP, ON_HOST, GONE) if t > read else (ON_NDP, GONE) for t in times))
+            )
+            load = {
+                s: sum((t, read, 0)[at] for at, t in zip(s, times, strict=True)) for s in states
+            }
+            for room in {0, 1, sum(times) // 2, max(times, default=0), sum(times)}:
+                expected = {
+                    s
+                    for s in states
+                    if load[s] <= room
+                    and not any(
+                        load[o] <= room
+                        for o in states
+                        if o != s and all(a <= b for a, b in zip(o, s, strict=True))
+                    )
+                }
+                found = dimm.minimal_patterns(room)
+                assert {tuple(p) for p in found.tolist()} == expected, (seed, room)
+
+
+def test_a_dimm_with_too_many_states_is_only_counted(
+    monkeypatch: pytest.MonkeyPatch, from_nothing: None
+) -> None:
+    """Without patterns the proofs are longer, and the same."""
+    monkeypatch.setattr("moeopt.problems.relayout.evacuation.patterns.MAX_STATES", 0)
+    for seed in range(20):
+        instance = random_instance(seed, "dimms bind")
+        assert Dimm(Choices(instance), 0).minimal_patterns(0) is None
+        assert run(instance).bound == least_makespan(instance), seed
+
+
+def test_a_large_instance_ends_with_a_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too large for questions is left to CP-SAT, with the bracket of the cheap bounds."""
+    monkeypatch.setattr(evacuation_search, "MAX_SIZE", 0)
+    instance = next(i for i in map(random_instance, range(99)) if not run(i).closed)
+    search = run(instance)
+    assert search.note == "TOO_LARGE"
+    assert search.bound <= least_makespan(instance) <= search.objective
+    result = solve(instance, "evacuation")
+    assert (result.status, result.objective) == ("optimal", least_makespan(instance))
+
+
+def test_an_open_question_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hardly any time per question the bracket stays open, and holds the optimum."""
+    instance = _paper_scale(batch=256, model="qwen3-235b-a22b")
+    proven = run(instance)
+    assert proven.closed
+    monkeypatch.setitem(question.GLANCE, "max_deterministic_time", 1e-5)
+    monkeypatch.setattr(evacuation_search, "EFFORTS", (1e-5,))
+    search = run(instance)
+    assert not search.closed
+    assert search.note == "STOPPED"
+    assert search.bound < proven.objective < search.objective
+
+
+def test_it_stops_when_told() -> None:
+    """Stopped before it begins, it has the heuristic's solution and the cheap bound."""
+    instance = _paper_scale(batch=512)
+    search = Search()
+    search.stop()
+    evacuation(instance, search)
+    assert not search.closed
+    assert violations(instance, search.solution, search.objective) == []
+
+
+def test_it_stops_in_time() -> None:
+    """A short limit leaves a valid bracket."""
+    search = run(_paper_scale(batch=768), limit_s=0.5)
+    assert search.note in ("STOPPED", "CLOSED")
+
+
+@pytest.mark.parametrize("batch", [128, 256])
+def test_paper_scale_is_proven(batch: int) -> None:
+    """160 experts on 16 DIMMs; the textbook model needs minutes."""
+    instance = _paper_scale(batch)
+    result = solve(instance, "evacuation", time_limit_s=LIMIT_S)
+    assert result.status == "optimal"
+
+
+def _paper_scale(batch: int, model: str = "deepseek-v2") -> Instance:
+    instance = generate(
+        "relayout", machine="trimoe", model=model, workload="trimoe-skew", batch=batch
+    )
+    assert isinstance(instance, Instance)
+    return instance
