@@ -25,9 +25,28 @@ def compiled(function: F) -> F:
     The machine code is kept on disk, so that only the first call ever on a machine pays for it.
     The function runs without Python's lock: other threads, and Ctrl-C, go on meanwhile. It cannot
     be stopped from outside, so let it return every 50 ms or so and call it again.
+
+    What costs compile time: each function is optimised once more in each one that calls it, and in
+    those that call that one, so that plain Python is best at the top; each array among parameters
+    or local variables; NumPy's functions, `argsort` most of all.
     """
     with _code_folder():
-        return cast(F, numba.njit(cache=True, nogil=True)(function))
+        dispatcher = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
+    return cast(F, _for_any_constant(dispatcher))
+
+
+def _for_any_constant(dispatcher: Any) -> Any:
+    """Let calls with constants, as in ``f(x, 0)``, share the code of calls with variables.
+
+    Left alone, Numba takes 0 for a type of its own, and compiles `f` and all that `f` calls again.
+    """
+    compile_for = dispatcher.compile
+
+    def compile_for_any(types: Any) -> Any:
+        return compile_for(tuple(numba.types.unliteral(kind) for kind in types))
+
+    dispatcher.compile = compile_for_any
+    return dispatcher
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""How near bounds and plans come when one layout must serve several windows.
+
+    python benchmarks/studies/layout_scenarios.py --traces DIR [--limit 60] [--windows 4,8,16]
+
+DIR holds DeepSeek-V2-Lite traces (``*.npz`` with ``topk_ids``); the first in order of name is used.
+Prints one Markdown row per instance: each bound by itself and the best plan, in ms, and the gap.
+"""
+
+import argparse
+from pathlib import Path
+
+import moeopt
+from moeopt.problems.layout import check
+from moeopt.problems.layout.bounds import lower_bound
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.scenarios import solve
+from moeopt.problems.search import Search
+
+HEADER = (
+    "| loads | windows | simple | wait and see | aggregated | groups with levels | bound | plan "
+    "| gap |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--traces", type=Path, required=True, help="folder with *.npz traces")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds per instance")
+    parser.add_argument("--windows", default="4,8,16", help="comma-separated")
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    trace = moeopt.load_trace(min(arguments.traces.glob("*.npz")))
+    print(HEADER, flush=True)
+    for windows in map(int, arguments.windows.split(",")):
+        common = {"machine": "trimoe", "batch": 512, "hbm_slots": 6, "windows": windows, "seed": 1}
+        made = {
+            "DeepSeek-V2, trimoe-skew": moeopt.generate(
+                "layout", model="deepseek-v2", workload="trimoe-skew", **common
+            ),
+            f"DeepSeek-V2-Lite, {trace.name}": moeopt.generate(
+                "layout", model="deepseek-v2-lite", trace=trace, layer=10, first_window=0, **common
+            ),
+        }
+        for name, instance in made.items():
+            print(_row(name, instance, arguments.limit, arguments.workers), flush=True)
+
+
+def _row(name: str, instance: Instance, limit_s: float, workers: int) -> str:
+    search = Search(limit_s=limit_s, workers=workers)
+    bound = solve(instance, search)
+    if check.violations(instance, search.solution):
+        raise SystemExit(f"{name}: the plan is not valid")
+    rest = sum(bound.alone[s] for s in bound.ungrouped())
+    grouped = sum(bound.grouped.values()) + rest if bound.grouped else 0
+    columns = [lower_bound(instance), sum(bound.alone), bound.together, grouped]
+    columns += [search.bound, check.objective(instance, search.solution)]
+    shown = " | ".join(f"{ns / 1e6:.3f}" if ns else "" for ns in columns)
+    gap = 1 - columns[-2] / columns[-1]
+    return f"| {name} | {len(instance.scenarios)} | {shown} | {gap:.2%} |"
+
+
+if __name__ == "__main__":
+    main()

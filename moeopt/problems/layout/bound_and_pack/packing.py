@@ -1,0 +1,131 @@
+"""Packing the DIMMs: longest first, then two DIMMs at a time are emptied and filled again."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.numeric.compiled import compiled
+
+Ints = NDArray[np.int64]
+
+NODES = 4000
+"""Subsets looked at when two DIMMs are filled again."""
+
+
+@compiled
+def longest_first(sizes: Ints, bins: int, slots: int) -> Ints:
+    """Put each item into the least loaded bin with a free slot; `sizes` fall, the slots suffice."""
+    place = np.empty(len(sizes), np.int64)
+    load, held = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
+    for i in range(len(sizes)):
+        best = -1
+        for b in range(bins):
+            if held[b] < slots and (best < 0 or load[b] < load[best]):
+                best = b
+        place[i] = best
+        load[best] += sizes[i]
+        held[best] += 1
+    return place
+
+
+@compiled
+def repair(sizes: Ints, place: Ints, bins: int, slots: int, capacity: int, draws: Ints) -> Any:
+    """Change `place` until no bin is above `capacity`; return whether that succeeded.
+
+    `draws` has three random numbers from 0 to 2**62 for each trial; more than 2000 trials can take
+    too long for one call. Each trial takes two bins, the fullest three times out of four, and
+    divides their items anew (`divide`). A division is taken if the larger load does not grow, so
+    that contents change even where loads cannot: the next trials see other subsets.
+    """
+    load, held = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
+    for i in range(len(sizes)):
+        load[place[i]] += sizes[i]
+        held[place[i]] += 1
+    items, flip = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.bool_)
+    for trial in range(len(draws)):
+        a = np.argmax(load)
+        if load[a] <= capacity:
+            return True
+        if bins == 1:
+            return False
+        if trial % 4 == 3:
+            a = draws[trial, 0] % bins
+        b = (a + 1 + draws[trial, 1] % (bins - 1)) % bins
+        count = 0
+        for i in range(len(sizes)):
+            if place[i] == a or place[i] == b:
+                items[count] = i
+                count += 1
+        total = load[a] + load[b]
+        goal = max(capacity, (total + 1) // 2)
+        most = max(load[a], load[b], capacity)
+        into_a = divide(sizes, items[:count], total, goal, most, slots, draws[trial, 2], flip)
+        if into_a < 0:
+            continue
+        load[a], load[b] = into_a, total - into_a
+        held[a], held[b] = 0, 0
+        for j in range(count):
+            to = a if flip[j] else b
+            place[items[j]] = to
+            held[to] += 1
+    return load.max() <= capacity
+
+
+@compiled
+def divide(
+    sizes: Ints,
+    items: Ints,
+    total: int,
+    goal: int,
+    most: int,
+    slots: int,
+    draw: int,
+    taken: NDArray[np.bool_],
+) -> Any:
+    """Choose items for the first of two bins: `taken`, and the sum, or -1 if none was found.
+
+    The larger bin gets at most `most`; the search ends at once where it gets at most `goal`, else
+    after `NODES` subsets with the best. Depth first, largest items first, each one tried in the
+    first or the second bin as the bits of `draw` say.
+    """
+    count = len(items)
+    rest = np.zeros(count + 1, np.int64)
+    for j in range(count - 1, -1, -1):
+        rest[j] = rest[j + 1] + sizes[items[j]]
+    tried, now = np.zeros(count + 1, np.int64), np.zeros(count, np.int64)
+    best, bound = -1, most + 1
+    total_taken, number, depth = 0, 0, 0
+    for _ in range(NODES):
+        fits = (
+            total_taken < bound
+            and total - total_taken - rest[depth] < bound
+            and number <= slots
+            and depth - number <= slots
+        )
+        if fits and depth == count:
+            best, bound = total_taken, max(total_taken, total - total_taken)
+            for j in range(count):
+                taken[j] = now[j] == 1
+            if bound <= goal:
+                return best
+        if not fits or depth == count:  # back to the last item with an untried bin
+            depth -= 1
+            while depth >= 0 and tried[depth] == 2:
+                if now[depth] == 1:
+                    total_taken -= sizes[items[depth]]
+                    number -= 1
+                depth -= 1
+            if depth < 0:
+                return best
+            if now[depth] == 1:
+                total_taken -= sizes[items[depth]]
+                number -= 1
+        now[depth] = (draw >> depth % 60 & 1) ^ tried[depth]
+        tried[depth] += 1
+        if now[depth] == 1:
+            total_taken += sizes[items[depth]]
+            number += 1
+        depth += 1
+        tried[depth] = 0
+    return best

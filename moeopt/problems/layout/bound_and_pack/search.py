@@ -1,0 +1,241 @@
+"""The loop of bound-and-pack: the state of least bound is packed, refuted or made dearer.
+
+Each state passes through stages, all at the same bound before any at a higher one:
+
+`SIMPLE`    its bound is sharpened (`states.least_capacity`);
+`QUICK`     quick assignment to the hosts and quick packing at the bound; success ends the search.
+            Where the assignment fails, prices may raise the bound;
+`FLOW`      the hosts are no problem: a flow finds a better plan than the incumbent, or refutes;
+`GENERAL`   the hosts bind: others may leave, the DIMMs taken together (`classes`);
+`GENERAL_FLOW` as before, each DIMM for itself;
+`OPEN`      nothing left to try: the search ends without a proof when this is the least bound.
+
+The last three are asked for a plan below the incumbent's makespan, so that a "no" ends the state.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from . import hosts
+from .classes import decide
+from .flows import Verdict, packs, packs_somehow
+from .incumbent import Incumbent, Ints
+from .prices import Prices, prices_at
+from .scenario import Scenario
+from .states import least_capacity, simple_bounds
+
+SIMPLE, QUICK, FLOW, GENERAL, GENERAL_FLOW, OPEN = range(6)
+
+DIVES = 40
+"""States that are tried for a good plan first."""
+
+DIVE_TRIALS = 50
+QUICK_TRIALS = 400
+TRIALS = 2000
+"""Trials of one packing: some 20 ms at the most."""
+
+RESOLUTION = 5000
+"""Parts of the makespan that a bisection may leave open; a flow decides them."""
+
+BISECTIONS = 6
+"""Attempts to raise the bound of a state that a flow of rounded sizes cannot refute."""
+
+Key = tuple[int, int, int, int]
+"""Bound, stage, striped reads, localized reads."""
+
+
+@dataclass
+class BoundAndPack:
+    """One run on one scenario; all times in the scenario's units.
+
+    Attributes
+    ----------
+    incumbent
+        The best plan; what is searched for is a better one.
+    remaining_s
+        Says how many seconds are left; 0 stops the search.
+    on_bound
+        Called with each higher proven bound.
+    bound
+        The proven bound: no makespan is below it.
+    closed
+        Whether it is proven that nothing is below ``incumbent.upper``.
+    note
+        How the search ended.
+    """
+
+    incumbent: Incumbent
+    remaining_s: Callable[[], float]
+    on_bound: Callable[[int], None]
+    bound: int = -1
+    closed: bool = False
+    note: str = "TIME_LIMIT"
+    _pushed: list[Key] = field(default_factory=list)
+    _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
+    _prices: list[Prices] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Search until the proof is complete, nothing is left to try, or the time is up."""
+        self._dive()
+        for bound, stage, r, e in self._states():
+            if bound >= self._upper:
+                break
+            self._raise_bound(bound)
+            if self.remaining_s() <= 0 or not self._step(bound, stage, r, e):
+                return
+        self._raise_bound(self._upper)
+        self.closed, self.note = True, "PROVEN"
+
+    @property
+    def _scenario(self) -> Scenario:
+        return self.incumbent.scenario
+
+    @property
+    def _upper(self) -> int:
+        return self.incumbent.upper
+
+    def _dive(self) -> None:
+        """Look for a good plan at once, in the states of least bounds."""
+        first = simple_bounds(self._scenario, self._upper)
+        for bound, r, e in zip(*(part[:DIVES].tolist() for part in first), strict=True):
+            bound = max(bound, self._priced(r, e))
+            for makespan in (bound, self._upper - 1):
+                if bound >= self._upper or self.remaining_s() <= 0:
+                    break
+                way = hosts.assign(self._scenario, r, e, makespan)
+                if way is not None:
+                    self.incumbent.pack(self.incumbent.complete(way), makespan, DIVE_TRIALS)
+                    break
+                if makespan == bound:
+                    bound = max(bound, self._price(bound, r, e))
+
+    def _states(self) -> Iterator[Key]:
+        """Yield the state of least bound, first stages first, of all not dealt with."""
+        first = simple_bounds(self._scenario, self._upper)
+        for bound, r, e in zip(*(part.tolist() for part in first), strict=True):
+            fresh = (bound, SIMPLE, r, e)
+            while self._pushed and self._pushed[0] < fresh:
+                yield heappop(self._pushed)
+            yield fresh
+        while self._pushed:
+            yield heappop(self._pushed)
+
+    def _push(self, bound: int, stage: int, r: int, e: int) -> None:
+        if bound < self._upper:
+            heappush(self._pushed, (bound, stage, r, e))
+
+    def _raise_bound(self, bound: int) -> None:
+        if bound > self.bound:
+            self.bound = bound
+            self.on_bound(bound)
+
+    def _step(self, bound: int, stage: int, r: int, e: int) -> bool:
+        """Deal with one state at one stage; False ends the search without a proof."""
+        known = self._priced(r, e)
+        if known > bound:
+            self._push(known, min(stage, QUICK), r, e)
+        elif stage == SIMPLE:
+            self._sharpen(bound, r, e)
+        elif stage == QUICK:
+            self._quick(bound, r, e)
+        elif stage == FLOW:
+            return self._flow(bound, r, e)
+        elif stage == GENERAL:
+            return self._general(bound, r, e)
+        elif stage == GENERAL_FLOW:
+            return self._settle(bound, stage, r, e)
+        else:
+            self.note = "TOO_FINE_FOR_A_PROOF"
+            return False
+        return True
+
+    def _priced(self, r: int, e: int) -> int:
+        """Return the best bound of a state by all prices found so far; -1 without any."""
+        return max((prices.bound(r, e) for prices in self._prices), default=-1)
+
+    def _price(self, bound: int, r: int, e: int) -> int:
+        """Look for prices that raise the bound of a state; keep them if they do."""
+        prices = prices_at(self._scenario, r, e, bound)
+        if prices is None or prices.bound(r, e) <= bound:
+            return -1
+        self._prices.append(prices)
+        return prices.bound(r, e)
+
+    def _sharpen(self, bound: int, r: int, e: int) -> None:
+        sizes, _ = self._scenario.packed(r, e)
+        step = int(np.gcd.reduce(sizes)) or 1
+        least = -(-least_capacity(self._scenario, sizes) // step) * step
+        self._push(max(bound, r * self._scenario.striped_read + least), QUICK, r, e)
+
+    def _quick(self, bound: int, r: int, e: int) -> None:
+        way = hosts.assign(self._scenario, r, e, bound)
+        if way is not None:
+            self._ways[r, e] = way
+            if not self.incumbent.pack(self.incumbent.complete(way), bound, QUICK_TRIALS):
+                self._push(bound, FLOW, r, e)
+        elif (raised := self._price(bound, r, e)) > bound:
+            self._push(raised, QUICK, r, e)
+        else:
+            self._push(bound, GENERAL, r, e)
+
+    def _flow(self, bound: int, r: int, e: int) -> bool:
+        """Find a packing below the incumbent's makespan, or prove that the state has none."""
+        way = self.incumbent.complete(self._ways[r, e])
+        if self.incumbent.pack(way, self._upper - 1, TRIALS):
+            self._push(bound, FLOW, r, e)
+            return True
+        return self._settle(bound, FLOW, r, e)
+
+    def _settle(self, bound: int, stage: int, r: int, e: int) -> bool:
+        """Ask for a plan below the incumbent's makespan; if that stays open, raise the bound."""
+        verdict = self._ask(stage, self._upper - 1, r, e)
+        if verdict == "better":
+            self._push(bound, stage, r, e)
+        elif verdict == "open":
+            low, high = bound, self._upper - 1
+            for _ in range(BISECTIONS):
+                if low >= high or self.remaining_s() <= 0:
+                    break
+                middle = (low + high) // 2
+                if self._ask(stage, middle, r, e) == "no":
+                    low = middle + 1
+                else:
+                    high = min(middle, self._upper - 1)
+            self._push(low, OPEN, r, e)
+        return verdict != "limit"
+
+    def _ask(self, stage: int, makespan: int, r: int, e: int) -> Verdict:
+        limit_s = self.remaining_s()
+        if stage == FLOW:
+            return packs(self.incumbent, self._ways[r, e], makespan, r, e, limit_s)
+        return packs_somehow(self.incumbent, makespan, r, e, limit_s)
+
+    def _general(self, bound: int, r: int, e: int) -> bool:
+        """Refute a state with the DIMMs taken together, or find its least makespan so."""
+        makespan = self._upper - 1
+        answer = decide(self._scenario, r, e, makespan, self.remaining_s())
+        if answer == "limit":
+            return False
+        if answer == "infeasible":
+            return True
+        self.incumbent.pack(answer.way, makespan, TRIALS)
+        self._push(self._least(bound, r, e), GENERAL_FLOW, r, e)
+        return True
+
+    def _least(self, low: int, r: int, e: int) -> int:
+        """Return a bound from `low` on: the least makespan, the DIMMs taken together."""
+        high, middle = self._upper - 1, low
+        while high - low > self._upper // RESOLUTION and self.remaining_s() > 0:
+            answer = decide(self._scenario, r, e, middle, self.remaining_s())
+            if answer == "limit":
+                break
+            if answer == "infeasible":
+                low = middle + 1
+            else:
+                self.incumbent.pack(answer.way, middle, TRIALS)
+                high = middle
+            middle = (low + high) // 2
+        return low

@@ -1,0 +1,55 @@
+"""Several scenarios: proven bounds that join their layouts, and annealing for good plans.
+
+`formulations/layout/spec.md`, section "Several scenarios", has the bounds and their proofs.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.search import Search
+
+from .aggregated import aggregated, chosen
+from .incumbent import Improver, start_layout
+from .joint_bound import JointBound
+from .rows import Rows
+
+FIRST_SHARE = 0.25
+"""Part of the time for plans before the bounds begin, if there is one worker."""
+
+BOUND_SHARE = 0.5
+"""Part of the time for the bounds, if there is one worker."""
+
+
+def solve(instance: Instance, search: Search) -> JointBound:
+    """Search for plans and for bounds: side by side with two workers, in turn with one.
+
+    Returns
+    -------
+    JointBound
+        The bounds one by one, for studies.
+    """
+    rows = Rows.of(instance)
+    model = aggregated(instance, rows, list(range(len(instance.scenarios))))
+    relaxed = model.solve(search.remaining_s / 4, integer=False)
+    start = start_layout(
+        instance, rows, chosen(relaxed, model.resident), chosen(relaxed, model.localized)
+    )
+    improver = Improver(instance, rows, search, start)
+    bound = JointBound(instance, rows, search)
+    if search.workers > 1:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            plans = pool.submit(_improve, improver, search, 0.0)
+            bound.raise_until(0.0)
+            plans.result()
+    else:
+        _improve(improver, search, search.remaining_s * (1 - FIRST_SHARE))
+        bound.raise_until(search.remaining_s * (1 - BOUND_SHARE))
+        _improve(improver, search, 0.0)
+    search.note = "CLOSED" if search.closed else "OPEN"
+    return bound
+
+
+def _improve(improver: Improver, search: Search, until_s: float) -> None:
+    """Anneal until `until_s` seconds are left, all is proven, or nothing is found any more."""
+    while search.remaining_s > until_s and not search.closed and not improver.given_up:
+        improver.round(until_s)

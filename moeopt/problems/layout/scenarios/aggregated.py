@@ -1,0 +1,172 @@
+"""The aggregated model: one layout for all scenarios, the DIMMs taken together.
+
+A solution's residents, localized experts and domains satisfy every row below, with each scenario's
+makespan in its column: the DIMM rows hold for the average over the DIMMs because they hold for each
+of them. So the model's optimum is a lower bound; `formulations/layout/spec.md`, section "Several
+scenarios", has the proof. Its linear relaxation also says what to localize to begin with.
+"""
+
+from dataclasses import dataclass, field
+from functools import reduce
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from moeopt.numeric.believed import believed
+from moeopt.numeric.highs import Found, Program, minimize
+from moeopt.problems.layout.bounds import makespan_grid
+from moeopt.problems.layout.instance import Instance
+
+from .rows import (
+    CPU_LOCAL,
+    CPU_STRIPED,
+    GPU_LOCAL,
+    GPU_STRIPED,
+    HIT,
+    NDP_COST,
+    Rows,
+)
+
+LARGEST = 1000.0
+"""The largest cost in the model's units, so that HiGHS's tolerances of 1e-6 are small."""
+
+Terms = list[tuple[int, float]]
+
+
+@dataclass
+class Scenario:
+    """The columns of one scenario; `items` has (size in ns, its columns) of what DIMMs hold."""
+
+    makespan: int
+    own: int
+    items: list[tuple[int, list[int]]] = field(default_factory=list)
+
+
+@dataclass
+class Model:
+    """A mixed-integer program under construction; times in units of `unit_ns`.
+
+    Attributes
+    ----------
+    resident, localized
+        First stage: a column per row of `Rows`.
+    scenarios
+        The columns of each scenario in the model.
+    """
+
+    unit_ns: float
+    cost: list[float] = field(default_factory=list)
+    lower: list[float] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+    integer: list[int] = field(default_factory=list)
+    entries: list[tuple[int, int, float]] = field(default_factory=list)
+    row_lower: list[float] = field(default_factory=list)
+    row_upper: list[float] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
+    localized: list[int] = field(default_factory=list)
+    scenarios: list[Scenario] = field(default_factory=list)
+
+    def column(self, cost: float = 0.0, upper: float = 1.0, integer: bool = False) -> int:
+        """Add a column from 0 to `upper` and return its number."""
+        self.cost.append(cost)
+        self.lower.append(0.0)
+        self.upper.append(upper)
+        self.integer.append(int(integer))
+        return len(self.cost) - 1
+
+    def at_most(self, terms: Terms, upper: float, lower: float = -np.inf) -> None:
+        """Add a row: the sum of terms is at most `upper` and at least `lower`."""
+        row = len(self.row_upper)
+        self.entries += [(row, column, value) for column, value in terms]
+        self.row_lower.append(lower)
+        self.row_upper.append(upper)
+
+    def program(self, integer: bool) -> Program:
+        """Return the program as arrays; without `integer` its linear relaxation."""
+        row, column, value = zip(*self.entries, strict=True)
+        shape = (len(self.row_upper), len(self.cost))
+        return Program(
+            cost=np.array(self.cost),
+            lower=np.array(self.lower),
+            upper=np.array(self.upper),
+            integer=np.array(self.integer) * int(integer),
+            rows=csr_array((value, (row, column)), shape=shape),
+            row_lower=np.array(self.row_lower),
+            row_upper=np.array(self.row_upper),
+        )
+
+    def solve(self, limit_s: float, integer: bool = True) -> Found:
+        """Hand the model to HiGHS."""
+        return minimize(self.program(integer), limit_s)
+
+
+def aggregated(instance: Instance, rows: Rows, scenarios: list[int]) -> Model:
+    """Return the model of some of the scenarios."""
+    used = rows.cost[:, rows.active]
+    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
+    model = Model(unit_ns=max(float(used.max()), *reads, LARGEST) / LARGEST)
+    model.resident = [model.column(integer=True) for _ in rows.experts]
+    model.localized = [model.column(integer=True) for _ in rows.experts]
+    model.at_most([(h, 1.0) for h in model.resident], instance.hbm_slots)
+    if instance.dimm_slots is not None:
+        slots = instance.dimms * instance.dimm_slots
+        model.at_most([(held, 1.0) for held in model.localized], slots)
+    heaviest = float(rows.weight.max())
+    for s in scenarios:
+        makespan = model.column(float(rows.weight[s]) / heaviest, upper=np.inf)
+        model.scenarios.append(Scenario(makespan, model.column(upper=np.inf)))
+        _add_scenario(model, instance, rows, s)
+    return model
+
+
+def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int) -> None:
+    """Add the domains of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
+    columns, unit = model.scenarios[-1], model.unit_ns
+    striped, local = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
+    gpu: Terms = [(columns.makespan, -1.0)]
+    cpu: Terms = [(columns.makespan, -1.0)]
+    every: Terms = [(columns.makespan, -1.0), (columns.own, 1.0)]
+    average: Terms = [(columns.own, -float(instance.dimms))]
+    for i in np.flatnonzero(rows.active[:, s]).tolist():
+        cost = rows.cost[:, i, s] / unit
+        hit, gpu_striped, cpu_striped, ndp = (model.column() for _ in range(4))
+        gpu += [(hit, cost[HIT]), (gpu_striped, cost[GPU_STRIPED])]
+        cpu += [(cpu_striped, cost[CPU_STRIPED])]
+        every += [(gpu_striped, striped), (cpu_striped, striped)]
+        average += [(ndp, cost[NDP_COST])]
+        on_own = [ndp]
+        columns.items.append((int(rows.cost[NDP_COST, i, s]), [ndp]))
+        if rows.cost[NDP_COST, i, s] > instance.dram_localized_ns:
+            # Otherwise NDP costs the DIMM no more than a host's read, and the hosts nothing.
+            gpu_local, cpu_local = model.column(), model.column()
+            gpu += [(gpu_local, cost[GPU_LOCAL])]
+            cpu += [(cpu_local, cost[CPU_LOCAL])]
+            average += [(gpu_local, local), (cpu_local, local)]
+            on_own += [gpu_local, cpu_local]
+            columns.items.append((instance.dram_localized_ns, [gpu_local, cpu_local]))
+        own: Terms = [(column, 1.0) for column in on_own]
+        away: Terms = [(gpu_striped, 1.0), (cpu_striped, 1.0)]
+        model.at_most([(hit, 1.0), *away, *own], 1.0, lower=1.0)
+        model.at_most([(hit, 1.0), (model.resident[i], -1.0)], 0.0)
+        model.at_most([*own, (model.localized[i], -1.0)], 0.0)
+        model.at_most([*away, (model.localized[i], 1.0)], 1.0)
+    for terms in (gpu, cpu, every, average):
+        model.at_most(terms, 0.0)
+
+
+def proven(instance: Instance, rows: Rows, model: Model, found: Found, scenarios: list[int]) -> int:
+    """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""
+    if found.bound is None:
+        return 0
+    grids = [int(rows.weight[s]) * makespan_grid(instance, s) for s in scenarios]
+    unit = model.unit_ns * float(rows.weight.max())
+    return max(0, believed(found.bound, unit, reduce(gcd, grids)))
+
+
+def chosen(found: Found, columns: list[int]) -> NDArray[np.bool_]:
+    """Return which of the columns are at least one half."""
+    if found.values is None:
+        return np.zeros(len(columns), dtype=np.bool_)
+    return np.asarray(found.values[columns] >= 0.5)

@@ -1,0 +1,173 @@
+"""Bound and pack is exact: against brute force and CP-SAT, stopped early, and at paper scale."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.problems.layout import oracle
+from moeopt.problems.layout.bound_and_pack import classes, flows, solve, solve_scenario
+from moeopt.problems.layout.check import objective, violations
+from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.search import Search
+from tests.problems.layout.layout_random_instances import KINDS, random_instance
+
+SEEDS = range(12)
+
+
+def first_scenario(instance: Instance) -> Instance | None:
+    """Return the instance with its first scenario alone, None if that has no tokens."""
+    scenario = instance.scenarios[0]
+    if not any(scenario.tokens):
+        return None
+    changed = instance.model_dump() | {"scenarios": [scenario.model_dump()]}
+    return Instance.model_validate(changed)
+
+
+def larger_instance(seed: int) -> Instance:
+    """Return an instance of 4 to 10 experts, beyond brute force, of arbitrary or monotone costs."""
+    rng = random.Random(seed)
+    experts, scale, most = rng.randint(4, 10), rng.choice([1, 7, 5000]), rng.choice([20, 60, 300])
+    tokens = [rng.randint(0, 12) for _ in range(experts - 1)] + [3]
+    row: dict[str, Any] = {"weight": rng.choice([1, 3]), "tokens": tokens}
+    monotone = rng.random() < 0.6
+    for name in COSTS:
+        base, slope = rng.randint(0, most // 3), rng.randint(0, most // 12)
+        row[name] = [
+            (base + slope * t if monotone else rng.randint(0, most)) * scale for t in tokens
+        ]
+    if rng.random() < 0.5:
+        row["ndp_ns"] = [3 * ns for ns in row["ndp_ns"]]
+    return Instance(
+        name=f"larger-{seed}",
+        dimms=rng.randint(1, 4),
+        hbm_slots=rng.choice([0, 0, 1, 2, experts + 3]),
+        dimm_slots=rng.choice([None, None, None, 0, 1, 2, 3]),
+        experts=experts,
+        dram_striped_ns=rng.choice([0, rng.randint(0, most // 3)]) * scale,
+        dram_localized_ns=rng.randint(0, most) * scale,
+        scenarios=[row],
+    )
+
+
+def solved(instance: Instance, limit_s: float = 30.0) -> Search:
+    """Run the algorithm, and have what it offers judged."""
+    search = Search(limit_s=limit_s)
+    solve(instance, search)
+    assert violations(instance, search.solution) == []
+    assert objective(instance, search.solution) == search.objective
+    return search
+
+
+def least(instance: Instance) -> int:
+    """Return the optimum by brute force."""
+    return min(
+        objective(instance, candidate)
+        for candidate in oracle.candidates(instance)
+        if not violations(instance, candidate)
+    )
+
+
+def tiny_instances(kind: str) -> Iterator[Instance]:
+    """Return the instances of a kind that have tokens in their first scenario."""
+    for seed in SEEDS:
+        if (instance := first_scenario(random_instance(seed, kind))) is not None:
+            yield instance
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_equals_brute_force(kind: str) -> None:
+    """Optimum and bound, on every kind of tiny instance."""
+    for instance in tiny_instances(kind):
+        search = solved(instance)
+        assert (search.objective, search.bound) == (least(instance),) * 2, instance.name
+
+
+def test_it_equals_cpsat() -> None:
+    """Optimum and bound on instances where hosts, slots, lattice and reads all play a part."""
+    for seed in range(30):
+        instance = larger_instance(seed)
+        other = moeopt.solve(instance, "cp-sat", time_limit_s=30)
+        assert other.status == "optimal"
+        search = solved(instance)
+        assert (search.objective, search.bound) == (other.objective,) * 2, instance.name
+
+
+def test_rounded_sizes_never_refute_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With costs far too fine for flows and HiGHS the bracket still holds the optimum."""
+    monkeypatch.setattr(flows, "MAX_CELLS", 30)
+    monkeypatch.setattr(flows, "COARSE", 5)
+    monkeypatch.setattr(classes, "MAX_COST", 12)
+    open_, closed = 0, 0
+    for kind in ("mixed", "hosts bind", "dimm slots tight", "monotone"):
+        for instance in tiny_instances(kind):
+            search, optimum = solved(instance), least(instance)
+            assert search.bound is not None
+            assert search.objective is not None
+            assert search.bound <= optimum <= search.objective  # type: ignore[operator]
+            open_ += not search.closed
+            closed += search.closed
+    assert closed > open_
+
+
+def test_no_time_leaves_a_valid_bracket() -> None:
+    """Without any time there is an incumbent; a bound, where there is one, holds."""
+    for seed in range(12):
+        instance = larger_instance(seed)
+        search = Search(limit_s=0.0)
+        solve(instance, search)
+        optimum = solved(instance).objective
+        assert search.objective is not None
+        assert search.objective >= optimum  # type: ignore[operator]
+        assert search.bound is None or search.bound <= optimum  # type: ignore[operator]
+
+
+def test_one_scenario_below_an_upper_bound() -> None:
+    """With an upper bound above the optimum the same answer; at the optimum, no plan: a proof."""
+    for seed in range(12):
+        instance = larger_instance(seed)
+        weight = instance.scenarios[0].weight
+        best = solve_scenario(instance, 0, lambda: 10.0)
+        assert best.makespan_ns == best.bound_ns
+        assert best.bound_ns * weight == solved(instance).objective
+        above = solve_scenario(instance, 0, lambda: 10.0, best.bound_ns + 1)
+        assert (above.bound_ns, above.makespan_ns) == (best.bound_ns,) * 2
+        at = solve_scenario(instance, 0, lambda: 10.0, best.bound_ns)
+        assert (at.bound_ns, at.makespan_ns) == (best.bound_ns, None)
+
+
+def test_a_scenario_without_tokens_takes_no_time() -> None:
+    """Its makespan is zero at any layout."""
+    instance = random_instance(0, "several scenarios")
+    empty = instance.scenarios[0].model_dump() | {"tokens": [0] * instance.experts}
+    rows = [empty, *(s.model_dump() for s in instance.scenarios[1:])]
+    changed = Instance.model_validate(instance.model_dump() | {"scenarios": rows})
+    assert solve_scenario(changed, 0, lambda: 10.0).bound_ns == 0
+
+
+@pytest.mark.parametrize(("dimms", "hbm_slots", "dimm_slots"), [(8, 0, None), (16, 6, 6)])
+def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | None) -> None:
+    """DeepSeek-V2 at batch 256: proven, with another seed as well, and both agree."""
+    instance = moeopt.generate(
+        "layout",
+        machine="trimoe",
+        model="deepseek-v2",
+        workload="trimoe-skew",
+        batch=256,
+        seed=1,
+        dimms=dimms,
+        hbm_slots=hbm_slots,
+        dimm_slots=dimm_slots,
+    )
+    results = [moeopt.solve(instance, "bound-and-pack", seed=s) for s in (0, 1)]
+    assert [result.status for result in results] == ["optimal"] * 2
+    assert results[0].objective == results[1].objective
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    """Twice the same solution."""
+    for seed in range(4):
+        instance = larger_instance(seed)
+        assert solved(instance).solution == solved(instance).solution

@@ -1,0 +1,176 @@
+"""The parts of bound and pack, each against something that needs no theory."""
+
+import random
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moeopt.problems.layout.bound_and_pack import Scenario, classes, flows
+from moeopt.problems.layout.bound_and_pack.arc_flow import Graph, Items, pack
+from moeopt.problems.layout.bound_and_pack.classes import decide
+from moeopt.problems.layout.bound_and_pack.hosts import assign
+from moeopt.problems.layout.bound_and_pack.packing import longest_first, repair
+from moeopt.problems.layout.bound_and_pack.prices import prices_at
+from moeopt.problems.layout.bound_and_pack.scenario import (
+    CPU_LOCAL,
+    CPU_STRIPED,
+    GPU_LOCAL,
+    GPU_STRIPED,
+    HIT,
+    NDP,
+    Plan,
+)
+from moeopt.problems.layout.bound_and_pack.states import least_capacity, simple_bounds
+from tests.problems.layout.test_bound_and_pack import larger_instance
+
+STRIPED, LOCAL = (GPU_STRIPED, CPU_STRIPED), (GPU_LOCAL, CPU_LOCAL)
+
+
+def least_makespan(sizes: list[int], bins: int, slots: int) -> int | None:
+    """Return the least largest load by trying every packing, None if the slots do not suffice."""
+    best = None
+    for places in product(range(bins), repeat=len(sizes)):
+        if all(places.count(b) <= slots for b in range(bins)):
+            loads = [
+                sum(s for s, p in zip(sizes, places, strict=True) if p == b) for b in range(bins)
+            ]
+            best = max(loads) if best is None else min(best, max(loads))
+    return best
+
+
+def packing_case(seed: int) -> tuple[np.ndarray, int, int]:
+    """Return sizes, falling, a number of bins and slots that suffice."""
+    rng = random.Random(seed)
+    bins, count = rng.randint(1, 3), rng.randint(1, 7)
+    slots = min(count, max(-(-count // bins), rng.randint(1, 4)))
+    sizes = sorted((rng.randint(0, rng.choice([4, 15])) for _ in range(count)), reverse=True)
+    return np.array(sizes), bins, slots
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_flows_decide_packings(seed: int) -> None:
+    """Yes exactly from the least makespan on, with bins that hold every item once."""
+    sizes, bins, slots = packing_case(seed)
+    least = least_makespan(sizes.tolist(), bins, slots)
+    assert least is not None
+    bound = least_capacity(Dimms(bins, slots), sizes)  # type: ignore[arg-type]
+    assert bound <= least
+    items = Items.of(sizes, slots)
+    for capacity in range(max(0, least - 3), least + 3):
+        waste = bins * capacity - int(sizes.sum())
+        graph = Graph.of(items.sizes, items.copies, capacity, slots, waste)
+        packed = pack(graph, items.copies, bins, 10.0)
+        if capacity < least:
+            assert packed == "infeasible"
+        else:
+            assert isinstance(packed, list)
+            place = items.places(packed, sizes)
+            assert np.bincount(place, sizes, bins).max() <= capacity
+            assert len(sizes) <= slots or np.bincount(place, minlength=bins).max() <= slots
+
+
+class Dimms:
+    """As much of a scenario as `least_capacity` looks at."""
+
+    def __init__(self, dimms: int, slots: int) -> None:
+        self.dimms, self.slots = dimms, slots
+
+
+@pytest.mark.parametrize("coarse", [0, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(30))
+def test_flows_of_rounded_sizes_refute_no_packing(
+    seed: int, coarse: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the least makespan, where nothing is to waste, the answer is never no."""
+    sizes, bins, slots = packing_case(seed)
+    least = least_makespan(sizes.tolist(), bins, slots)
+    assert least is not None
+    if coarse:
+        monkeypatch.setattr(flows, "MAX_CELLS", -1)
+        monkeypatch.setattr(flows, "COARSE", coarse)
+    dimms: Any = Dimms(bins, slots)
+    for capacity in (least, least + 1):
+        _, items, graph = flows.graph_of(dimms, sizes, capacity, int(sizes.sum()))
+        packed = pack(graph, items.copies, bins, 10.0)
+        assert packed != "infeasible"
+
+
+@pytest.mark.parametrize("max_cost", [3, 10, 30])
+@pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
+def test_rounded_costs_refute_no_schedule(
+    seed: int, max_cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the costs are divided by, a makespan that is attained is never refuted."""
+    monkeypatch.setattr(classes, "MAX_COST", max_cost)
+    scenario = Scenario.of(larger_instance(seed), 0)
+    plans = plans_of(scenario)
+    for way, r, e in random.Random(seed).sample(plans, min(25, len(plans))):
+        at = int(np.ceil(together(scenario, way, r)))
+        assert decide(scenario, r, e, at, 10.0) != "infeasible"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_repair_keeps_what_it_says(seed: int) -> None:
+    """Slots hold; success means within the capacity; from a makespan's own value it succeeds."""
+    sizes, bins, slots = packing_case(seed)
+    least = least_makespan(sizes.tolist(), bins, slots)
+    draws = np.random.default_rng(seed).integers(2**62, size=(200, 3))
+    place = longest_first(sizes, bins, slots)
+    assert least is not None
+    done = repair(sizes, place, bins, slots, least, draws)
+    assert np.bincount(place, minlength=bins).max() <= slots
+    assert done == (np.bincount(place, sizes, bins).max() <= least)
+
+
+def plans_of(scenario: Scenario) -> list[tuple[np.ndarray, int, int]]:
+    """Return every way of running the experts that respects the HBM slots, with r and e."""
+    found = []
+    for ways in product(range(6), repeat=scenario.experts):
+        if ways.count(HIT) <= scenario.hits:
+            r, e = sum(w in STRIPED for w in ways), sum(w in LOCAL for w in ways)
+            if ways.count(NDP) + e <= scenario.dimms * scenario.slots:
+                found.append((np.array(ways), r, e))
+    return found
+
+
+def together(scenario: Scenario, way: np.ndarray, r: int) -> float:
+    """Return the makespan with the DIMMs taken together, but each item on one of them."""
+    own = scenario.cost[NDP][way == NDP].tolist()
+    own += [scenario.local_read] * int(np.isin(way, LOCAL).sum())
+    striped = r * scenario.striped_read
+    hosts = Plan(way, np.full(scenario.experts, -1)).hosts(scenario)
+    return max(hosts, striped + max([sum(own) / scenario.dimms, *own], default=0))
+
+
+@pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
+def test_bounds_and_decisions_hold_in_every_state(seed: int) -> None:
+    """Simple bounds and prices are below every schedule of a state; `decide` is right about it."""
+    scenario = Scenario.of(larger_instance(seed), 0)
+    least: dict[tuple[int, int], float] = {}
+    for way, r, e in plans_of(scenario):
+        least[r, e] = min(least.get((r, e), np.inf), together(scenario, way, r))
+    top = 10**9
+    simple = {
+        (r, e): b
+        for b, r, e in zip(*map(np.ndarray.tolist, simple_bounds(scenario, top)), strict=True)
+    }
+    rng = random.Random(seed)
+    for state in rng.sample(sorted(least), min(6, len(least))):
+        prices = prices_at(scenario, *state, int(least[state]))
+        for other, value in least.items():
+            reads = -(-other[1] // scenario.dimms) * scenario.local_read
+            packed = max(value, other[0] * scenario.striped_read + reads)
+            lattice = int(scenario.lattices[other[1] > 0][scenario.leavers(*other)])
+            assert simple[other] <= np.ceil(packed) or lattice > 1
+            assert prices is None or prices.bound(*other) <= np.ceil(value)
+        at = int(np.ceil(least[state]))
+        assert decide(scenario, *state, at, 10.0) != "infeasible"
+        assert at == 0 or decide(scenario, *state, at - 1, 10.0) == "infeasible"
+        if (way := assign(scenario, *state, at)) is not None:
+            everyone = np.concatenate([way, np.full(scenario.experts - len(way), NDP)])
+            assert len(way) == scenario.leavers(*state)
+            assert (np.isin(way, STRIPED).sum(), np.isin(way, LOCAL).sum()) == state
+            assert (way == HIT).sum() <= scenario.hits
+            assert Plan(everyone, np.full(scenario.experts, -1)).hosts(scenario) <= at
