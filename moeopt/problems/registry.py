@@ -18,6 +18,7 @@ PROBLEMS: dict[str, str] = {
     "relayout": "moeopt.problems.relayout",
     "layout": "moeopt.problems.layout",
     "deferral": "moeopt.problems.deferral",
+    "balance": "moeopt.problems.balance",
 }
 """Problem name -> package. A new problem is one line here."""
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-
 Kind = Literal["work", "deferred", "transfer", "read"]
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from ortools.sat.python import cp_model
 
 import moeopt
 from moeopt.solve.engines import highs
@@ -70,3 +71,11 @@ def test_errors_come_through() -> None:
 
     with pytest.raises(ValueError, match="from the thread"):
         run_interruptible(fail, lambda: None, limit_s=1)
+
+
+def test_cp_sat_that_overruns_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that does not look at the clock costs neither the result nor the heuristic's."""
+    monkeypatch.setattr(cp_model.CpSolver, "solve", lambda *_: time.sleep(30))
+    result = moeopt.solve(partition(), "cp-sat", time_limit_s=0.2)
+    assert (result.status, result.termination) == ("feasible", "time_limit")
+    assert result.raw_status == "LEFT BEHIND"

@@ -28,7 +28,8 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
     """Return the MathProg data section of an instance, for the names that `model` declares.
 
     A list of objects ``experts`` gives the set ``experts`` (0, 1, ...) and one parameter per field;
-    nested lists give one more index each; null leaves the entry to the parameter's default.
+    nested lists give one more index each; null leaves the entry to the parameter's default. The
+    length of a list of plain values or lists is ``<name>_length``, where the model asks for it.
     `output` is the file the model prints its solution to.
     """
     declared = set(DECLARATION.findall(model))
@@ -42,6 +43,8 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
                     entries.setdefault(field, []).extend(_entries(inner, (row,)))
         elif isinstance(value, int | list):
             entries.setdefault(name, []).extend(_entries(value, ()))
+            if isinstance(value, list):
+                entries[f"{name}_length"] = [str(len(value))]
     lines = ["data;"]
     lines += [
         f"set {name} := {' '.join(map(str, range(size)))};"

@@ -1,0 +1,73 @@
+"""Exact where experts are alike, or where the link is slower than the GPU: what the paper's are.
+
+Given a makespan, every NDP unit is asked the same: to give up enough work. Two relaxations follow,
+each solved exactly, with proofs in `link_side` and `gpu_side`:
+
+- the link alone: residents for free, no computation longer than a transfer;
+- the GPU's computations alone.
+
+Theorem. The smaller of the flow shop of everything and the larger of the two relaxations is a
+lower bound. It is the optimum (1) if no expert is resident and no computation is longer than a
+transfer, (2) if all experts are resident, (3) if none is and no computation is shorter than a
+transfer, (4) if all experts have the same times.
+
+Proof. Either no NDP work remains, or both relaxations hold. In (1) the relaxation of the link is
+the problem itself, in (2) and (3) that of the GPU. In (4) let the larger one be C, and m the fewest
+slices that every unit must give up for C on the NDP side. What the link and the GPU need grows with
+that number, and both relaxations are within C for some number, so they are for m. Let every unit
+give up m slices, residents' first. By the closed form of the flow shop that takes C: its middle
+term, a transfer and the work on pulled slices, is the GPU's relaxation if no expert is resident; if
+one is, either a computation is as long as a transfer, and the residents' outweigh it, or it is
+shorter, and the last term is larger. Both relaxations take residents first and the fewest slices
+of equal worth, so the one whose value is C finds this solution. qed
+
+In between, where residents and others compete for the GPU, bound and best solution may differ. They
+are the bracket for the method that goes on.
+"""
+
+from collections.abc import Sequence
+
+from moeopt.problems.search import Search
+
+from .bounds import lower_bound
+from .check import objective
+from .gpu_side import UnfinishedError, best_label
+from .heuristics import all_gpu, all_ndp
+from .instance import INT64_SUMS_NS, Instance
+from .link_side import best_plan, slices_of
+from .solution import Solution
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Bound by the link, then by the GPU, until the best solution found meets the bound."""
+    for one_side in (all_ndp, all_gpu):
+        _offer(instance, search, one_side(instance).gpu_slices)
+    if instance.horizon_ns > INT64_SUMS_NS:
+        search.note = "numbers too large"
+        return
+    _offer(instance, search, slices_of(instance, best_plan(instance)))
+    search.prove(lower_bound(instance))
+    best = search.objective
+    if search.closed or not isinstance(best, int):
+        return
+    try:
+        label = best_label(instance, best, search)
+    except UnfinishedError as error:
+        search.note = str(error)
+        return
+    if label is None:
+        search.prove_incumbent()
+        return
+    _offer_alike(instance, search, label.slices)
+    # It is below the incumbent, hence below the flow shop of everything.
+    search.prove(label.value_ns)
+
+
+def _offer_alike(instance: Instance, search: Search, each: Sequence[int]) -> None:
+    """Offer the solution in which all units give up the same slices."""
+    _offer(instance, search, tuple((count,) * instance.ndp_units for count in each))
+
+
+def _offer(instance: Instance, search: Search, rows: tuple[tuple[int, ...], ...]) -> None:
+    solution = Solution(instance=instance.name, gpu_slices=rows)
+    search.offer(solution, objective(instance, solution))

@@ -1,0 +1,140 @@
+"""One MoE layer whose experts are cut over NDP units, and the cost of a slice on either side."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator
+
+from moeopt.problems.envelope import Count, Flag, Frozen, InstanceEnvelope, Nanoseconds, field_error
+
+MAX_UNITS = 1024
+MAX_SLICES_PER_UNIT = 4096
+MAX_EXPERTS = 4096
+MAX_SEQUENCE = 2**20
+
+INT64_SUMS_NS = 2**61
+"""Up to this horizon, sums of times and their differences stay in int64."""
+
+
+class Expert(Frozen):
+    """One active expert: its tokens, and what one of its slices costs on either side.
+
+    Parameters
+    ----------
+    expert
+        The expert's number in its layer.
+    tokens
+        Tokens routed to it, at least 1.
+    resident
+        Whether its weights are in the GPU's memory already: its slices need no transfer.
+    slice_gpu_ns
+        GPU time of one slice.
+    slice_ndp_ns
+        Time of one slice on the NDP unit that holds it.
+    """
+
+    expert: Count
+    tokens: Annotated[Count, Field(ge=1)]
+    resident: Flag
+    slice_gpu_ns: Nanoseconds
+    slice_ndp_ns: Nanoseconds
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The experts as arrays of shape (experts,)."""
+
+    expert: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    resident: NDArray[np.bool_]
+    slice_gpu_ns: NDArray[np.int64]
+    slice_ndp_ns: NDArray[np.int64]
+
+
+class Instance(InstanceEnvelope):
+    """One GPU behind one link, and NDP units that each hold a part of every expert.
+
+    Parameters
+    ----------
+    stage
+        In "prefill" the activations of `seq_len` tokens pass over the link as well.
+    ndp_units
+        N: number of NDP units an expert is cut over.
+    slices_per_unit
+        Into how many slices a unit's part of an expert is cut; a slice is 1 / (N x this) of it.
+    seq_len
+        S: tokens of the sequence; 1 in "decode".
+    activation_ns
+        T_a: time of one activation transfer.
+    slice_transfer_ns
+        Link time of one slice of an expert that is not resident.
+    """
+
+    problem: Literal["balance"] = "balance"
+    stage: Literal["decode", "prefill"]
+    ndp_units: Annotated[Count, Field(ge=1, le=MAX_UNITS)]
+    slices_per_unit: Annotated[Count, Field(ge=1, le=MAX_SLICES_PER_UNIT)]
+    seq_len: Annotated[Count, Field(ge=1, le=MAX_SEQUENCE)]
+    activation_ns: Nanoseconds
+    slice_transfer_ns: Nanoseconds
+    experts: Annotated[
+        tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
+    ]
+
+    @field_validator("seq_len")
+    @classmethod
+    def _one_token_in_decode(cls, seq_len: int, info: ValidationInfo) -> int:
+        if info.data.get("stage") == "decode" and seq_len != 1:
+            raise field_error([], f"must be 1 because stage is decode, not {seq_len}")
+        return seq_len
+
+    @field_validator("experts")
+    @classmethod
+    def _experts_differ(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
+        first: dict[int, int] = {}
+        for row, expert in enumerate(experts):
+            if expert.expert in first:
+                reason = f"{expert.expert} stands already in experts[{first[expert.expert]}]"
+                raise field_error([row, "expert"], reason)
+            first[expert.expert] = row
+        return experts
+
+    @property
+    def slices(self) -> int:
+        """Slices of one expert, over all units."""
+        return self.ndp_units * self.slices_per_unit
+
+    @property
+    def ndp_overhead_ns(self) -> int:
+        """What activations cost the NDP side if any NDP work remains: (N + 1) T_a (Eq. 1, 2)."""
+        return (self.ndp_units + 1) * self.activation_ns
+
+    @property
+    def gpu_overhead_ns(self) -> int:
+        """What they cost the GPU's link if any NDP work remains: (S - 1) T_a N (Eq. 2)."""
+        if self.stage == "decode":
+            return 0
+        return (self.seq_len - 1) * self.activation_ns * self.ndp_units
+
+    @property
+    def horizon_ns(self) -> int:
+        """A makespan that no solution exceeds: everything one after the other, on both sides."""
+        slices = sum(e.slice_gpu_ns + e.slice_ndp_ns for e in self.experts) * self.slices
+        slices += self.slice_transfer_ns * self.slices * len(self.experts)
+        return slices + self.gpu_overhead_ns + self.ndp_overhead_ns
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The experts as arrays."""
+
+        def column(name: str) -> NDArray[np.int64]:
+            return np.array([getattr(expert, name) for expert in self.experts], dtype=np.int64)
+
+        names = ("expert", "tokens", "slice_gpu_ns", "slice_ndp_ns")
+        return Columns(
+            **{name: column(name) for name in names},
+            resident=column("resident").astype(np.bool_),
+        )

@@ -1,0 +1,203 @@
+"""The paper's equations against roots computed by hand, and the rules that are made from them."""
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from moeopt.problems.balance.check import objective
+from moeopt.problems.balance.equations import (
+    Symbols,
+    balanced_experts,
+    fluid_makespan,
+    largest_resident_share,
+    whole_experts,
+)
+from moeopt.problems.balance.heuristics import (
+    HEURISTICS,
+    balance_equation,
+    best_of_all,
+    e_max,
+    framework,
+    monde,
+    take,
+)
+from moeopt.problems.balance.instance import Instance
+from moeopt.solve.run import solve
+from tests.problems.balance.balance_random_instances import KINDS, random_instance
+
+
+def instance_of(transfer: int, gpu: int, ndp: int, activation: int = 1, **changes: Any) -> Instance:
+    """Return two units with one slice each of alike experts: T_w, T_g are two slices, T_n one."""
+    row = {"tokens": 1, "resident": False, "slice_gpu_ns": gpu, "slice_ndp_ns": ndp}
+    data: dict[str, Any] = {
+        "stage": "decode",
+        "ndp_units": 2,
+        "slices_per_unit": 1,
+        "seq_len": 1,
+        "activation_ns": activation,
+        "slice_transfer_ns": transfer,
+        "experts": [row | {"expert": number} for number in range(2)],
+    }
+    return Instance(name="alike", **(data | changes))
+
+
+# With T_w = 8, T_g = 4, T_n = 10, N = 2, TopK = 2 and (N + 1) T_a = 3, left less right is
+# 18 E + 4 E' - 23, with E' = frac / 2.
+ROOTS: dict[str, tuple[Instance, Fraction, Fraction]] = {
+    # Up to 1: 20 E - 23 < 0. Then 18 E + 2 (E - 1) - 23 = 20 E - 25. Right side: 3 + 10 x 3/4.
+    "behind the drop at 1": (instance_of(4, 2, 10), Fraction(5, 4), Fraction(21, 2)),
+    # T_w = 10, T_n = 8: 18 E + 4 E' - 19, so 20 E = 19. At 1 it is 1, just after 1 it is -1: there
+    # is a second root at 21/20, and the least counts. Right side: 3 + 8 x 21/20.
+    "before the drop, and again behind it": (
+        instance_of(5, 2, 8), Fraction(19, 20), Fraction(57, 5),
+    ),
+    # Nothing for activations: 20 E = 20, with E' = 1/2 at 1. Right side: 10.
+    "at an integer": (instance_of(4, 2, 10, activation=0), Fraction(1), Fraction(10)),
+    # 300 for activations on the units' side: 18 x 2 + 2 < 320 - ... no root, all on the GPU, and no
+    # NDP work remains: 8 x 2 + 4 / 2.
+    "no root, the units are late": (
+        instance_of(4, 2, 10, activation=100), Fraction(2), Fraction(18),
+    ),
+    # A prompt of 100: 99 x 2 on the GPU's side against 3 + 20, at no expert at all.
+    "no root, the GPU is late": (
+        instance_of(4, 2, 10, stage="prefill", seq_len=100), Fraction(0), Fraction(198),
+    ),
+    # A prompt of 4: 6 on the GPU's side, so 20 E - 17. Right side: 3 + 10 x (2 - 17/20).
+    "Eq. 2": (
+        instance_of(4, 2, 10, stage="prefill", seq_len=4), Fraction(17, 20), Fraction(29, 2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_roots_by_hand(name: str) -> None:
+    """E_g and the makespan that it predicts, from the comment beside it."""
+    instance, share, makespan = ROOTS[name]
+    assert balanced_experts(instance) == share
+    assert fluid_makespan(instance) == makespan
+
+
+def difference(instance: Instance, share: Fraction) -> Fraction:
+    """Return left less right of Eq. 1 or 2 at a share, with E_g' as the specification words it."""
+    s = Symbols.of(instance)
+    fraction = share - share.numerator // share.denominator
+    nominal = Fraction(0) if not share else (fraction or Fraction(1)) / s.units
+    left = s.transfer * share + s.gpu * nominal + s.gpu_overhead
+    return left - s.ndp_overhead - s.ndp * (s.top_k - share)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_root_is_the_least_one(kind: str) -> None:
+    """Zero at the root, negative at a grid of shares before it; at both ends what is settled."""
+    for seed in range(40):
+        instance = random_instance(seed, kind)
+        share, top_k = balanced_experts(instance), len(instance.experts)
+        assert 0 <= share <= top_k
+        before = [share * k / 60 for k in range(60)] + [
+            Fraction(k) for k in range(top_k) if k < share
+        ]
+        if share:
+            assert all(difference(instance, point) < 0 for point in before)
+        if 0 < share < top_k:
+            assert difference(instance, share) == 0
+        if share == 0:
+            assert difference(instance, share) >= 0
+        if share == top_k:
+            assert difference(instance, share) <= 0
+
+
+def test_means_stand_for_experts_that_differ() -> None:
+    """T_g and T_n are means over the active experts, of whole experts and of a unit's parts."""
+    first = instance_of(4, 2, 10, slices_per_unit=3).experts[0]
+    second = first.model_copy(update={"expert": 1, "slice_gpu_ns": 5, "slice_ndp_ns": 11})
+    s = Symbols.of(instance_of(4, 2, 10, slices_per_unit=3, experts=(first, second)))
+    assert (s.top_k, s.units, s.transfer) == (2, 2, 24)
+    assert (s.gpu, s.ndp) == (Fraction(7, 2) * 6, Fraction(21, 2) * 3)
+
+
+def resident(instance: Instance, count: int) -> Instance:
+    """Return the instance with its first experts on the GPU."""
+    rows = [
+        row | {"resident": number < count}
+        for number, row in enumerate(instance.model_dump()["experts"])
+    ]
+    return Instance(**instance.model_dump() | {"experts": rows})
+
+
+def test_e_max_by_hand() -> None:
+    """(2 x 10 + 3) / (4 + 10) = 23/14, at most what is resident; rounded down to whole experts."""
+    alike = instance_of(4, 2, 10)
+    shares = [largest_resident_share(resident(alike, count)) for count in range(3)]
+    assert shares == [0, 1, Fraction(23, 14)]
+    assert e_max(resident(alike, 2)) == take(resident(alike, 2), 2)
+    assert sum(map(sum, e_max(alike).gpu_slices)) == 0
+    # Nothing takes time: all that is resident.
+    assert largest_resident_share(resident(instance_of(4, 0, 0), 2)) == 2
+
+
+def test_e_max_may_exceed_what_is_active() -> None:
+    """(2 x 10 + 300) / 14 is above two: then two."""
+    late = resident(instance_of(4, 2, 10, activation=100), 2)
+    assert largest_resident_share(late) == 2
+
+
+def test_mondes_whole_experts_by_hand() -> None:
+    """2 x 10 / (8 + 10) = 1.1: one. With transfers of 3 a slice 20 / 16 rounds to one, 1 to two."""
+    assert whole_experts(instance_of(4, 2, 10)) == 1
+    assert whole_experts(instance_of(1, 2, 10)) == 2
+    assert whole_experts(instance_of(30, 2, 10)) == 0
+    assert whole_experts(instance_of(0, 2, 0)) == 0
+    assert monde(instance_of(4, 2, 10)) == take(instance_of(4, 2, 10), 2)
+
+
+def test_the_equation_is_rounded_to_the_best_neighbour() -> None:
+    """E_g = 5/4 is 2.5 slices: two cost 8 + 2 = 10 and 13; three 14 and 13; two it is."""
+    alike = instance_of(4, 2, 10)
+    assert balance_equation(alike) == take(alike, 2)
+    for kind, seed in product(KINDS, range(20)):
+        instance = random_instance(seed, kind)
+        slices = balanced_experts(instance) * instance.slices
+        near = [take(instance, int(slices)), take(instance, -int(-slices // 1))]
+        assert objective(instance, balance_equation(instance)) == min(
+            objective(instance, option) for option in near
+        )
+
+
+def test_the_framework_switches_on_residents() -> None:
+    """Eq. 3 as soon as one active expert is resident, else the balance condition."""
+    alike = instance_of(4, 2, 10)
+    assert framework(alike) == balance_equation(alike)
+    one = resident(alike, 1)
+    assert framework(one) == e_max(one)
+    # The rule leaves the link idle: 13 on the units, while two transfers and 2 end at 10.
+    assert objective(one, framework(one)) == 13
+    assert solve(one, "brute-force").objective == 10
+
+
+def test_the_prediction_is_no_bound() -> None:
+    """Fine slices hide computation that E_g' charges: the optimum lies below the prediction.
+
+    Coarse ones cannot follow it: the optimum lies above.
+    """
+    fine = instance_of(4, 40, 100, slices_per_unit=1, activation=0)
+    fine = Instance(**fine.model_dump() | {
+        "slices_per_unit": 40, "slice_transfer_ns": 40,
+        "experts": [row | {"slice_ndp_ns": 100} for row in fine.model_dump()["experts"]],
+    })  # fmt: skip
+    coarse = instance_of(4, 2, 10)
+    below = solve(fine, "dp").objective
+    above = solve(coarse, "dp").objective
+    assert isinstance(below, int)
+    assert isinstance(above, int)
+    assert below < fluid_makespan(fine)
+    assert above > fluid_makespan(coarse)
+
+
+def test_the_warm_start_is_the_best_of_all_rules() -> None:
+    """No heuristic is better."""
+    for kind, seed in product(KINDS, range(5)):
+        instance = random_instance(seed, kind)
+        values = [objective(instance, rule(instance)) for rule in HEURISTICS.values()]
+        assert objective(instance, best_of_all(instance)) == min(values)

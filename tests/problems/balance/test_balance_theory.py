@@ -1,0 +1,262 @@
+"""What theory says about balance: deletion, scaling, finer slices, residents, the two sides."""
+
+import random
+from itertools import product
+from typing import Any
+
+import pytest
+
+from moeopt.problems.balance.bounds import lower_bound
+from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
+from moeopt.problems.balance.dynamic_program import solve as dp
+from moeopt.problems.balance.gpu_side import UnfinishedError, best_label
+from moeopt.problems.balance.heuristics import HEURISTICS, take
+from moeopt.problems.balance.instance import Instance
+from moeopt.problems.balance.link_side import best_plan, slices_of
+from moeopt.problems.balance.solution import Solution
+from moeopt.problems.registry import get_problem
+from moeopt.problems.search import Search
+from moeopt.solve.methods import problem_methods
+from moeopt.solve.run import solve
+from tests.problems.balance.balance_random_instances import KINDS, random_instance
+
+MODELS = [n for n, m in problem_methods(get_problem("balance")).items() if m.warm_starts]
+DELETED = [random_instance(seed, kind) for kind in KINDS for seed in range(3)]
+
+
+def layer(
+    seed: int, slow: str, experts: int = 24, slices: int = 8, residents: float = 0
+) -> Instance:
+    """Return a prompt's layer on four units; `slow` is the link, the GPU, or neither for all."""
+    rng = random.Random(f"{slow} {seed}")
+    transfer, rows = 4096, []
+    for number in range(experts):
+        tokens = 1 + int(rng.expovariate(1 / 40))
+        share = {"link": rng.uniform(0.05, 1), "GPU": rng.uniform(1, 3)}.get(slow, tokens / 40)
+        rows.append(
+            {
+                "expert": number,
+                "tokens": tokens,
+                "resident": rng.random() < residents,
+                "slice_gpu_ns": int(transfer * share),
+                "slice_ndp_ns": 700 * tokens,
+            }
+        )
+    return Instance(
+        name=f"{slow}-{seed}",
+        stage="prefill",
+        ndp_units=4,
+        slices_per_unit=slices,
+        seq_len=160,
+        activation_ns=700,
+        slice_transfer_ns=transfer,
+        experts=rows,
+    )
+
+
+def changed(instance: Instance, **changes: Any) -> Instance:
+    """Return the instance with other values, validated."""
+    return Instance(**(instance.model_dump() | changes))
+
+
+def with_times(instance: Instance, factor: int, **changes: Any) -> Instance:
+    """Return the instance with the times of slices multiplied."""
+    rows = [
+        row | {name: factor * row[name] for name in ("slice_gpu_ns", "slice_ndp_ns")}
+        for row in instance.model_dump()["experts"]
+    ]
+    transfer = factor * instance.slice_transfer_ns
+    return changed(instance, experts=rows, slice_transfer_ns=transfer, **changes)
+
+
+def optimum(instance: Instance) -> int:
+    """Return the optimum, proven by dp."""
+    result = solve(instance, "dp")
+    assert result.status == "optimal"
+    assert isinstance(result.objective, int)
+    return result.objective
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rule", CONSTRAINTS)
+def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
+    """Without any one rule some optimum falls and the judge names that rule, and no other."""
+    fell = named = 0
+    for instance in DELETED:
+        relaxed = solve(instance, model, without={rule}, warm_start=False)
+        found = {name for name, _ in relaxed.violations}
+        assert found <= {rule}, (instance, relaxed.violations)
+        assert isinstance(relaxed.objective, int)
+        assert relaxed.objective <= optimum(instance)
+        fell += relaxed.objective < optimum(instance)
+        named += rule in found
+    assert fell
+    assert named
+
+
+@pytest.mark.parametrize("rule", CONSTRAINTS)
+def test_models_agree_without_a_constraint(rule: str) -> None:
+    """All models mean the same by each rule: without it they still have one optimum."""
+    for instance in DELETED[::2]:
+        optima = {
+            solve(instance, model, without={rule}, warm_start=False).objective for model in MODELS
+        }
+        assert len(optima) == 1, (instance, optima)
+
+
+@pytest.mark.parametrize(("slow", "residents"), [("link", 0), ("GPU", 0), ("GPU", 1), ("link", 1)])
+def test_dp_alone_closes_what_it_is_exact_for(slow: str, residents: float) -> None:
+    """A link slower, or faster, than every computation; or all experts resident."""
+    for seed, slices in product(range(4), (1, 3, 8)):
+        instance = layer(seed, slow, slices=slices, residents=residents)
+        search = Search()
+        dp(instance, search)
+        assert search.closed
+        assert objective(instance, search.solution) == search.objective
+        assert search.bound is not None
+        assert lower_bound(instance) <= search.bound
+
+
+def test_dp_alone_closes_alike_experts() -> None:
+    """Whatever is slower, and however many are resident."""
+    for seed in range(300):
+        rng = random.Random(seed)
+        first = layer(seed, "neither", experts=rng.randint(1, 9), residents=0.3)
+        times = {"slice_gpu_ns": rng.randint(0, 8000), "slice_ndp_ns": rng.randint(0, 20000)}
+        rows = [row | times for row in first.model_dump()["experts"]]
+        search = Search()
+        dp(changed(first, experts=rows), search)
+        assert search.closed, first
+
+
+@pytest.mark.parametrize("slow", ["link", "GPU", "neither"])
+def test_dp_agrees_with_the_closed_form_on_whole_layers(slow: str) -> None:
+    """8 experts, with and without residents: the same optimum from dp and from CP-SAT."""
+    for seed, residents in product(range(3), (0, 0.3)):
+        instance = layer(seed, slow, experts=8, slices=2, residents=residents)
+        result = solve(instance, "cp-sat-closed-form", time_limit_s=60)
+        assert result.status == "optimal"
+        assert optimum(instance) == result.objective, instance
+        search = Search()
+        dp(instance, search)
+        assert isinstance(search.bound, int)
+        assert isinstance(search.objective, int)
+        assert search.bound <= result.objective <= search.objective
+        assert search.objective - search.bound <= 0.05 * search.bound
+
+
+def test_the_links_plan_costs_what_it_says() -> None:
+    """Where the link is the slower one, the plan's makespan is the judge's, exchange or not."""
+    exchanged = 0
+    for seed in range(60):
+        instance = layer(seed, "link", experts=6, slices=2)
+        plan = best_plan(instance)
+        rows = slices_of(instance, plan)
+        solution = Solution(instance=instance.name, gpu_slices=rows)
+        assert violations(instance, solution) == []
+        assert objective(instance, solution) <= plan.makespan_ns
+        if sides(instance, solution).ndp_overhead_ns:
+            assert objective(instance, solution) == plan.makespan_ns
+        exchanged += plan.exchanged >= 0
+    assert exchanged
+
+
+def test_labels_that_are_too_many_are_an_end_not_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then dp leaves its bracket to CP-SAT; a search that is stopped ends the same way."""
+    monkeypatch.setattr("moeopt.problems.balance.gpu_side.MAX_LABELS", 3)
+    instance = layer(0, "GPU")
+    with pytest.raises(UnfinishedError, match="too many"):
+        best_label(instance, objective(instance, take(instance, 0)), Search())
+    search = Search()
+    dp(instance, search)
+    assert search.note == "too many labels"
+    assert not search.closed
+    stopped = Search()
+    stopped.stop()
+    dp(instance, stopped)
+    assert stopped.note == "stopped"
+    assert not stopped.closed
+
+
+def test_numbers_beyond_int64_are_left_to_others() -> None:
+    """An hour per slice in 4,096 slices: dp offers one side alone and no bound."""
+    huge = changed(layer(0, "link", slices=4096), ndp_units=500)
+    huge = with_times(huge, 2 * 10**7)
+    search = Search()
+    dp(huge, search)
+    assert (search.note, search.bound) == ("numbers too large", None)
+    assert search.objective == objective(huge, search.solution)
+    assert 0 < lower_bound(huge) <= search.objective  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("factor", [2, 1000])
+def test_the_optimum_scales_with_the_times(factor: int) -> None:
+    """All times multiplied, the optimum is multiplied."""
+    for kind, seed in product(KINDS, range(6)):
+        instance = random_instance(seed, kind)
+        activation = factor * instance.activation_ns
+        if activation < 2**42 and "huge" not in kind:
+            more = with_times(instance, factor, activation_ns=activation)
+            assert optimum(more) == factor * optimum(instance)
+
+
+def test_the_order_of_experts_and_units_does_not_matter() -> None:
+    """Experts reversed: the same optimum. A solution's units shuffled: the same objective."""
+    for kind, seed in product(KINDS, range(8)):
+        instance = random_instance(seed, kind)
+        backwards = changed(instance, experts=instance.model_dump()["experts"][::-1])
+        assert optimum(backwards) == optimum(instance)
+        found = solve(instance, "cp-sat-closed-form").solution
+        order = list(range(instance.ndp_units))
+        random.Random(seed).shuffle(order)
+        rows = tuple(tuple(row[unit] for unit in order) for row in found.gpu_slices)
+        shuffled = Solution(instance=instance.name, gpu_slices=rows)
+        assert objective(instance, shuffled) == optimum(instance)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_finer_slices_never_hurt(parts: int) -> None:
+    """Each slice cut in equal parts: what was possible still is, and hides more."""
+    better = 0
+    for kind, seed in product(KINDS, range(8)):
+        fine = random_instance(seed, kind)
+        coarse = with_times(fine, parts)
+        fine = changed(fine, slices_per_unit=parts * fine.slices_per_unit)
+        assert optimum(fine) <= optimum(coarse)
+        better += optimum(fine) < optimum(coarse)
+    assert better > 20
+
+
+def test_residents_never_hurt() -> None:
+    """An expert that is on the GPU already can still be left to the units."""
+    better = 0
+    for kind, seed in product(KINDS, range(8)):
+        instance = random_instance(seed, kind)
+        rows = instance.model_dump()["experts"]
+        more = changed(instance, experts=[rows[0] | {"resident": True}, *rows[1:]])
+        assert optimum(more) <= optimum(instance)
+        better += optimum(more) < optimum(instance)
+    assert better > 5
+
+
+def test_one_side_alone_is_what_it_says() -> None:
+    """All on the GPU is the flow shop, all on the units is their work and the activations."""
+    for kind, seed in product(KINDS, range(10)):
+        instance = random_instance(seed, kind)
+        everything = johnson_ns(instance, [instance.slices] * len(instance.experts))
+        assert objective(instance, HEURISTICS["all-gpu"](instance)) == everything
+        work = sum(e.slice_ndp_ns for e in instance.experts) * instance.slices_per_unit
+        kept = max(instance.gpu_overhead_ns, work + instance.ndp_overhead_ns)
+        assert objective(instance, HEURISTICS["all-ndp"](instance)) == kept
+
+
+def test_slices_are_taken_evenly_and_in_order() -> None:
+    """Residents first, then by falling tokens, then by number; from one unit after the other."""
+    rows = [(3, 5, False), (1, 2, True), (2, 5, False), (0, 9, False)]
+    experts = [
+        {"expert": e, "tokens": t, "resident": at, "slice_gpu_ns": 1, "slice_ndp_ns": 1}
+        for e, t, at in rows
+    ]
+    instance = changed(layer(0, "link"), ndp_units=3, slices_per_unit=2, experts=experts)
+    taken = take(instance, 6 + 6 + 4).gpu_slices
+    assert taken == ((0, 0, 0), (2, 2, 2), (2, 1, 1), (2, 2, 2))
