@@ -18,7 +18,13 @@ COMMON: dict[str, tuple[Any, Any]] = {
     ),
     "workload": (Annotated[str | None, typer.Option(help="Preset or JSON file.")], None),
     "seed": (Seed, 0),
-    "quantum_ns": (Annotated[int, typer.Option(help="Round costs up to multiples.")], 5000),
+    "quantum_ns": (
+        Annotated[
+            int | None,
+            typer.Option(help="Round costs up to multiples; default 5000, or the problem's own."),
+        ],
+        None,
+    ),
     "name": (Annotated[str | None, typer.Option(help="The instance's name.")], None),
     "out": (Annotated[Path | None, typer.Option(help="File or folder; default: stdout.")], None),
 }

@@ -28,7 +28,7 @@ def generate(
     trace: Trace | None = None,
     workload: Workload | str | Path | None = None,
     seed: int = 0,
-    quantum_ns: int = DEFAULT_QUANTUM_NS,
+    quantum_ns: int | None = None,
     name: str | None = None,
     notes: dict[str, Any] | None = None,
     **options: Any,
@@ -46,7 +46,8 @@ def generate(
     seed
         Chooses the decode step of a real trace, or draws the synthetic one.
     quantum_ns
-        Costs are rounded up to multiples of this.
+        Costs are rounded up to multiples of this; by default 5,000, or what the problem's
+        generator states as its ``QUANTUM_NS`` where its times are shorter.
     name, notes
         The instance's name, and anything to add to its provenance.
     **options
@@ -63,6 +64,8 @@ def generate(
         If any of them is unknown, invalid or does not fit the others.
     """
     generator = generator_of(problem)
+    if quantum_ns is None:
+        quantum_ns = getattr(generator, "QUANTUM_NS", DEFAULT_QUANTUM_NS)
     if not 1 <= quantum_ns <= MAX_NUMBER:
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
     if seed < 0:

@@ -1,6 +1,10 @@
 """Bound and pack: the least makespan of one scenario over all layouts, with its proof.
 
-`formulations/layout/spec.md`, section "Bound and pack", has the mathematics.
+Proof. A state says how many experts the hosts read striped and localized. Together the states
+cover every solution; each keeps a bound that no solution in it is below; a state is given up only
+when its bound reaches the incumbent. So the incumbent is optimal when the least bound meets it. The
+bounds, and why each answer of a solver may raise one, are proven in `formulations/layout/spec.md`,
+section "Bound and pack".
 """
 
 from collections.abc import Callable
