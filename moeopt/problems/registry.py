@@ -19,6 +19,7 @@ PROBLEMS: dict[str, str] = {
     "layout": "moeopt.problems.layout",
     "deferral": "moeopt.problems.deferral",
     "balance": "moeopt.problems.balance",
+    "cache": "moeopt.problems.cache",
 }
 """Problem name -> package. A new problem is one line here."""
 

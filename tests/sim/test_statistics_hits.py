@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from moeopt.errors import InputError
-from moeopt.sim.statistics import hits as module
+from moeopt.problems.cache import stack_distance
 from moeopt.sim.statistics.hits import HitRates, lru_hits, random_hits, static_hits
 from moeopt.sim.statistics.replay import belady_hits, fifo_hits
 from moeopt.sim.statistics.routing import Routing
@@ -77,7 +77,7 @@ def test_lru_in_pieces_is_lru_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recency carries over where the memory bound cuts the trace."""
     ids = np.random.default_rng(1).integers(0, 9, size=(200, 2, 3))
     whole = lru_hits(routing_of(ids))
-    monkeypatch.setattr(module, "CHUNK", 3 * 9 * 7)
+    monkeypatch.setattr(stack_distance, "CHUNK", 3 * 9 * 7)
     assert np.array_equal(lru_hits(routing_of(ids)).each, whole.each)
 
 

@@ -5,17 +5,16 @@ against what the token before it left; then all of them become most recent, in t
 Every layer has a cache of its own, empty at first. Sequences follow one another in it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.problems.cache.stack_distance import stack_distances
 from moeopt.sim.statistics.loads import loads
 from moeopt.sim.statistics.routing import Floats, Ints, Routing, ratio
-
-CHUNK = 2**22
-"""Comparisons that are made at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -80,41 +79,7 @@ def random_hits(experts: int, top_k: int) -> HitRates:
     return HitRates(capacities, (capacities / experts)[None], np.array([some]), np.array([full]))
 
 
-def stack_distances(ids: NDArray[np.int32], experts: int) -> Ints:
-    """Return how many other experts were used more recently, for every access of one layer.
-
-    Parameters
-    ----------
-    ids
-        Shape (tokens, k), -1 for no expert.
-    experts
-        Experts of the layer.
-
-    Returns
-    -------
-    Ints
-        Shape (tokens, k): 0 for the most recent expert before this token, `experts` for one that
-        was never used. Where there is no expert the value means nothing.
-    """
-    tokens, top_k = ids.shape
-    distances = np.empty((tokens, top_k), dtype=np.int64)
-    carried = np.full(experts, -1, dtype=np.int64)
-    size = max(1, CHUNK // (top_k * experts))
-    for begin in range(0, tokens, size):
-        part = ids[begin : begin + size]
-        last = np.full((len(part) + 1, experts), -1, dtype=np.int64)
-        last[0] = carried
-        row, slot = np.nonzero(part >= 0)
-        last[row + 1, part[row, slot]] = (begin + row) * top_k + slot
-        np.maximum.accumulate(last, axis=0, out=last)
-        own = np.take_along_axis(last[:-1], np.maximum(part, 0).astype(np.int64), axis=1)
-        newer = (last[:-1, None, :] > own[:, :, None]).sum(axis=2)
-        distances[begin : begin + size] = np.where(own < 0, experts, newer)
-        carried = last[-1]
-    return distances
-
-
-def _by_distance(routing: Routing, distances: list[Ints]) -> HitRates:
+def _by_distance(routing: Routing, distances: Sequence[NDArray[np.integer]]) -> HitRates:
     """Return the hit rates if an access hits in every capacity above its distance."""
     experts = routing.experts
     each, some, full = [], [], []
@@ -129,7 +94,7 @@ def _by_distance(routing: Routing, distances: list[Ints]) -> HitRates:
     return HitRates(np.arange(1, experts + 1), np.array(each), np.array(some), np.array(full))
 
 
-def _below(distances: Ints, experts: int) -> Floats:
+def _below(distances: NDArray[np.integer], experts: int) -> Floats:
     """Return the share of distances below 1, 2, ..., experts."""
     seen = np.bincount(distances, minlength=experts + 1)[:experts].cumsum()
     return ratio(seen, distances.size)

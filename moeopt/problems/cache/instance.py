@@ -1,0 +1,131 @@
+"""A routing trace through all layers, and what hits, misses and fetches cost."""
+
+from functools import cached_property
+from itertools import chain
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator
+
+from moeopt.problems.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+
+from .curves import Costs, Curves, curves_of
+
+MAX_LAYERS = 1024
+MAX_EXPERTS = 4096
+MAX_TOKENS = 2**20
+MAX_CELLS = 2**18
+"""Most layers x experts."""
+
+MAX_ENTRIES = 2**25
+"""Most tokens x layers x experts of the widest lookup: arrays of the trace have that many."""
+
+MAX_TRACE_NS = 2**50
+"""Longest time that a trace can take, 13 days: its multiples by weights stay in 64 bits."""
+
+COSTS = ("gpu_ns", "cpu_ns", "activation_ns", "fetch_ns", "other_ns")
+
+Lookup = Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
+"""The experts of one token at one layer, which are looked up together."""
+
+Token = Annotated[tuple[Lookup, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+
+
+class Instance(InstanceEnvelope):
+    """One GPU with room for `slots` experts, one CPU, and a trace of one token per step.
+
+    Parameters
+    ----------
+    layers, experts
+        Layers with experts, and experts in each.
+    slots
+        Experts that fit into the GPU's memory, over all layers.
+    gpu_ns, cpu_ns
+        One expert on the GPU that has it, and on the CPU.
+    activation_ns
+        Handing over the activations of a layer of which the CPU computes something.
+    fetch_ns
+        Copying one expert to the GPU, in the background.
+    other_ns
+        What a layer takes besides its routed experts.
+    accesses
+        By token and layer: the experts used, each once, in the order in which they become most
+        recent.
+    """
+
+    problem: Literal["cache"] = "cache"
+    layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
+    experts: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
+    slots: Count
+    gpu_ns: Nanoseconds
+    cpu_ns: Nanoseconds
+    activation_ns: Nanoseconds
+    fetch_ns: Nanoseconds
+    other_ns: Nanoseconds
+    accesses: Annotated[
+        tuple[Token, ...], Field(min_length=1, max_length=MAX_TOKENS, fail_fast=True)
+    ]
+
+    @field_validator("experts")
+    @classmethod
+    def _cells_are_bounded(cls, experts: int, info: ValidationInfo) -> int:
+        layers = info.data.get("layers", 1)
+        if layers * experts > MAX_CELLS:
+            raise field_error([], f"layers x experts must be at most {MAX_CELLS}")
+        return experts
+
+    @field_validator("accesses")
+    @classmethod
+    def _are_lookups(cls, accesses: tuple[Token, ...], info: ValidationInfo) -> tuple[Token, ...]:
+        layers, experts = info.data.get("layers"), info.data.get("experts")
+        if layers is None or experts is None:
+            return accesses
+        for row, token in enumerate(accesses):
+            if len(token) != layers:
+                reason = f"must have one list per layer, {layers}, not {len(token)}"
+                raise field_error([row], reason)
+            for layer, used in enumerate(token):
+                if used and max(used) >= experts:
+                    reason = f"must be below experts = {experts}, not {max(used)}"
+                    raise field_error([row, layer], reason)
+                if len(set(used)) < len(used):
+                    raise field_error([row, layer], "must name an expert once")
+        widest = max(map(len, chain.from_iterable(accesses)))
+        if len(accesses) * layers * widest > MAX_ENTRIES:
+            raise field_error([], f"tokens x layers x {widest} experts is above {MAX_ENTRIES}")
+        return accesses
+
+    @field_validator("accesses")
+    @classmethod
+    def _ends_in_time(cls, accesses: tuple[Token, ...], info: ValidationInfo) -> tuple[Token, ...]:
+        """Bound the time, which is at most that of every way to serve a token together."""
+        if not set(COSTS) <= set(info.data):
+            return accesses
+        cost = {name: info.data[name] for name in COSTS}
+        lookups, used = len(accesses) * len(accesses[0]), sum(map(len, chain(*accesses)))
+        longest = lookups * (cost["other_ns"] + cost["activation_ns"])
+        longest += used * max(cost["gpu_ns"] + cost["cpu_ns"], cost["fetch_ns"])
+        if longest > MAX_TRACE_NS:
+            reason = f"could take {longest} ns with these costs; {MAX_TRACE_NS} is the most"
+            raise field_error([], reason)
+        return accesses
+
+    @property
+    def costs(self) -> Costs:
+        """What a layer's time is made of."""
+        return Costs(self.gpu_ns, self.cpu_ns, self.activation_ns, self.other_ns)
+
+    @cached_property
+    def ids(self) -> NDArray[np.int32]:
+        """The accesses as an array, (layers, tokens, most experts of a lookup); -1 for none."""
+        lengths = np.array([[len(used) for used in token] for token in self.accesses])
+        there = np.arange(max(1, lengths.max())) < lengths[:, :, None]
+        ids = np.full(there.shape, -1, dtype=np.int32)
+        ids[there] = np.fromiter(chain.from_iterable(chain(*self.accesses)), dtype=np.int32)
+        return np.ascontiguousarray(ids.transpose(1, 0, 2))
+
+    @cached_property
+    def curves(self) -> Curves:
+        """What every layer costs at every number of ways."""
+        return curves_of(self.ids, self.experts, self.costs)

@@ -1,0 +1,181 @@
+"""The Belady bound against all retentions there are, and against min-cost flows."""
+
+import random
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from moeopt.problems.cache.belady import SCALE, belady_bound, priced
+from moeopt.problems.cache.belady.flow import least_weighted
+from moeopt.problems.cache.belady.reuse import Reuse, reuse_of, supporting_line
+from moeopt.problems.cache.curves import Costs
+from moeopt.problems.cache.instance import Instance
+from moeopt.solve.run import solve
+from tests.problems.cache.cache_random_instances import KINDS, random_accesses, random_instance
+
+WEIGHTS = (0, 200, 512, 800, SCALE)
+
+
+class Kept(NamedTuple):
+    """A stretch between two accesses of an expert that come one after the other."""
+
+    layer: int
+    expert: int
+    begin: int
+    end: int
+
+
+def retentions(instance: Instance) -> list[tuple[int, int, list[Kept]]]:
+    """Return computing and copying in ns of every set of stretches that fits into the slots.
+
+    Worked out from the accesses as they stand, with the real times of lookups.
+    """
+    stretches = [
+        Kept(layer, expert, begin, end)
+        for layer in range(instance.layers)
+        for expert in range(instance.experts)
+        for begin, end in pairwise(
+            [t for t, token in enumerate(instance.accesses) if expert in token[layer]]
+        )
+    ]
+    found = []
+    for size in range(len(stretches) + 1):
+        for chosen in combinations(stretches, size):
+            tokens = range(len(instance.accesses))
+            held = [sum(k.begin <= t < k.end for k in chosen) for t in tokens]
+            if max(held) <= instance.slots:
+                found.append((*_cost(instance, chosen), list(chosen)))
+    return found
+
+
+def _cost(instance: Instance, chosen: tuple[Kept, ...]) -> tuple[int, int]:
+    hits = {(k.layer, k.expert, k.end) for k in chosen}
+    computed_ns = 0
+    for t, token in enumerate(instance.accesses):
+        for layer, used in enumerate(token):
+            found = sum((layer, expert, t) in hits for expert in used)
+            computed_ns += instance.costs.lookup_ns(found, len(used) - found)
+    fetches = sum((k.layer, k.expert, k.begin) not in hits for k in chosen)
+    return computed_ns, fetches * instance.fetch_ns
+
+
+def tiny(seed: int) -> Instance:
+    """Return an instance with at most a dozen stretches."""
+    rng = random.Random(f"belady {seed}")
+    layers, experts = rng.choice([(1, 3), (2, 2), (1, 4)])
+    accesses = random_accesses(rng, rng.choice(KINDS), layers, experts, rng.randint(1, 6))
+    costs = {"gpu_ns": rng.choice([0, 1, 9]), "cpu_ns": rng.randint(1, 9), "other_ns": 1}
+    costs |= {"activation_ns": rng.choice([0, 1, 8]), "fetch_ns": rng.randint(0, 20)}
+    slots = rng.randint(0, 3)
+    return Instance(
+        name=str(seed), layers=layers, experts=experts, slots=slots, accesses=accesses, **costs
+    )
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_bound_is_below_every_retention(part: int) -> None:
+    """Also at each weight: the flow is not above any, and no prices are above the flow."""
+    met = 0
+    for seed in range(part, 60, 4):
+        instance = tiny(seed)
+        every = retentions(instance)
+        best = min(max(a, g) for a, g, _ in every)
+        assert belady_bound(instance, 40) <= best
+        reuse = reuse_of(instance, 0.7)
+        for p in WEIGHTS:
+            least = min(p * a + (SCALE - p) * g for a, g, _ in every)
+            flow = least_weighted(reuse, p, SCALE)
+            assert flow <= least, (seed, p)
+            met += flow == least
+            price = np.full(reuse.tokens - 1, random.Random(seed).randint(0, 5 * SCALE))
+            assert priced(reuse, p, price).bound_ns <= -(-flow // SCALE)
+    assert met > 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_is_below_every_plan(kind: str) -> None:
+    """LRU with any ways is a retention."""
+    for seed in range(100, 106):
+        instance = random_instance(seed, kind)
+        optimum = solve(instance, "dp").objective
+        assert isinstance(optimum, int)
+        assert belady_bound(instance, 30) <= optimum
+
+
+def medium(seed: int, tokens: int = 60) -> Instance:
+    """Return an instance of a few hundred accesses, balanced between the two sides."""
+    rng = random.Random(f"medium {seed}")
+    accesses = random_accesses(rng, "reuse", 4, 8, tokens)
+    costs = {"gpu_ns": 125, "cpu_ns": 3670, "activation_ns": 110, "fetch_ns": 14010, "other_ns": 0}
+    return Instance(name="medium", layers=4, experts=8, slots=8, accesses=accesses, **costs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_come_close_to_the_flow(seed: int) -> None:
+    """Within 1 % of the best flow over the weights, and above what one price for all gives."""
+    instance = medium(seed)
+    share = 0.6
+    flow = max(least_weighted(reuse_of(instance, share), p, SCALE) for p in range(0, SCALE, 32))
+    found = belady_bound(instance)
+    assert found >= belady_bound(instance, 0)
+    assert found >= 0.99 * flow / SCALE
+
+
+def networkx_least(reuse: Reuse, p: int) -> int:
+    """Return what `least_weighted` does, by networkx and from a network of its own making.
+
+    Kept stretches are nodes of their own here, and slots that hold nothing wait from one token to
+    the next.
+    """
+    networkx = pytest.importorskip("networkx", reason="the reference flow is networkx's")
+    graph = networkx.DiGraph()
+    graph.add_node(("t", 0), demand=-reuse.slots)
+    graph.add_node(("t", reuse.tokens), demand=reuse.slots)
+    for t in range(reuse.tokens):
+        graph.add_edge(("t", t), ("t", t + 1), capacity=reuse.slots, weight=0)
+    for i in np.flatnonzero(~reuse.first).tolist():
+        begin, end = int(reuse.token[i - 1]), int(reuse.token[i])
+        saved = -p * int(reuse.miss_ns[i])
+        graph.add_edge(("in", i), ("out", i), capacity=1, weight=saved)
+        fetch = (SCALE - p) * reuse.fetch_ns
+        graph.add_edge(("t", begin), ("in", i), capacity=1, weight=fetch)
+        graph.add_edge(("out", i), ("t", end), capacity=1, weight=0)
+        if not reuse.first[i - 1]:
+            graph.add_edge(("out", i - 1), ("in", i), capacity=1, weight=0)
+    cost, _ = networkx.network_simplex(graph)
+    return p * (reuse.fixed_ns + int(reuse.miss_ns.sum())) + int(cost)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_networkx_finds_the_same_flow(seed: int) -> None:
+    """The reference at small size: two networks, two solvers, one value."""
+    reuse = reuse_of(medium(seed, 30), 0.5)
+    for p in WEIGHTS:
+        assert networkx_least(reuse, p) == least_weighted(reuse, p, SCALE)
+
+
+def test_lines_support_the_time_of_a_lookup() -> None:
+    """Nowhere above it, and on it somewhere near the asked number of misses."""
+    for seed in range(200):
+        rng = random.Random(seed)
+        costs = Costs(*(rng.randint(0, 20) for _ in range(4)))
+        used = rng.randint(0, 6)
+        at_none, slope = supporting_line(costs, used, used * rng.random())
+        slack = [costs.lookup_ns(used - m, m) - at_none - slope * m for m in range(used + 1)]
+        assert min(slack) == 0
+    assert supporting_line(Costs(125, 3670, 110, 0), 2, 2.0) == (110, 3670)
+    assert supporting_line(Costs(125, 3670, 110, 0), 2, 0.5) == (250, 3530)
+
+
+def test_accesses_stand_expert_by_expert() -> None:
+    """In order of time, each first one marked; every miss costs the line's slope."""
+    accesses: Any = [[[0, 1], [2]], [[1], []], [[1, 0], [2]]]
+    costs = {"gpu_ns": 0, "cpu_ns": 10, "activation_ns": 0, "fetch_ns": 3, "other_ns": 1}
+    instance = Instance(name="x", layers=2, experts=3, slots=2, accesses=accesses, **costs)
+    reuse = reuse_of(instance, 0.5)
+    assert reuse.token.tolist() == [0, 2, 0, 1, 2, 0, 2]
+    assert reuse.first.tolist() == [True, False, True, False, False, True, False]
+    assert reuse.miss_ns.tolist() == [10] * 7
+    assert reuse.fixed_ns == 6

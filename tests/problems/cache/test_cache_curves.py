@@ -1,0 +1,73 @@
+"""One pass for all capacities against the judge's simulation of each."""
+
+import random
+
+import numpy as np
+import pytest
+
+from moeopt.problems.cache import stack_distance
+from moeopt.problems.cache.check import serve
+from moeopt.problems.cache.curves import curves_of
+from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.solution import Solution
+from moeopt.problems.cache.stack_distance import stack_distances
+from tests.problems.cache.cache_random_instances import KINDS, random_accesses
+
+TRACES = 200
+
+
+def random_trace(seed: int) -> Instance:
+    """Return an instance with a longer trace, of any kind."""
+    rng = random.Random(f"curves {seed}")
+    layers, experts = rng.randint(1, 4), rng.randint(1, 12)
+    accesses = random_accesses(rng, rng.choice(KINDS), layers, experts, rng.randint(1, 60))
+    costs = {name: rng.randint(0, 50) for name in ("gpu_ns", "cpu_ns", "activation_ns")}
+    costs |= {name: rng.randint(0, 50) for name in ("fetch_ns", "other_ns")}
+    return Instance(
+        name=str(seed), layers=layers, experts=experts, slots=1, accesses=accesses, **costs
+    )
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_curves_are_the_plain_simulation_at_every_capacity(part: int) -> None:
+    """200 random traces, every layer and every number of ways: hits, fetches and time."""
+    for seed in range(part, TRACES, 4):
+        instance = random_trace(seed)
+        curves = instance.curves
+        for ways in range(instance.experts + 1):
+            solution = Solution(instance=instance.name, ways=(ways,) * instance.layers)
+            for layer, served in enumerate(serve(instance, solution)):
+                found = (curves.hits, curves.fetches, curves.layer_ns)
+                at = tuple(int(curve[layer, ways]) for curve in found)
+                assert at == (served.hits, served.fetches, served.layer_ns), (seed, layer, ways)
+
+
+def test_the_first_way_costs_all_fetches() -> None:
+    """F(0) = 0 < F(1), and from there on fetches fall; hits and misses are all accesses."""
+    for seed in range(50):
+        instance = random_trace(seed)
+        curves, accesses = instance.curves, (instance.ids >= 0).sum(axis=(1, 2))
+        assert not curves.fetches[:, 0].any()
+        assert (np.diff(curves.fetches[:, 1:]) <= 0).all()
+        assert (curves.fetches[:, 1:] + curves.hits[:, 1:] == accesses[:, None]).all()
+
+
+def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recency carries over where the memory bound cuts the trace."""
+    instance = random_trace(3)
+    whole = [stack_distances(ids, instance.experts) for ids in instance.ids]
+    for chunk in (1, 50, 400):
+        monkeypatch.setattr(stack_distance, "CHUNK", chunk)
+        cut = [stack_distances(ids, instance.experts) for ids in instance.ids]
+        there = instance.ids >= 0
+        assert np.array_equal(np.array(cut)[there], np.array(whole)[there])
+    again = curves_of(instance.ids, instance.experts, instance.costs)
+    assert np.array_equal(again.layer_ns, instance.curves.layer_ns)
+
+
+def test_distances_by_hand() -> None:
+    """0 1 | 1 2 | 0 3: 1 is the most recent, then 0 is behind 2 and 1; new ones are farthest."""
+    ids = np.array([[0, 1], [1, 2], [0, 3], [3, -1]], dtype=np.int32)
+    found = stack_distances(ids, 4)
+    assert found[:3].tolist() == [[4, 4], [0, 4], [2, 4]]
+    assert found[3, 0] == 0
