@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -88,17 +89,30 @@ def test_the_library_stays_small(root: Path) -> None:
     assert sum(path.stat().st_size for path in files) < MAX_BYTES
 
 
+def build_script(root: Path) -> ModuleType:
+    """Return `instances/build.py` as a module."""
+    spec = importlib.util.spec_from_file_location("build", root / "instances" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    return build
+
+
+def test_the_home_page_lists_the_families(root: Path) -> None:
+    """`instances/build.py table`, today."""
+    page = (root / "instances" / "README.md").read_text()
+    shown = page.split("<!-- families: begin -->\n")[1].split("<!-- families: end -->")[0]
+    assert shown == build_script(root).table()
+
+
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_families_are_remade_byte_for_byte(problem: str, root: Path, tmp_path: Path) -> None:
     """`instances/build.py generate` gives the committed files; real ones where traces are."""
     traces = Path(os.environ.get("MOEOPT_TRACES", root.parent / "shared" / "data"))
     if not traces.is_dir():
         pytest.skip(f"no routing traces at {traces}: set MOEOPT_TRACES to their folder")
-    spec = importlib.util.spec_from_file_location("build", root / "instances" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
+    build = build_script(root)
     folder = tmp_path / problem
     folder.mkdir()
     shutil.copy(root / "instances" / problem / "families.toml", folder)
