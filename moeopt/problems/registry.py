@@ -20,6 +20,7 @@ PROBLEMS: dict[str, str] = {
     "deferral": "moeopt.problems.deferral",
     "balance": "moeopt.problems.balance",
     "cache": "moeopt.problems.cache",
+    "bitwidth": "moeopt.problems.bitwidth",
 }
 """Problem name -> package. A new problem is one line here."""
 

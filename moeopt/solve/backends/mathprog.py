@@ -28,39 +28,67 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
     """Return the MathProg data section of an instance, for the names that `model` declares.
 
     A list of objects ``experts`` gives the set ``experts`` (0, 1, ...) and one parameter per field;
-    nested lists give one more index each; null leaves the entry to the parameter's default. The
-    length of a list of plain values or lists is ``<name>_length``, where the model asks for it.
+    nested lists give one more index each, and so do objects with numbers as keys; null leaves the
+    entry to the parameter's default. A list of objects within the objects of another one gives a
+    set of pairs, and parameters with both indices. The length of a list of plain values or lists
+    is ``<name>_length``, where the model asks for it.
     `output` is the file the model prints its solution to.
     """
     declared = set(DECLARATION.findall(model))
-    entries: dict[str, list[str]] = {"output": [f'"{output.as_posix()}"']}
-    sets: dict[str, int] = {}
+    entries: dict[str, list[str]] = {"output": [_quoted(output.as_posix())]}
+    members: dict[str, list[str]] = {}
     for name, value in instance.model_dump(mode="json").items():
-        if isinstance(value, list) and value and isinstance(value[0], Mapping):
-            sets[name] = len(value)
-            for row, item in enumerate(value):
-                for field, inner in item.items():
-                    entries.setdefault(field, []).extend(_entries(inner, (row,)))
-        elif isinstance(value, int | list):
+        if isinstance(value, str):
+            entries[name] = [_quoted(value)]
+        elif _has_objects(value):
+            _collect(name, value, (), entries, members)
+        else:
             entries.setdefault(name, []).extend(_entries(value, ()))
             if isinstance(value, list):
                 entries[f"{name}_length"] = [str(len(value))]
     lines = ["data;"]
-    lines += [
-        f"set {name} := {' '.join(map(str, range(size)))};"
-        for name, size in sets.items()
-        if name in declared
-    ]
-    lines += [
-        f"param {name} := {' '.join(values)};"
-        for name, values in entries.items()
-        if name in declared and values
-    ]
+    for kind, found in (("set", members), ("param", entries)):
+        lines += [
+            f"{kind} {name} := {' '.join(values)};"
+            for name, values in found.items()
+            if name in declared and values
+        ]
     return "\n".join([*lines, "end;", ""])
 
 
+def _collect(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    index: tuple[int, ...],
+    entries: dict[str, list[str]],
+    members: dict[str, list[str]],
+) -> None:
+    """Add the fields of a list of objects as parameters, and their positions as a set."""
+    for number, item in enumerate(rows):
+        place = (*index, number)
+        text = ",".join(map(str, place))
+        members.setdefault(name, []).append(text if len(place) == 1 else f"({text})")
+        for field, inner in item.items():
+            if _has_objects(inner):
+                _collect(field, inner, place, entries, members)
+            else:
+                entries.setdefault(field, []).extend(_entries(inner, place))
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
 def _entries(value: Any, index: tuple[int, ...]) -> Iterator[str]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key.isdigit():
+                yield from _entries(inner, (*index, int(key)))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
         for position, inner in enumerate(value):
             yield from _entries(inner, (*index, position))
     elif isinstance(value, int):  # a bool is 0 or 1

@@ -1,0 +1,74 @@
+"""A lower bound that needs no solver: budgets priced per bit."""
+
+from itertools import chain
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .instance import Instance, Layer
+
+Ints = NDArray[np.int64]
+
+SIGNIFICANT = 61
+"""Bits of the largest number that the priced sums may reach, in int64."""
+
+
+def objective_grid(instance: Instance) -> int:
+    """Return a number that every objective is a multiple of: what all losses have in common."""
+    losses = (expert.loss for layer in instance.layers for expert in layer.experts)
+    return gcd(*chain.from_iterable(losses)) or 1
+
+
+def lower_bound(instance: Instance) -> int:
+    """Return a bound on the summed loss.
+
+    Proof. Leaving out BW-C4 and BW-C5 only adds solutions. Then the layers have nothing in common,
+    or one budget if the model has one; `priced` bounds each part from below.
+    """
+    budget = instance.model_budget_bits
+    if budget is not None:
+        return priced(
+            np.concatenate([losses_of(n) for n in instance.layers]), instance.bits, budget
+        )
+    pairs = zip(instance.layers, instance.layer_budgets, strict=True)
+    return sum(priced(losses_of(layer), instance.bits, limit or 0) for layer, limit in pairs)
+
+
+def losses_of(layer: Layer) -> Ints:
+    """Return the losses of a layer's experts, shape (experts, widths)."""
+    return np.array([expert.loss for expert in layer.experts], dtype=np.int64)
+
+
+def priced(losses: Ints, bits: tuple[int, ...], budget: int) -> int:
+    """Return a bound on the summed loss of experts that share a budget: the Lagrangian dual.
+
+    Proof. Let a bit cost any price p >= 0. A choice within the budget has a summed loss of at
+    least its loss plus p (its bits - budget), which is at least the sum over the experts of their
+    least loss plus price, less p budget. Prices are tried in multiples of 2^-k, so that all is in
+    integers; where k < 0 the losses are rounded down first, which lowers the bound.
+
+    Parameters
+    ----------
+    losses
+        Shape (experts, widths).
+    bits, budget
+        The widths, and the largest sum of them.
+    """
+    largest = len(losses) * (int(losses.max()) + 1) * (bits[-1] + 1)
+    k = min(SIGNIFICANT - largest.bit_length(), 20)
+    scaled = losses << k if k >= 0 else losses >> -k
+    widths = np.array(bits, dtype=np.int64)
+
+    def used(price: int) -> int:
+        return int(widths[(scaled + price * widths).argmin(axis=1)].sum())
+
+    def dual(price: int) -> int:
+        return int((scaled + price * widths).min(axis=1).sum()) - price * budget
+
+    low, high = 0, int(scaled.max()) + 1
+    while low < high:  # the least price at which the cheapest choice keeps the budget
+        middle = (low + high) // 2
+        low, high = (low, middle) if used(middle) <= budget else (middle + 1, high)
+    best = max(dual(price) for price in {max(low - 1, 0), low})
+    return -(-best >> k) if k >= 0 else best << -k

@@ -1,0 +1,172 @@
+"""The data: what each expert loses at each width, and the budgets of bits."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope, field_error
+from moeopt.problems.wording import shown
+
+MAX_WIDTHS = 16
+MAX_BITS = 64
+MAX_LAYERS = 1024
+MAX_EXPERTS = 4096
+MAX_ALL_EXPERTS = 2**18
+"""Experts of all layers together: sums of so many losses stay below 2**60."""
+
+Granularity = Literal["expert", "layer", "model"]
+
+Width = Annotated[int, Field(strict=True, ge=1, le=MAX_BITS)]
+
+
+def _width_keys(value: Any) -> Any:
+    """Turn the keys, which are strings in JSON, into widths; each is written in one way only."""
+    if not isinstance(value, dict):
+        return value
+    for key in value:
+        plain = isinstance(key, str) and key.isascii() and key.isdigit() and len(key) <= 3
+        if not (type(key) is int or (plain and str(int(key)) == key)):
+            raise field_error([], f"{_braceless(shown(key))} is not a width")
+    return {int(key): count for key, count in value.items()}
+
+
+def _braceless(text: str) -> str:
+    return text.replace("{", "(").replace("}", ")")
+
+
+MinCount = Annotated[
+    dict[int, Count],
+    BeforeValidator(_width_keys),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}),
+]
+"""Width -> how many experts of each layer must have it."""
+
+
+class Expert(Frozen):
+    """An expert: how important it is, and what it loses at each width.
+
+    Parameters
+    ----------
+    expert
+        Its number in the layer.
+    importance
+        Orders the experts of a layer for `prefix-split`; no part of the objective.
+    loss
+        One entry per width, in the order of the instance's `bits`, in units of `loss_scale`.
+    """
+
+    expert: Count
+    importance: Count
+    loss: Annotated[tuple[Count, ...], Field(max_length=MAX_WIDTHS)]
+
+
+class Layer(Frozen):
+    """The experts of a layer that get a width, and their budget.
+
+    Parameters
+    ----------
+    budget_bits
+        Largest sum of their widths. Without effect, and free to be None, where the instance has
+        `model_budget_bits`.
+    experts
+        With distinct numbers.
+    """
+
+    budget_bits: Count | None = None
+    experts: Annotated[tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS)]
+
+    @field_validator("experts")
+    @classmethod
+    def _distinct(cls, experts: tuple[Expert, ...]) -> tuple[Expert, ...]:
+        seen: set[int] = set()
+        for row, expert in enumerate(experts):
+            if expert.expert in seen:
+                raise field_error([row, "expert"], f"expert {expert.expert} stands twice")
+            seen.add(expert.expert)
+        return experts
+
+
+class Instance(InstanceEnvelope):
+    """Layers of experts, each of which gets one of the widths.
+
+    Parameters
+    ----------
+    bits
+        The widths, rising.
+    loss_scale
+        What one unit of loss stands for in the measured table: the only float of an instance.
+    granularity
+        What is decided at once: every expert by itself, each layer as a whole, or the whole model.
+    min_count
+        Width -> how many experts of every layer must have exactly this width.
+    layers
+        See `Layer`.
+    model_budget_bits
+        Largest sum of all widths, in place of the layers' budgets; None: the layers' budgets hold.
+    """
+
+    problem: Literal["bitwidth"] = "bitwidth"
+    bits: Annotated[tuple[Width, ...], Field(min_length=1, max_length=MAX_WIDTHS)]
+    loss_scale: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
+    granularity: Granularity = "expert"
+    min_count: Annotated[MinCount, Field(default_factory=dict)]
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=MAX_LAYERS)]
+    model_budget_bits: Count | None = None
+
+    @field_validator("bits")
+    @classmethod
+    def _rising(cls, bits: tuple[int, ...]) -> tuple[int, ...]:
+        for row in range(1, len(bits)):
+            if bits[row] <= bits[row - 1]:
+                raise field_error([row], f"must rise: {bits[row]} comes after {bits[row - 1]}")
+        return bits
+
+    @field_validator("min_count")
+    @classmethod
+    def _known_widths(cls, counts: dict[int, int], info: ValidationInfo) -> dict[int, int]:
+        bits = info.data.get("bits")
+        for width in counts:
+            if bits is not None and width not in bits:
+                raise field_error([], f"{width} is none of the widths in bits")
+        return counts
+
+    @field_validator("layers")
+    @classmethod
+    def _losses_fit(cls, layers: tuple[Layer, ...], info: ValidationInfo) -> tuple[Layer, ...]:
+        if sum(len(layer.experts) for layer in layers) > MAX_ALL_EXPERTS:
+            raise field_error([], f"must have at most {MAX_ALL_EXPERTS} experts together")
+        bits = info.data.get("bits")
+        for number, layer in enumerate(layers):
+            for row, expert in enumerate(layer.experts):
+                if bits is not None and len(expert.loss) != len(bits):
+                    reason = f"must have one entry per width, {len(bits)}, not {len(expert.loss)}"
+                    raise field_error([number, "experts", row, "loss"], reason)
+        return layers
+
+    @model_validator(mode="after")
+    def _some_budget(self) -> "Instance":
+        if self.model_budget_bits is None:
+            for number, layer in enumerate(self.layers):
+                if layer.budget_bits is None:
+                    reason = "must be an integer where model_budget_bits is null"
+                    raise field_error(["layers", number, "budget_bits"], reason)
+        return self
+
+    @property
+    def layer_budgets(self) -> tuple[int | None, ...]:
+        """The budgets of the layers that hold: None for each where the model's holds instead."""
+        if self.model_budget_bits is not None:
+            return (None,) * len(self.layers)
+        return tuple(layer.budget_bits for layer in self.layers)
+
+    @property
+    def largest_loss(self) -> int:
+        """The loss of the worst choice for every expert: no solution loses more."""
+        return sum(max(expert.loss) for layer in self.layers for expert in layer.experts)

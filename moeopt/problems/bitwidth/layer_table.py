@@ -1,0 +1,118 @@
+"""One layer by itself: the least loss by bits in use, expert by expert.
+
+Proof. Table e holds, for each state and number of increments over the narrowest width, the least
+loss of the first e experts; the state says how many of them have each width in `min_count`, counted
+no further than needed. A choice among e + 1 experts is one among e and a width for the next, so
+`kernels.extend` keeps the property. Entries in which every count is reached are what BW-C5 allows.
+"""
+
+from collections.abc import Callable
+from itertools import product
+from math import gcd, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bounds import losses_of
+from .curve import Curve, Stopped
+from .instance import Instance
+from .kernels import UNREACHABLE, extend, trace_back
+
+Ints = NDArray[np.int64]
+
+SUMS_PER_LOOK = 2**25
+"""Sums between two looks at the clock: some 20 ms."""
+
+MAX_ENTRIES = 2**27
+"""Most entries of a layer's tables: 1 GiB."""
+
+
+class TooLarge(Exception):  # noqa: N818 - no error
+    """The tables would not fit into memory."""
+
+
+class LayerTable:
+    """The dynamic program of one layer.
+
+    Attributes
+    ----------
+    base_bits
+        What the experts use at the narrowest width.
+    unit
+        Bits per increment.
+    """
+
+    def __init__(self, instance: Instance, layer: int, stopped: Callable[[], bool]) -> None:
+        self.losses = losses_of(instance.layers[layer])
+        self.stopped = stopped
+        experts = len(self.losses)
+        steps = np.array(instance.bits, dtype=np.int64) - instance.bits[0]
+        self.unit = gcd(*steps.tolist()) or 1
+        self.steps = steps // self.unit
+        self.base_bits = experts * instance.bits[0]
+        least = [instance.min_count.get(width, 0) for width in instance.bits]
+        self.feasible = sum(least) <= experts
+        if self.feasible:
+            if prod(count + 1 for count in least) > MAX_ENTRIES:
+                raise TooLarge
+            self.following = _following(least)
+
+    def curve(self, budget: int | None = None) -> Curve | None:
+        """Return the least losses within a budget, or without one; None if nothing is feasible."""
+        increments = self._increments(budget)
+        if increments < 0:
+            return None
+        return Curve.of(self.base_bits, self.unit, self._tables(increments)[-1, -1])
+
+    def columns(self, budget: int) -> list[int] | None:
+        """Return the width of every expert, by position, in a best choice within a budget."""
+        increments = self._increments(budget)
+        if increments < 0:
+            return None
+        tables = self._tables(increments)
+        best = int(tables[-1, -1].argmin())
+        if tables[-1, -1, best] >= UNREACHABLE:
+            return None
+        chosen: list[int] = trace_back(
+            tables, self.losses, self.steps, self.following, best
+        ).tolist()
+        return chosen
+
+    def _increments(self, budget: int | None) -> int:
+        """Return the most increments that are of use within a budget; negative if none fits."""
+        if not self.feasible:
+            return -1
+        most = len(self.losses) * int(self.steps[-1])
+        return most if budget is None else min(most, (budget - self.base_bits) // self.unit)
+
+    def _tables(self, increments: int) -> Ints:
+        experts, states = len(self.losses), len(self.following)
+        if (experts + 1) * states * (increments + 1) > MAX_ENTRIES:
+            raise TooLarge
+        tables = np.empty((experts + 1, states, increments + 1), dtype=np.int64)
+        tables[0, :, 0] = UNREACHABLE
+        tables[0, 0, 0] = 0
+        sums = states * (increments + 1) * len(self.steps)
+        block = max(1, SUMS_PER_LOOK // sums)
+        for first in range(0, experts, block):
+            if self.stopped():
+                raise Stopped
+            last = min(experts, first + block)
+            extend(tables, self.losses, self.steps, self.following, first, last)
+        return tables
+
+
+def _following(least: list[int]) -> Ints:
+    """Return the state after one more expert of a width, shape (states, widths).
+
+    A state is the tuple of counts, each no further than its entry in `least`; the first state has
+    counted nothing, the last one everything.
+    """
+    states = list(product(*(range(count + 1) for count in least)))
+    number = {state: row for row, state in enumerate(states)}
+    following = np.empty((len(states), len(least)), dtype=np.int64)
+    for state, row in number.items():
+        for column, count in enumerate(state):
+            after = (*state[:column], min(count + 1, least[column]), *state[column + 1 :])
+            following[row, column] = number[after]
+    return following

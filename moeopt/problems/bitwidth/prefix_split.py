@@ -1,0 +1,127 @@
+"""The paper's prefix split: the more important an expert, the wider (context-aware CXL-NDP 4.2).
+
+With the experts of a layer by falling importance, a split is a tuple of counts: the first n4
+experts get the widest of four widths, the next n3 the second widest, then n2, and the rest has the
+narrowest. The enumeration runs over n4 and n3; the budget, an equality in the paper, gives n2. All
+tuples are evaluated at once, with prefix sums of the gains over the narrowest width.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bounds import losses_of
+from .instance import Instance, Layer
+from .solution import Solution
+
+Ints = NDArray[np.int64]
+
+MOST_WIDTHS = 4
+"""Widths of a split; with more the enumeration would have another dimension."""
+
+
+def prefix_split(instance: Instance) -> Solution | None:
+    """Split every layer by falling importance, as the paper does.
+
+    Unsaid or settled: an average width may make the number of increments fractional; it is rounded
+    down, here where a model's budget is shared out in proportion to the layers' experts. Experts of
+    equal importance are ordered by number. Of equal gains the first tuple in ascending order of
+    (n4, n3) is taken. The stated ranges need n2 <= E - n4 - n3 as well. Beyond the paper: other
+    widths than 1 to 4 bits, at most four of them; where no tuple uses the budget up, the largest
+    sum below it that some tuple has; tuples against `min_count` are left out.
+
+    Returns None with more than four widths, where the granularity wants one width per layer or
+    model, which is no split, and where no tuple keeps the rules.
+    """
+    if len(instance.bits) > MOST_WIDTHS or instance.granularity != "expert":
+        return None
+    bits = []
+    for layer, budget in zip(instance.layers, budget_shares(instance), strict=True):
+        order = importance_order(layer)
+        counts = best_split(losses_of(layer)[order], instance, budget)
+        if counts is None:
+            return None
+        widths = np.empty(len(order), dtype=np.int64)
+        widths[order] = np.repeat(instance.bits[::-1], counts[::-1])
+        bits.append(tuple(widths.tolist()))
+    return Solution(instance=instance.name, bits=tuple(bits))
+
+
+def budget_shares(instance: Instance) -> list[int]:
+    """Return each layer's budget, or its share of the model's by its number of experts."""
+    total = instance.model_budget_bits
+    if total is None:
+        return [budget or 0 for budget in instance.layer_budgets]
+    sizes = [len(layer.experts) for layer in instance.layers]
+    return [total * size // sum(sizes) for size in sizes]
+
+
+def importance_order(layer: Layer) -> list[int]:
+    """Return the rows of a layer's experts, the most important first, ties by expert number."""
+    experts = layer.experts
+    return sorted(range(len(experts)), key=lambda e: (-experts[e].importance, experts[e].expert))
+
+
+def best_split(losses: Ints, instance: Instance, budget: int) -> list[int] | None:
+    """Return how many experts have each width, narrowest first, or None if no split fits.
+
+    Parameters
+    ----------
+    losses
+        Of one layer's experts in order of importance, shape (experts, widths).
+    instance
+        Gives the widths and `min_count`.
+    budget
+        What the widths may sum to.
+    """
+    experts, widths = losses.shape
+    steps = np.diff(instance.bits, prepend=instance.bits[0]).cumsum()
+    increments = min(budget - experts * instance.bits[0], experts * int(steps[-1]))
+    least = [instance.min_count.get(width, 0) for width in instance.bits]
+    if sum(least) > experts:
+        return None
+    needed = sum(count * int(step) for count, step in zip(least, steps, strict=True))
+    tuples = _Tuples(losses, steps, least)
+    for used in range(increments, needed - 1, -1):
+        counts = tuples.best(used)
+        if counts is not None:
+            return counts[:widths]
+    return None
+
+
+class _Tuples:
+    """All (n4, n3) of a layer with fewer than four widths padded to four, and their gains."""
+
+    def __init__(self, losses: Ints, steps: Ints, least: list[int]) -> None:
+        self.experts, widths = losses.shape
+        pad = MOST_WIDTHS - widths
+        self.steps = [*steps.tolist(), *[0] * pad]
+        self.least = [*least, *[0] * pad]
+        gains = np.pad(losses[:, :1] - losses, ((1, 0), (0, pad)))
+        self.sums = gains.cumsum(axis=0)
+        self.n4 = np.arange(self.experts + 1 if widths > 3 else 1)[:, None]
+        self.n3 = np.arange(self.experts + 1 if widths > 2 else 1)[None, :]
+        self.upper = self.n4 + self.n3
+        inside = np.minimum(self.upper, self.experts)
+        c = self.sums
+        self.gain = c[self.n4, 3] + c[inside, 2] - c[self.n4, 2] - c[inside, 1]
+        self.allowed = (self.n4 >= self.least[3]) & (self.n3 >= self.least[2])
+
+    def best(self, increments: int) -> list[int] | None:
+        """Return (n1, n2, n3, n4) of most gain with so many increments in use, or None."""
+        _, step2, step3, step4 = self.steps
+        left = increments - step4 * self.n4 - step3 * self.n3
+        n2 = left // max(step2, 1)
+        ends = self.upper + n2
+        valid = (
+            self.allowed
+            & (left == n2 * step2)
+            & (n2 >= self.least[1])
+            & (ends <= self.experts - self.least[0])
+        )
+        if not valid.any():
+            return None
+        gain = self.gain + self.sums[np.clip(ends, 0, self.experts), 1]
+        first = int(np.where(valid, gain, np.iinfo(np.int64).min).argmax())
+        row, column = divmod(first, gain.shape[1])
+        n4, n3, used = int(self.n4[row, 0]), int(self.n3[0, column]), int(n2[row, column])
+        return [self.experts - n4 - n3 - used, used, n3, n4]

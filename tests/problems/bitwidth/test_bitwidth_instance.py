@@ -1,0 +1,129 @@
+"""The instance file of bitwidth: what is allowed, and what is refused with which words."""
+
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.bitwidth.instance import Instance
+from moeopt.problems.json_files import save
+
+EXPERT = {"expert": 0, "importance": 731, "loss": [9, 5, 2, 1]}
+OTHER = {"expert": 3, "importance": 0, "loss": [0, 0, 7, 0]}
+DATA: dict[str, Any] = {
+    "problem": "bitwidth",
+    "schema_version": 1,
+    "name": "b",
+    "bits": [1, 2, 3, 4],
+    "loss_scale": 1e-9,
+    "granularity": "expert",
+    "min_count": {"3": 1},
+    "layers": [{"budget_bits": 12, "experts": [EXPERT, OTHER]}],
+    "model_budget_bits": None,
+}
+
+
+def changed_expert(**change: Any) -> dict[str, Any]:
+    """Return a change of the second expert."""
+    return {"layers": [{"budget_bits": 12, "experts": [EXPERT, OTHER | change]}]}
+
+
+def test_a_file_is_read_and_written_as_it_is(tmp_path: Any) -> None:
+    """The design's example; its counts keep strings as keys in the file."""
+    save(DATA, tmp_path / "b.json")
+    instance = moeopt.load(tmp_path / "b.json")
+    assert isinstance(instance, Instance)
+    assert instance.min_count == {3: 1}
+    assert instance.loss_scale == 1e-9
+    moeopt.save(instance, tmp_path / "again.json")
+    assert moeopt.load(tmp_path / "again.json") == instance
+    assert '"min_count": {"3": 1}' in (tmp_path / "again.json").read_text()
+
+
+def test_the_models_budget_stands_instead_of_the_layers(tmp_path: Any) -> None:
+    """Layers' budgets may then be null, and do not hold where they are not."""
+    for layer_budget in (None, 2):
+        layers = [{"budget_bits": layer_budget, "experts": [EXPERT, OTHER]}]
+        instance = Instance(**(DATA | {"layers": layers, "model_budget_bits": 8, "min_count": {}}))
+        assert instance.layer_budgets == (None,)
+        assert moeopt.solve(instance, "dp").objective == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"bits": []}, "bits: "),
+        ({"bits": [1, 2, 2, 3]}, "bits[2]: must rise: 2 comes after 2"),
+        ({"bits": [2, 1, 3, 4]}, "bits[1]: must rise: 1 comes after 2"),
+        ({"bits": [0, 1, 2, 3]}, "bits[0]: must be at least 1, not 0"),
+        ({"bits": [1, 2, 3, 65]}, "bits[3]: must be at most 64, not 65"),
+        ({"bits": [1, 2, 3.0, 4]}, "bits[2]: must be an integer, not 3.0"),
+        ({"loss_scale": 0.0}, "loss_scale: "),
+        ({"loss_scale": -1e-9}, "loss_scale: "),
+        ({"loss_scale": "1"}, "loss_scale: "),
+        ({"loss_scale": True}, "loss_scale: "),
+        ({"granularity": "token"}, "granularity: must be 'expert', 'layer' or 'model'"),
+        ({"min_count": {"5": 1}}, "min_count: 5 is none of the widths in bits"),
+        ({"min_count": {"03": 1}}, 'min_count: "03" is not a width'),
+        ({"min_count": {"3.0": 1}}, 'min_count: "3.0" is not a width'),
+        ({"min_count": {"{3}": 1}}, 'min_count: "(3)" is not a width'),
+        ({"min_count": {"3": -1}}, "min_count"),
+        ({"min_count": {"3": 0.5}}, "min_count"),
+        ({"min_count": [3]}, "min_count: must be an object"),
+        (
+            changed_expert(loss=[1, 2, 3]),
+            "layers[0].experts[1].loss: must have one entry per width",
+        ),
+        (changed_expert(loss=[1, 2, 3, 0.5]), "layers[0].experts[1].loss[3]: must be an integer"),
+        (changed_expert(loss=[1, 2, 3, -1]), "layers[0].experts[1].loss[3]: must be at least 0"),
+        (changed_expert(loss=[1, 2, 3, 2**42 + 1]), "loss[3]: must be at most 4398046511104"),
+        (changed_expert(expert=0), "layers[0].experts[1].expert: expert 0 stands twice"),
+        (changed_expert(importance=0.1), "layers[0].experts[1].importance: must be an integer"),
+        (changed_expert(width=1), "layers[0].experts[1].width: is not a known key"),
+        ({"layers": []}, "layers: "),
+        ({"layers": [{"budget_bits": 1, "experts": []}]}, "layers[0].experts: "),
+        (
+            {"layers": [{"budget_bits": None, "experts": [EXPERT]}]},
+            "layers[0].budget_bits: must be an integer where model_budget_bits is null",
+        ),
+        ({"layers": [{"experts": [EXPERT]}]}, "layers[0].budget_bits: must be an integer where"),
+        ({"model_budget_bits": -1}, "model_budget_bits: must be at least 0, not -1"),
+        ({"budget": 1}, "budget: is not a known key"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, Any], says: str, tmp_path: Any) -> None:
+    """Field and reason, on one line."""
+    save(DATA | change, tmp_path / "b.json")
+    with pytest.raises(InputError) as caught:
+        moeopt.load(tmp_path / "b.json")
+    assert says in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_only_the_loss_scale_may_be_a_float(tmp_path: Any) -> None:
+    """NaN and infinity are refused by the reader, here as everywhere."""
+    for text in ("NaN", "Infinity", "1e999"):
+        (tmp_path / "b.json").write_text(
+            '{"problem": "bitwidth", "schema_version": 1, "loss_scale": ' + text + "}"
+        )
+        with pytest.raises(InputError, match="loss_scale: must be a number of usable size"):
+            moeopt.load(tmp_path / "b.json")
+
+
+def test_the_largest_losses_are_summed_exactly() -> None:
+    """Two layers of 2**42 and less: dp and the judge agree to the unit; CP-SAT says no at 2**60."""
+    top = 2**42
+    experts = [
+        {"expert": e, "importance": 0, "loss": [top, top - e, top - 3 * e - 1, 0]} for e in range(9)
+    ]
+    layers = [{"budget_bits": None, "experts": experts}] * 2
+    instance = Instance(**(DATA | {"layers": layers, "model_budget_bits": 45, "min_count": {}}))
+    result = moeopt.solve(instance, "dp")
+    assert result.status == "optimal"
+    # 27 increments over 18 experts: nine of them at no loss, the others at their worst.
+    assert result.objective == 9 * top
+    many = [{"expert": e, "importance": 0, "loss": [top, top, top, top]} for e in range(4096)]
+    wide = {"layers": [{"budget_bits": 2**14, "experts": many}] * 17, "min_count": {}}
+    with pytest.raises(InputError, match="sum to more than 2\\*\\*60"):
+        moeopt.solve(Instance(**(DATA | wide)), "cp-sat", warm_start=False)

@@ -1,0 +1,129 @@
+"""The oracle against hand computation, and every exact method against the oracle."""
+
+from typing import Any
+
+import pytest
+
+from moeopt.problems.bitwidth.bounds import lower_bound, objective_grid
+from moeopt.problems.bitwidth.check import objective, violations
+from moeopt.problems.bitwidth.heuristics import HEURISTICS, WARM_START
+from moeopt.problems.bitwidth.instance import Instance
+from moeopt.problems.bitwidth.oracle import candidates, count
+from moeopt.solve.run import solve
+from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
+
+PER_KIND = 32
+MODELS = ("cp-sat", "milp", "mathprog")
+TWO: list[dict[str, Any]] = [
+    {"expert": 0, "importance": 1, "loss": [90, 40, 30, 0]},
+    {"expert": 1, "importance": 2, "loss": [50, 45, 10, 5]},
+]
+
+
+def small(**changes: Any) -> Instance:
+    """Return one layer with the two experts of `TWO`, and what a test overrides."""
+    data: dict[str, Any] = {"bits": [1, 2, 3, 4], "layers": [{"budget_bits": 5, "experts": TWO}]}
+    return Instance(name="small", **(data | changes))
+
+
+def layers(*budgets: int | None) -> list[dict[str, Any]]:
+    """Return layers with the two experts of `TWO` each."""
+    return [{"budget_bits": budget, "experts": TWO} for budget in budgets]
+
+
+ANCHORS: dict[str, tuple[dict[str, Any], int | None]] = {
+    # (4, 1): 0 + 50 = 50; (2, 3): 40 + 10 = 50; (3, 2): 75; (1, 4): 95; fewer bits: no better.
+    "five bits": ({}, 50),
+    # (4, 2): 45; (3, 3): 40; (2, 4): 45; (1, 4): 95; (2, 3): 50.
+    "six bits": ({"layers": layers(6)}, 40),
+    # (1, 1) is all there is.
+    "two bits": ({"layers": layers(2)}, 140),
+    "one bit": ({"layers": layers(1)}, None),
+    # 10 bits: 5 + 5 gives 100; 4 + 6 gives (2, 2) 85 or (1, 3) 100 and 40: 125; 7 + 3: (4, 3) 10
+    # and (2, 1) 90: 100; 8 + 2: 5 + 140. The layers' own budgets of 2 do not count.
+    "ten bits for two layers": ({"layers": layers(2, 2), "model_budget_bits": 10}, 100),
+    # 14 bits: 7 + 7.
+    "fourteen bits": ({"layers": layers(None, None), "model_budget_bits": 14}, 20),
+    # One width for both: 2 bits each, 85.
+    "one width": ({"granularity": "layer"}, 85),
+    # Layers of (2, 2) and (3, 3): 85 + 40; one width for the model: 2 x 85.
+    "a width per layer": ({"layers": layers(5, 6), "granularity": "layer"}, 125),
+    "a width per model": ({"layers": layers(5, 6), "granularity": "model"}, 170),
+    # Exactly 3 bits for one of them: (2, 3), as before. One of exactly 2 bits and one of exactly 1:
+    # (2, 1) 90 or (1, 2) 135. Two of 3 bits do not fit. Three experts are not there.
+    "one of three bits": ({"min_count": {"3": 1}}, 50),
+    "one of two and one of one": ({"min_count": {"2": 1, "1": 1}}, 90),
+    "two of three bits": ({"min_count": {"3": 2}}, None),
+    "three of one bit": ({"min_count": {"1": 3}}, None),
+    # More bits that do harm are left unused.
+    "losses that rise": (
+        {"layers": [{"budget_bits": 9, "experts": [TWO[0] | {"loss": [3, 9, 9, 9]}]}]},
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+@pytest.mark.parametrize("method", ["brute-force", "dp", *MODELS])
+def test_hand_computed_anchors(name: str, method: str) -> None:
+    """Each optimum is verifiable by hand from the comment beside it."""
+    changes, optimum = ANCHORS[name]
+    options = {"warm_start": False} if method in MODELS else {}
+    result = solve(small(**changes), method, **options)  # type: ignore[arg-type]
+    status = "infeasible" if optimum is None else "optimal"
+    assert (result.status, result.objective) == (status, optimum)
+
+
+def test_the_oracle_leaves_nothing_out() -> None:
+    """Every choice of a width per expert, once."""
+    instance = small(layers=layers(5, 6))
+    found = [candidate.bits for candidate in candidates(instance)]
+    assert len(found) == len(set(found)) == count(instance) == 4**4
+    assert all(
+        len(widths) == 2 and set(widths) <= {1, 2, 3, 4} for bits in found for widths in bits
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_method_agrees_with_brute_force(kind: str) -> None:
+    """On 32 instances of each kind all exact methods give the oracle's optimum, from scratch.
+
+    No heuristic is below it, no bound above it, and the grid holds it.
+    """
+    statuses = set()
+    for seed in range(PER_KIND):
+        instance = random_instance(seed, kind)
+        oracle = solve(instance, "brute-force")
+        statuses.add(oracle.status)
+        for method in ("dp", *MODELS):
+            result = solve(instance, method, warm_start=False)
+            found = (result.status, result.objective)
+            assert found == (oracle.status, oracle.objective), (instance.name, method, result)
+        for name, heuristic in HEURISTICS.items():
+            solution = heuristic(instance)
+            if solution is not None:
+                assert violations(instance, solution) == [], (instance.name, name)
+                assert objective(instance, solution) >= oracle.objective, (instance.name, name)
+        assert (WARM_START(instance) is None) == (oracle.status == "infeasible"), instance.name
+        if oracle.objective is not None:
+            assert lower_bound(instance) <= oracle.objective, instance.name
+            assert oracle.objective % objective_grid(instance) == 0
+    assert "optimal" in statuses
+
+
+def test_infeasible_instances_are_among_them() -> None:
+    """Budgets below the least sum of widths, and counts that the experts do not reach."""
+    instances = [random_instance(seed, kind) for kind in KINDS for seed in range(PER_KIND)]
+    infeasible = [instance for instance in instances if WARM_START(instance) is None]
+    assert 20 < len(infeasible) < len(instances) / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
+    """With the heuristic's solution and the bound as a start the optimum is the same."""
+    for seed in range(6):
+        instance = random_instance(seed, kind)
+        known = solve(instance, "dp")
+        for method in MODELS:
+            result = solve(instance, method)
+            assert (result.status, result.objective) == (known.status, known.objective)

@@ -1,0 +1,168 @@
+"""The paper's prefix split: against a literal double loop, and its corners by hand."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from moeopt.problems.bitwidth.check import objective, violations
+from moeopt.problems.bitwidth.heuristics import greedy_marginal, uniform
+from moeopt.problems.bitwidth.instance import Instance
+from moeopt.problems.bitwidth.prefix_split import budget_shares, importance_order, prefix_split
+
+
+def layer(losses: Sequence[Sequence[int]], budget: int | None, order: Sequence[int] = ()) -> Any:
+    """Return a layer; importance falls with the expert's number unless `order` gives it."""
+    given = order or [len(losses) - number for number in range(len(losses))]
+    experts = [
+        {"expert": number, "importance": importance, "loss": loss}
+        for number, (importance, loss) in enumerate(zip(given, losses, strict=True))
+    ]
+    return {"budget_bits": budget, "experts": experts}
+
+
+def instance(*layers: Any, **changes: Any) -> Instance:
+    """Return an instance with the paper's widths."""
+    return Instance(name="p", **({"bits": [1, 2, 3, 4], "layers": layers} | changes))
+
+
+def literal(losses: Sequence[Sequence[int]], increments: int) -> list[int]:
+    """Return the widths by the paper's loops, for experts in order of importance."""
+    experts = len(losses)
+    best: tuple[int, list[int]] | None = None
+    for n4 in range(experts + 1):
+        if 3 * n4 > increments:
+            break
+        for n3 in range(experts - n4 + 1):
+            n2 = increments - 3 * n4 - 2 * n3
+            if n2 < 0 or n2 > experts - n4 - n3:
+                continue
+            widths = [4] * n4 + [3] * n3 + [2] * n2 + [1] * (experts - n4 - n3 - n2)
+            gain = sum(row[0] - row[w - 1] for row, w in zip(losses, widths, strict=True))
+            if best is None or gain > best[0]:
+                best = gain, widths
+    assert best is not None
+    return best[1]
+
+
+@pytest.mark.parametrize("kind", ["falling", "any", "few"])
+def test_it_is_the_papers_enumeration(kind: str) -> None:
+    """100 random layers of up to 12 experts at every budget: the same widths, ties included."""
+    for seed in range(100):
+        rng = random.Random(f"{kind}{seed}")
+        size = rng.randint(1, 12)
+        top = 3 if kind == "few" else 99
+        losses = [[rng.randint(0, top) for _ in range(4)] for _ in range(size)]
+        if kind == "falling":
+            losses = [sorted(row, reverse=True) for row in losses]
+        budget = rng.randint(size, 4 * size)
+        solution = prefix_split(instance(layer(losses, budget)))
+        assert solution is not None
+        assert list(solution.bits[0]) == literal(losses, budget - size), (seed, budget)
+
+
+def test_a_split_by_hand() -> None:
+    """Seven bits for three experts: four increments.
+
+    (n4, n3, n2): (0, 2, 0) gains 7 + 7, (1, 0, 1) gains 8 + 1, (0, 1, 2) gains 7 + 1 + 1.
+    """
+    losses = [[9, 8, 2, 1], [9, 8, 2, 1], [9, 8, 2, 1]]
+    solution = prefix_split(instance(layer(losses, 7)))
+    assert solution is not None
+    assert solution.bits == ((3, 3, 1),)
+
+
+def test_ties_go_to_the_first_tuple_and_the_lowest_expert() -> None:
+    """No gain anywhere: (n4, n3) = (0, 0); experts of equal importance in order of number."""
+    flat = [[5, 5, 5, 5]] * 3
+    solution = prefix_split(instance(layer(flat, 5)))
+    assert solution is not None
+    assert solution.bits == ((2, 2, 1),)
+    data = layer([[9, 0, 0, 0]] * 4, 5, order=[1, 7, 7, 1])
+    assert prefix_split(instance(data)).bits == ((1, 2, 1, 1),)  # type: ignore[union-attr]
+    data["experts"] = data["experts"][::-1]
+    turned = instance(data)
+    assert importance_order(turned.layers[0]) == [2, 1, 3, 0]
+    assert prefix_split(turned).bits == ((1, 1, 2, 1),)  # type: ignore[union-attr]
+
+
+def test_the_budget_is_an_equality() -> None:
+    """Upgrades that do harm are forced; exact models leave the bits."""
+    harmful = instance(layer([[1, 5, 5, 5], [1, 5, 5, 5]], 4))
+    solution = prefix_split(harmful)
+    assert solution is not None
+    assert sum(solution.bits[0]) == 4
+    assert objective(harmful, solution) == 6
+    assert greedy_marginal(harmful).bits == ((1, 1),)  # type: ignore[union-attr]
+    rich = instance(layer([[9, 5, 5, 5]] * 2, 100))
+    assert prefix_split(rich).bits == ((4, 4),)  # type: ignore[union-attr]
+
+
+def test_a_budget_below_all_ones_has_no_split() -> None:
+    """None, and not a widths list over the budget."""
+    assert prefix_split(instance(layer([[1, 0, 0, 0]] * 2, 1))) is None
+
+
+@pytest.mark.parametrize(
+    ("bits", "budget", "widths"),
+    [
+        # 5, 6 and 8 bits beyond 3 x 2: 5 cannot be met, 4 are two at 4 bits. 6 are three at 4
+        # bits, gaining 30, or one at 8, gaining 20. 8 are one at 8 and one at 4.
+        ([2, 4, 8], 11, (4, 4, 2)),
+        ([2, 4, 8], 12, (4, 4, 4)),
+        ([2, 4, 8], 14, (8, 4, 2)),
+        ([3, 5], 12, (5, 3, 3)),
+        ([4], 13, (4, 4, 4)),
+        ([1, 2, 3, 4, 5], 9, None),
+    ],
+)
+def test_other_widths(bits: list[int], budget: int, widths: tuple[int, ...] | None) -> None:
+    """Up to four of any kind, the largest sum that a tuple meets; with five there is no split."""
+    losses = [[10 * (len(bits) - j) for j in range(len(bits))]] * 3
+    found = prefix_split(instance(layer(losses, budget), bits=bits))
+    assert (None if found is None else found.bits[0]) == widths
+
+
+def test_minimum_counts_are_kept() -> None:
+    """A 3-bit expert must be there: (0, 1, 0) instead of (0, 0, 2); two do not fit."""
+    losses = [[9, 1, 1, 1]] * 3
+    free = instance(layer(losses, 5))
+    assert prefix_split(free).bits == ((2, 2, 1),)  # type: ignore[union-attr]
+    one = instance(layer(losses, 5), min_count={"3": 1})
+    assert prefix_split(one).bits == ((3, 1, 1),)  # type: ignore[union-attr]
+    assert prefix_split(instance(layer(losses, 5), min_count={"3": 2})) is None
+    narrow = instance(layer(losses, 12), min_count={"1": 2})
+    assert prefix_split(narrow).bits == ((4, 1, 1),)  # type: ignore[union-attr]
+
+
+def test_a_models_budget_is_shared_by_experts() -> None:
+    """11 bits over 2 and 3 experts: 4 and 6, rounded down."""
+    two, three = layer([[9, 1, 0, 0]] * 2, None), layer([[9, 1, 0, 0]] * 3, None)
+    shared = instance(two, three, model_budget_bits=11)
+    assert budget_shares(shared) == [4, 6]
+    solution = prefix_split(shared)
+    assert solution is not None
+    assert [sum(widths) for widths in solution.bits] == [4, 6]
+
+
+@pytest.mark.parametrize("granularity", ["layer", "model"])
+def test_a_coarser_granularity_is_no_split(granularity: str) -> None:
+    """The paper assigns widths to experts."""
+    assert prefix_split(instance(layer([[1, 0, 0, 0]], 4), granularity=granularity)) is None
+
+
+def test_uniform_takes_the_widest_that_keeps_all_rules() -> None:
+    """The tighter layer decides; a minimum count decides as well."""
+    both = instance(layer([[9, 5, 2, 1]] * 2, 7), layer([[9, 5, 2, 1]] * 2, 5))
+    assert uniform(both).bits == ((2, 2), (2, 2))  # type: ignore[union-attr]
+    counted = both.model_copy(update={"min_count": {1: 1}})
+    assert uniform(counted).bits == ((1, 1), (1, 1))  # type: ignore[union-attr]
+    assert uniform(both.model_copy(update={"min_count": {3: 1}})) is None
+
+
+def test_greedy_jumps_over_a_width_that_gains_little() -> None:
+    """Two bits gain nothing, four a lot: 30 over three bits against 8 for one."""
+    jump = instance(layer([[30, 30, 30, 0], [8, 0, 0, 0]], 5))
+    assert greedy_marginal(jump).bits == ((4, 1),)  # type: ignore[union-attr]
+    assert violations(jump, greedy_marginal(jump)) == []  # type: ignore[arg-type]

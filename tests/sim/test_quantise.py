@@ -1,0 +1,151 @@
+"""Grids by hand, GPTQ against a least-squares reference, and the losses' shapes and order."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from moeopt.errors import InputError
+from moeopt.sim.quantise.gptq import gptq
+from moeopt.sim.quantise.grids import Grid, round_to_nearest
+from moeopt.sim.quantise.output_error import hessian_of, losses, output_mse
+from moeopt.sim.quantise.random_experts import random_losses
+
+Floats = NDArray[np.float64]
+
+
+def problem(seed: int, rows: int = 4, columns: int = 6, tokens: int = 30) -> tuple[Floats, Floats]:
+    """Return weights and correlated activations."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((columns, columns))
+    return rng.standard_normal((rows, columns)), rng.standard_normal((tokens, columns)) @ mixing
+
+
+def test_rounding_by_hand() -> None:
+    """Two bits from -1 to 2: a step of 1. One bit: signs times the mean magnitude."""
+    row = np.array([[-1.0, 2.0, 0.4, 0.6, 1.4, -0.2]])
+    assert round_to_nearest(row, 2).tolist() == [[-1.0, 2.0, 0.0, 1.0, 1.0, 0.0]]
+    signs = np.array([[1, -1, 3, -3.0]])
+    assert round_to_nearest(signs, 1).tolist() == [[2.0, -2.0, 2.0, -2.0]]
+
+
+def test_positive_rows_keep_zero_on_the_grid() -> None:
+    """From 0 to 3 in two bits, and a row of zeros stays as it is."""
+    weights = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
+    assert round_to_nearest(weights, 2).tolist() == weights.tolist()
+
+
+def test_rows_have_grids_of_their_own() -> None:
+    """An outlier coarsens its own row only; errors are at most half a step."""
+    weights = np.random.default_rng(0).standard_normal((5, 40))
+    weights[0, 0] = 100.0
+    for bits in (2, 3, 4, 8):
+        error = np.abs(round_to_nearest(weights, bits) - weights).max(axis=1)
+        spread = np.maximum(weights.max(axis=1), 0) - np.minimum(weights.min(axis=1), 0)
+        assert (error <= spread / (2**bits - 1) + 1e-12).all()
+        assert error[0] > error[1:].max()
+
+
+def reference(weights: Floats, hessian: Floats, bits: int) -> Floats:
+    """Return GPTQ's answer by its definition: after each column, least squares over those left."""
+    grid, rounded = Grid(weights, bits), weights.copy()
+    columns = weights.shape[1]
+    for j in range(columns):
+        rounded[:, j] = grid.nearest(rounded[:, j])
+        done, free = slice(0, j + 1), slice(j + 1, columns)
+        error = rounded[:, done] - weights[:, done]
+        shift = np.linalg.solve(hessian[free, free], hessian[free, done] @ error.T).T
+        rounded[:, free] = weights[:, free] - shift
+    return rounded
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 4])
+def test_gptq_is_successive_least_squares(bits: int) -> None:
+    """The Cholesky form does what the definition says, here without damping."""
+    for seed in range(10):
+        weights, activations = problem(seed)
+        hessian = hessian_of(activations)
+        expected = reference(weights, hessian, bits)
+        assert np.allclose(gptq(weights, hessian, bits, damping=0.0), expected, atol=1e-6)
+
+
+def test_gptq_rounds_to_the_same_grid_and_loses_less() -> None:
+    """Its values are the grid's; over many matrices the output error is clearly smaller."""
+    ratios = []
+    for seed in range(20):
+        weights, activations = problem(seed, rows=8, columns=16, tokens=64)
+        hessian = hessian_of(activations)
+        for bits in (2, 3, 4):
+            made = gptq(weights, hessian, bits)
+            grid = Grid(weights, bits)
+            again = np.stack([grid.nearest(made[:, j]) for j in range(16)], axis=-1)
+            assert np.allclose(made, again)
+            nearest = round_to_nearest(weights, bits)
+            ratios.append(
+                output_mse(weights, made, hessian) / output_mse(weights, nearest, hessian)
+            )
+    assert np.median(ratios) < 0.8
+
+
+def test_uncorrelated_activations_leave_nothing_to_make_good() -> None:
+    """With a diagonal Hessian GPTQ is rounding to nearest."""
+    weights, _ = problem(1)
+    hessian = np.diag([1.0, 2.0, 3.0, 0.5, 0.1, 4.0])
+    assert np.allclose(gptq(weights, hessian, 3), round_to_nearest(weights, 3))
+
+
+def test_the_loss_is_the_mean_squared_output_difference() -> None:
+    """Computed once more from the outputs themselves."""
+    weights, activations = problem(2)
+    rounded = round_to_nearest(weights, 2)
+    outputs = activations @ (rounded - weights).T
+    found = losses(weights, activations, (2,), "rtn")
+    assert np.allclose(found, [(outputs**2).mean()])
+
+
+def test_batches_are_single_matrices_side_by_side() -> None:
+    """Shape (experts, rows, columns) gives (experts, widths)."""
+    pairs = [problem(seed) for seed in range(3)]
+    weights, activations = (np.stack(arrays) for arrays in zip(*pairs, strict=True))
+    together = losses(weights, activations, (1, 2, 4), "gptq")
+    single = [losses(w, a, (1, 2, 4), "gptq") for w, a in pairs]
+    assert together.shape == (3, 3)
+    assert np.allclose(together, single)
+
+
+@pytest.mark.parametrize("method", ["rtn", "gptq"])
+def test_random_experts_have_tables_that_are_not_convex(method: str) -> None:
+    """Losses fall on average; for a good part of the experts not convexly, for some not at all."""
+    table = random_losses(200, (1, 2, 3, 4), method, np.random.default_rng(0))  # type: ignore[arg-type]
+    steps = np.diff(table, axis=1)
+    assert (np.diff(table.mean(axis=0)) < 0).all()
+    assert (np.diff(steps, axis=1) < 0).any(axis=1).mean() > 0.2
+    assert (steps > 0).any()
+    again = random_losses(200, (1, 2, 3, 4), method, np.random.default_rng(0))  # type: ignore[arg-type]
+    assert (table == again).all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "activations", "bits", "says"),
+    [
+        (np.ones((2, 3)), np.ones((5, 4)), 2, "must have as many columns as the weights"),
+        (np.ones(3), np.ones((5, 3)), 2, "must have as many columns as the weights"),
+        (np.full((2, 3), np.nan), np.ones((5, 3)), 2, "must be finite"),
+        (np.ones((2, 3)), np.ones((0, 3)), 2, "must not be empty"),
+        (np.ones((2, 3)), np.ones((5, 3)), 0, "bits: must be from 1 to 16, not 0"),
+        (np.ones((2, 3)), np.ones((5, 3)), 17, "bits: must be from 1 to 16, not 17"),
+    ],
+)
+def test_what_cannot_be_quantised_is_refused(
+    weights: Floats, activations: Floats, bits: int, says: str
+) -> None:
+    """Shapes, values and widths."""
+    with pytest.raises(InputError, match=says):
+        losses(weights, activations, (bits,))
+
+
+def test_a_column_that_is_never_active_does_no_harm() -> None:
+    """Its Hessian is singular; damping keeps it usable."""
+    weights, activations = problem(3)
+    activations[:, 2] = 0
+    assert np.isfinite(losses(weights, activations, (1, 2, 3), "gptq")).all()
+    assert np.isfinite(losses(weights, np.zeros_like(activations), (2,), "gptq")).all()
