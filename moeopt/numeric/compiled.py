@@ -30,9 +30,9 @@ def compiled(function: F) -> F:
     those that call that one, so that plain Python is best at the top; each array among parameters
     or local variables; NumPy's functions, `argsort` most of all.
     """
+    decorate: Any = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
     with _code_folder():
-        dispatcher = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
-    return cast(F, _for_any_constant(dispatcher))
+        return cast(F, _for_any_constant(decorate(function)))
 
 
 def _for_any_constant(dispatcher: Any) -> Any:
@@ -41,9 +41,10 @@ def _for_any_constant(dispatcher: Any) -> Any:
     Left alone, Numba takes 0 for a type of its own, and compiles `f` and all that `f` calls again.
     """
     compile_for = dispatcher.compile
+    without_value: Any = numba.types.unliteral
 
     def compile_for_any(types: Any) -> Any:
-        return compile_for(tuple(numba.types.unliteral(kind) for kind in types))
+        return compile_for(tuple(without_value(kind) for kind in types))
 
     dispatcher.compile = compile_for_any
     return dispatcher

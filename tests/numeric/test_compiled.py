@@ -26,6 +26,22 @@ def test_the_same_as_plain_python() -> None:
     assert [fast(n) for n in range(1, 200)] == [collatz_steps(n) for n in range(1, 200)]
 
 
+def test_constants_compile_nothing_anew() -> None:
+    """Calls with constants, variables of the same types and from Python share one compiled form."""
+
+    @compiled
+    def scaled(number: int, factor: int, doubled: bool) -> int:
+        return number * factor * (2 if doubled else 1)
+
+    @compiled
+    def total(number: int) -> int:
+        return scaled(number, 0, False) + scaled(number, 3, True) + scaled(number, number, False)
+
+    assert total(5) == 55
+    assert scaled(5, 1, True) == 10
+    assert len(scaled.signatures) == 1  # type: ignore[attr-defined]
+
+
 def test_old_code_is_not_used_after_an_edit(tmp_path: Path) -> None:
     """Also where only a function that the called one calls has changed, in another file."""
     package = tmp_path / "moeopt"

@@ -6,11 +6,11 @@ from .neighbourhood import NOBODY, STRIPED, Costs, Integers, State, move, value
 
 
 @compiled
-def allowed(costs: Costs, at: State, i: int, resident: bool, dimm: int) -> bool:
+def allowed(at: State, i: int, resident: bool, dimm: int) -> bool:
     """Tell whether there is a slot for an expert's new layout."""
-    if resident and not at.resident[i] and at.held[0] >= costs.slots[0]:
+    if resident and not at.resident[i] and at.free[0] <= 0:
         return False
-    return bool(dimm in (STRIPED, at.dimm[i]) or at.held[1 + dimm] < costs.slots[1])
+    return bool(dimm == STRIPED or dimm == at.dimm[i] or at.free[1 + dimm] > 0)
 
 
 @compiled
@@ -28,7 +28,7 @@ def descend(costs: Costs, at: State, rows: Integers, cursor: Integers, evaluatio
     used = 0
     while used < evaluations and cursor[1] < len(rows):
         i = rows[cursor[0]]
-        used += at.own.shape[1] * 2 + 2
+        used += len(at.free) * 2
         gained = _move_best(costs, at, i)
         for later in range(cursor[0] + 1, len(rows)):
             j = rows[later]
@@ -49,9 +49,9 @@ def _move_best(costs: Costs, at: State, i: int) -> bool:
     """Give an expert its best layout; tell whether that gains anything."""
     best_spans, best_squares, best_resident, best_dimm = 0.0, 0.0, False, STRIPED
     found = False
-    for dimm in range(STRIPED, at.own.shape[1]):
+    for dimm in range(STRIPED, len(at.free) - 1):
         for resident in (False, True):
-            if allowed(costs, at, i, resident, dimm):
+            if allowed(at, i, resident, dimm):
                 spans, squares = value(costs, at, i, resident, dimm, NOBODY)
                 if spans < best_spans or (spans == best_spans and squares < best_squares):
                     best_spans, best_squares = spans, squares

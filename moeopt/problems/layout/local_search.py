@@ -16,7 +16,7 @@ from .bounds import lower_bound, makespan_grid
 from .check import objective
 from .descent import allowed, descend
 from .instance import Instance
-from .neighbourhood import IDLE, NOBODY, STRIPED, Costs, State, book, move, rank
+from .neighbourhood import EVERY, IDLE, NOBODY, OWN, STRIPED, Costs, State, book, move, rank
 from .second_stage import Layout, schedule
 from .solution import DOMAINS, Solution
 
@@ -66,26 +66,23 @@ def _to_local_optimum(costs: Costs, state: State, rows: Rows, budget: int) -> in
 def _kick(costs: Costs, state: State, rows: Rows, rng: np.random.Generator) -> None:
     """Exchange two experts' layouts, or move one to another place if there is a slot."""
     i, j = rows[rng.integers(len(rows), size=2)].tolist()
-    resident, dimm = bool(state.resident[i]), int(rng.integers(STRIPED, state.own.shape[1]))
+    resident, dimm = bool(state.resident[i]), int(rng.integers(STRIPED, len(state.free) - 1))
     if i != j and rng.random() < 0.5:
         move(costs, state, i, bool(state.resident[j]), int(state.dimm[j]), j)
-    elif allowed(costs, state, i, resident, dimm):
+    elif allowed(state, i, resident, dimm):
         move(costs, state, i, resident, dimm, NOBODY)
 
 
 def _costs(instance: Instance) -> Costs:
     c = instance.columns
     unit = _unit(instance)
-    slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
     ways = [c.gpu_hit_ns, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns]
     ways += [c.cpu_striped_ns, c.cpu_localized_ns, c.ndp_ns]
     striped, localized = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
     return Costs(
         c.weight.astype(np.float64),
-        c.tokens > 0,
         np.stack(ways) / unit,
         np.array([0.0, striped, localized, striped, localized, 0.0]),
-        np.array([instance.hbm_slots, slots]),
     )
 
 
@@ -99,15 +96,17 @@ def _state(instance: Instance, costs: Costs, solution: Solution) -> State:
     scenarios, dimms = len(instance.scenarios), instance.dimms
     dimm = np.array([STRIPED if d is None else d for d in solution.dimm], dtype=np.int64)
     resident = np.array(solution.resident, dtype=np.bool_)
-    held = np.concatenate([[resident.sum()], np.bincount(dimm[dimm != STRIPED], minlength=dimms)])
+    dimm_slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
+    free = np.full(1 + dimms, dimm_slots, dtype=np.int64)
+    free[0] = instance.hbm_slots - resident.sum()
+    free[1:] -= np.bincount(dimm[dimm != STRIPED], minlength=dimms)
     state = State(
         resident,
         dimm,
         np.array([[code[o] for o in row] for row in solution.assignment], dtype=np.int64),
-        np.zeros((scenarios, 4)),
-        np.zeros((scenarios, dimms)),
-        np.zeros((scenarios, 3), dtype=np.int64),
-        held.astype(np.int64),
+        np.zeros((scenarios, OWN + dimms)),
+        np.full((scenarios, 3), NOBODY, dtype=np.int64),
+        free,
     )
     for number in range(scenarios):
         for expert in range(instance.experts):
@@ -122,8 +121,9 @@ def _copy(state: State) -> State:
 
 
 def _objective(costs: Costs, state: State) -> float:
-    dimms = state.sums[:, 2] + state.own.max(axis=1)
-    return float((costs.weight * np.maximum(state.sums[:, :2].max(axis=1), dimms)).sum())
+    loads = state.loads
+    dimms = loads[:, EVERY] + loads[:, OWN:].max(axis=1)
+    return float((costs.weight * np.maximum(loads[:, :EVERY].max(axis=1), dimms)).sum())
 
 
 def _solution(instance: Instance, state: State) -> Solution:

@@ -19,6 +19,8 @@ Integers = NDArray[np.int64]
 
 STRIPED = NOBODY = IDLE = -1
 GPU, CPU, NDP = range(3)
+EVERY, SUM, OWN = 2, 3, 4
+"""Columns of `State.loads`, after GPU and CPU."""
 EPSILON = 1e-12
 """Relative fall of the squared loads that counts."""
 
@@ -27,32 +29,29 @@ class Costs(NamedTuple):
     """The instance: one array for all times, since each array costs compile time.
 
     `time` has shape (6, scenarios, experts): GPU hit, striped, local; CPU striped, local; NDP.
-    `read` has shape (6,): how long the DIMMs are read for these. `slots` holds hbm_slots and
-    dimm_slots. Times are over a common unit.
+    `read` has shape (6,): how long the DIMMs are read for these. Times are over a common unit.
     """
 
     weight: Floats
-    active: NDArray[np.bool_]
     time: Floats
     read: Floats
-    slots: Integers
 
 
 class State(NamedTuple):
     """A layout with its schedules, and what follows from them.
 
-    `sums` has shape (scenarios, 4): GPU, CPU, striped reads, sum of `own`, which has (scenarios,
-    dimms). `top` holds each scenario's three DIMMs of largest `own`, largest first (`NOBODY` if
-    fewer). `held` counts the residents and then each DIMM's experts.
+    `choice` is `IDLE` where an expert has no tokens. `loads` has shape (scenarios, OWN + dimms):
+    GPU, CPU, striped reads, sum of the DIMMs' own loads, and from `OWN` on these. `top` holds each
+    scenario's three DIMMs of largest own load, largest first (`NOBODY` if fewer). `free` counts the
+    slots left for residents and then on each DIMM.
     """
 
     resident: NDArray[np.bool_]
     dimm: Integers
     choice: Integers
-    sums: Floats
-    own: Floats
+    loads: Floats
     top: Integers
-    held: Integers
+    free: Integers
 
 
 @compiled
@@ -77,12 +76,13 @@ def load(
 
 @compiled
 def _add(at: State, s: int, dimm: int, gpu: float, cpu: float, every: float, own: float) -> None:
-    at.sums[s, 0] += gpu
-    at.sums[s, 1] += cpu
-    at.sums[s, 2] += every
-    at.sums[s, 3] += own
+    loads = at.loads
+    loads[s, GPU] += gpu
+    loads[s, CPU] += cpu
+    loads[s, EVERY] += every
     if dimm != STRIPED:
-        at.own[s, dimm] += own
+        loads[s, SUM] += own
+        loads[s, OWN + dimm] += own
 
 
 @compiled
@@ -95,21 +95,21 @@ def book(costs: Costs, at: State, s: int, i: int, sign: float) -> None:
 @compiled
 def rank(at: State, s: int) -> None:
     """Find the three DIMMs with the largest loads of their own."""
-    at.top[s, :] = NOBODY
-    for d in range(at.own.shape[1]):
-        k = 3
-        while k > 0 and (at.top[s, k - 1] == NOBODY or at.own[s, d] > at.own[s, at.top[s, k - 1]]):
+    top, loads = at.top, at.loads
+    for d in range(loads.shape[1] - OWN):
+        k = min(d, 3)
+        while k > 0 and loads[s, OWN + d] > loads[s, OWN + top[s, k - 1]]:
+            if k < 3:
+                top[s, k] = top[s, k - 1]
             k -= 1
-        for later in range(2, k, -1):
-            at.top[s, later] = at.top[s, later - 1]
         if k < 3:
-            at.top[s, k] = d
+            top[s, k] = d
 
 
 @compiled
-def choices(costs: Costs, s: int, i: int, dimm: int) -> tuple[int, int]:
+def choices(at: State, s: int, i: int, dimm: int) -> tuple[int, int]:
     """Return the first domain an expert may choose, and the one after the last."""
-    if i == NOBODY or not costs.active[s, i]:
+    if i == NOBODY or at.choice[s, i] == IDLE:
         return IDLE, IDLE + 1
     return GPU, (CPU if dimm == STRIPED else NDP) + 1
 
@@ -124,11 +124,13 @@ def best_domains(
     and (resident, dimm) is j's. So no DIMMs are touched but p, where i is now, and q = dimm.
     """
     p, q = at.dimm[i], dimm
-    gpu, cpu, every, total = at.sums[s]
-    own_p = at.own[s, p] if p != STRIPED else 0.0
-    own_q = at.own[s, q] if q != STRIPED else 0.0
-    before = max(gpu, cpu, every + at.own[s, at.top[s, 0]])
-    squares = gpu * gpu + cpu * cpu + _squares(at.own.shape[1], every, total, 0.0)
+    loads, top = at.loads, at.top
+    dimms = loads.shape[1] - OWN
+    gpu, cpu, every, total = loads[s, GPU], loads[s, CPU], loads[s, EVERY], loads[s, SUM]
+    own_p = loads[s, OWN + p] if p != STRIPED else 0.0
+    own_q = loads[s, OWN + q] if q != STRIPED else 0.0
+    before = max(gpu, cpu, every + loads[s, OWN + top[s, 0]])
+    squares = gpu * gpu + cpu * cpu + _squares(dimms, every, total, 0.0)
     old_p, old_q = own_p, own_q
     g, c, e, o = load(costs, s, i, at.resident[i], p, at.choice[s, i])
     gpu, cpu, every, own_p = gpu - g, cpu - c, every - e, own_p - o
@@ -141,13 +143,13 @@ def best_domains(
             own_p = own_q
     rest = 0.0
     for k in range(3):
-        d = at.top[s, k]
-        if d not in (p, q, NOBODY):
-            rest = at.own[s, d]
+        d = top[s, k]
+        if d != NOBODY and d != p and d != q:
+            rest = loads[s, OWN + d]
             break
     best, best_squares, best_i, best_j = np.inf, np.inf, IDLE, IDLE
-    first_i, end_i = choices(costs, s, i, q)
-    first_j, end_j = choices(costs, s, j, p)
+    first_i, end_i = choices(at, s, i, q)
+    first_j, end_j = choices(at, s, j, p)
     for domain_i in range(first_i, end_i):
         gi, ci, ei, oi = load(costs, s, i, resident, q, domain_i)
         for domain_j in range(first_j, end_j):
@@ -164,12 +166,12 @@ def best_domains(
                 most = max(most, new_p)
                 change += new_p - old_p
                 of_squares += new_p * new_p - old_p * old_p
-            if q not in (STRIPED, p):
+            if q != STRIPED and q != p:
                 most = max(most, new_q)
                 change += new_q - old_q
                 of_squares += new_q * new_q - old_q * old_q
             span = max(g, c, e + most)
-            square = g * g + c * c + _squares(at.own.shape[1], e, total + change, of_squares)
+            square = g * g + c * c + _squares(dimms, e, total + change, of_squares)
             if span < best or (span == best and square < best_squares):
                 best, best_squares, best_i, best_j = span, square, domain_i, domain_j
     return best - before, best_squares - squares, best_i, best_j
@@ -188,11 +190,12 @@ def value(
     """Return the weighted changes of makespans and squared loads; 0 where nothing is gained."""
     spans = squares = scale = 0.0
     for s in range(len(costs.weight)):
-        if costs.active[s, i] or (j != NOBODY and costs.active[s, j]):
+        if at.choice[s, i] != IDLE or (j != NOBODY and at.choice[s, j] != IDLE):
             span, square, _, _ = best_domains(costs, at, s, i, resident, dimm, j)
             spans += costs.weight[s] * span
             squares += costs.weight[s] * square
-            scale += costs.weight[s] * (at.sums[s, 2] + at.own[s, at.top[s, 0]]) ** 2
+            longest = at.loads[s, EVERY] + at.loads[s, OWN + at.top[s, 0]]
+            scale += costs.weight[s] * longest * longest
     if squares >= -EPSILON * scale:
         squares = 0.0
     return spans, squares
@@ -220,8 +223,8 @@ def move(costs: Costs, at: State, i: int, resident: bool, dimm: int, j: int) -> 
     if j != NOBODY:
         at.resident[j], at.dimm[j] = old_resident, old_dimm
         return
-    at.held[0] += int(resident) - int(old_resident)
+    at.free[0] -= int(resident) - int(old_resident)
     if old_dimm != STRIPED:
-        at.held[1 + old_dimm] -= 1
+        at.free[1 + old_dimm] += 1
     if dimm != STRIPED:
-        at.held[1 + dimm] += 1
+        at.free[1 + dimm] -= 1

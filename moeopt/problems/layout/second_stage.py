@@ -13,6 +13,8 @@ from .solution import DOMAINS, Solution
 STRIPED = -1
 IDLE = -1
 GPU, CPU, NDP = range(3)
+EVERY, OWN = 2, 3
+"""In an array of loads, after GPU and CPU: every DIMM's time, and where each DIMM's own begin."""
 
 Times = NDArray[np.int64]
 Choice = NDArray[np.int64]
@@ -67,58 +69,59 @@ def schedule(instance: Instance, layout: Layout) -> Plan:
     for number, scenario in enumerate(instance.scenarios):
         cost = np.stack([gpu[number], cpu[number], c.ndp_ns[number]])
         dram = np.stack([gpu_read, read, c.ndp_ns[number]])
-        own = np.zeros(instance.dimms, dtype=np.int64)
-        makespan = _refine(cost, dram, layout.dimm, own, choice[number])
+        load = np.zeros(OWN + instance.dimms, dtype=np.int64)
+        makespan = _refine(cost, dram, layout.dimm, load, choice[number])
         objective += scenario.weight * int(makespan)
     return Plan(layout, choice, objective)
 
 
 @compiled
-def _refine(cost: Times, dram: Times, dimm: Times, own: Times, choice: Choice) -> int:
+def _refine(cost: Times, dram: Times, dimm: Times, load: Times, choice: Choice) -> int:
     """Move the bottleneck's costliest expert while that lowers the makespan, and return that.
 
     `cost` and `dram` have shape (3, experts): what an expert costs in each domain, and how long it
-    keeps busy the DIMMs that it lies on. `own` is all zeros, of shape (dimms,).
+    keeps busy the DIMMs that it lies on. `load` is all zeros, of shape (3 + dimms,): the GPU's
+    time, the CPU's, what keeps every DIMM busy, and then each DIMM's own.
     """
-    shared = np.zeros(3, dtype=np.int64)  # GPU, CPU, and what keeps every DIMM busy
     for row in range(len(dimm)):
         if choice[row] != IDLE:
-            _add(cost, dram, dimm, shared, own, row, choice[row], 1)
+            _add(cost, dram, dimm, load, row, choice[row], 1)
     while True:
-        makespan = max(shared[GPU], shared[CPU], shared[2] + own.max())
+        makespan, busiest = _makespan(load)
         device = NDP
-        if shared[GPU] == makespan:
+        if load[GPU] == makespan:
             device = GPU
-        elif shared[CPU] == makespan:
+        elif load[CPU] == makespan:
             device = CPU
-        row = _costliest(cost[device], dimm, choice, device, int(own.argmax()))
+        row = _costliest(cost, dimm, choice, device, busiest)
         if row < 0:
             return int(makespan)
-        domain = _best_domain(cost, dram, dimm, shared, own, row, device, makespan)
+        domain = _best_domain(cost, dram, dimm, load, row, device, makespan)
         if domain == device:
             return int(makespan)
-        _add(cost, dram, dimm, shared, own, row, device, -1)
-        _add(cost, dram, dimm, shared, own, row, domain, 1)
+        _add(cost, dram, dimm, load, row, device, -1)
+        _add(cost, dram, dimm, load, row, domain, 1)
         choice[row] = domain
 
 
 @compiled
 def _add(
-    cost: Times,
-    dram: Times,
-    dimm: Times,
-    shared: Times,
-    own: Times,
-    row: int,
-    domain: int,
-    sign: int,
+    cost: Times, dram: Times, dimm: Times, load: Times, row: int, domain: int, sign: int
 ) -> None:
     if domain != NDP:
-        shared[domain] += sign * cost[domain, row]
-    if dimm[row] == STRIPED:
-        shared[2] += sign * dram[domain, row]
-    else:
-        own[dimm[row]] += sign * dram[domain, row]
+        load[domain] += sign * cost[domain, row]
+    at = EVERY if dimm[row] == STRIPED else OWN + dimm[row]
+    load[at] += sign * dram[domain, row]
+
+
+@compiled
+def _makespan(load: Times) -> tuple[int, int]:
+    """Return the largest load of a device, and the first of the busiest DIMMs."""
+    busiest = OWN
+    for at in range(OWN + 1, len(load)):
+        if load[at] > load[busiest]:
+            busiest = at
+    return max(load[GPU], load[CPU], load[EVERY] + load[busiest]), busiest - OWN
 
 
 @compiled
@@ -127,25 +130,25 @@ def _costliest(cost: Times, dimm: Times, choice: Choice, device: int, busiest: i
     found = -1
     for row in range(len(dimm)):
         there = choice[row] == device and (device != NDP or dimm[row] == busiest)
-        if there and (found < 0 or cost[row] > cost[found]):
+        if there and (found < 0 or cost[device, row] > cost[device, found]):
             found = row
     return found
 
 
 @compiled
 def _best_domain(
-    cost: Times, dram: Times, dimm: Times, shared: Times, own: Times, row: int, now: int, span: int
+    cost: Times, dram: Times, dimm: Times, load: Times, row: int, now: int, span: int
 ) -> int:
     """Return the domain that lowers the makespan `span` most, or `now` (tie: least growth)."""
     best, best_growth, best_domain = span, 0, now
     for domain in range(2 if dimm[row] == STRIPED else 3):
         if domain == now:
             continue
-        _add(cost, dram, dimm, shared, own, row, now, -1)
-        _add(cost, dram, dimm, shared, own, row, domain, 1)
-        after = max(shared[GPU], shared[CPU], shared[2] + own.max())
-        _add(cost, dram, dimm, shared, own, row, domain, -1)
-        _add(cost, dram, dimm, shared, own, row, now, 1)
+        _add(cost, dram, dimm, load, row, now, -1)
+        _add(cost, dram, dimm, load, row, domain, 1)
+        after, _ = _makespan(load)
+        _add(cost, dram, dimm, load, row, domain, -1)
+        _add(cost, dram, dimm, load, row, now, 1)
         growth = cost[domain, row]
         if domain == NDP:  # its DIMM is relieved of the host's read at the same time
             growth -= dram[now, row]

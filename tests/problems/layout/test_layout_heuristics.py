@@ -16,7 +16,7 @@ from moeopt.problems.layout.heuristics import (
     trimoe_layout_tuned,
 )
 from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.neighbourhood import IDLE, NOBODY, STRIPED, best_domains, move
+from moeopt.problems.layout.neighbourhood import IDLE, NOBODY, OWN, STRIPED, best_domains, move
 from moeopt.problems.layout.second_stage import Layout, schedule
 from moeopt.problems.layout.solution import DOMAINS, Solution
 from moeopt.problems.tri_domain import heuristics as online
@@ -196,12 +196,12 @@ def test_moves_keep_the_books() -> None:
         found = search._solution(instance, state)
         assert violations(instance, found) == [], instance.name
         again = search._state(instance, costs, found)
-        for name in ("sums", "own", "held"):
+        for name in ("loads", "free"):
             assert np.array_equal(getattr(state, name), getattr(again, name)), (instance.name, name)
         unit = search._unit(instance)
         assert search._objective(costs, state) * unit == objective(instance, found)
-        top = np.take_along_axis(state.own, np.maximum(state.top, 0), 1)
-        assert np.array_equal(top[:, 0], state.own.max(axis=1))
+        top = np.take_along_axis(state.loads, OWN + np.maximum(state.top, 0), 1)
+        assert np.array_equal(top[:, 0], state.loads[:, OWN:].max(axis=1))
 
 
 def test_a_move_is_worth_what_it_promises() -> None:

@@ -24,6 +24,7 @@ from moeopt.solve.run import solve
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 PER_KIND = 24
+SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
 EXACT = [
     name for name in moeopt.methods("layout") if name not in HEURISTICS and name != "brute-force"
 ]
@@ -191,13 +192,14 @@ def test_an_oversized_instance_is_refused() -> None:
         solve(random_instance(1, experts=12), "brute-force")
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 24 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it.
     """
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         optimum = solve(instance, "brute-force").objective
         assert optimum is not None

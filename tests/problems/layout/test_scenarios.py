@@ -9,15 +9,25 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.oracle import candidates, count
 from moeopt.problems.layout.scenarios import solve
 from moeopt.problems.layout.scenarios.aggregated import aggregated, chosen, proven
+from moeopt.problems.layout.scenarios.annealing import anneal
 from moeopt.problems.layout.scenarios.incumbent import Improver, start_layout
-from moeopt.problems.layout.scenarios.joint_bound import JointBound
-from moeopt.problems.layout.scenarios.levels import add_levels, even_thresholds
-from moeopt.problems.layout.scenarios.rows import Rows
+from moeopt.problems.layout.scenarios.moves import UNDO_ROWS, carry, rearrange, switch
+from moeopt.problems.layout.scenarios.plan import (
+    DIMM,
+    DOMAIN,
+    RESIDENT,
+    Floats,
+    Plan,
+    load,
+    total_value,
+)
+from moeopt.problems.layout.scenarios.rows import IDLE, STRIPED, Rows
 from moeopt.problems.layout.scenarios.wait_and_see import scenario_bounds
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 MAX_CANDIDATES = 6_000
+DOUBLINGS = 4
 
 
 def _several() -> list[Instance]:
@@ -55,20 +65,12 @@ def test_bounds_optimum_and_value_are_in_order(monkeypatch: pytest.MonkeyPatch) 
         optimum = _optimum(instance)
         rows = Rows.of(instance)
         scenarios = list(range(len(instance.scenarios)))
-        alone = scenario_bounds(instance, Search(limit_s=5), 5)
-        assert sum(alone) <= optimum, instance.name
-        plain = aggregated(instance, rows, scenarios)
-        assert proven(instance, rows, plain, plain.solve(5), scenarios) <= optimum, instance.name
-        rng = np.random.default_rng(number)
-        top = int(rows.cost[:, rows.active].max()) + instance.dram_localized_ns + 1
-        levels = [
-            sorted(set(rng.integers(1, 2 * top, rng.integers(1, 6)).tolist())) for _ in scenarios
-        ]
-        model = aggregated(instance, rows, scenarios)
-        add_levels(model, instance.dimms, levels)
-        assert proven(instance, rows, model, model.solve(5), scenarios) <= optimum, instance.name
+        model = aggregated(instance, rows, scenarios, whole=True)  # without whole it is lower
+        found = proven(instance, rows, model, model.solve(5), scenarios)
+        assert found <= optimum, instance.name
         search = Search(limit_s=600, seed=number)
-        solve(instance, search)
+        bound = solve(instance, search)
+        assert max(sum(bound.alone), bound.together) <= optimum, instance.name
         assert search.bound is not None
         assert search.objective is not None
         assert not check.violations(instance, search.solution), instance.name
@@ -78,31 +80,82 @@ def test_bounds_optimum_and_value_are_in_order(monkeypatch: pytest.MonkeyPatch) 
     assert closed > len(INSTANCES) // 6  # so that the claims are put to the test
 
 
-def test_groups_add_up() -> None:
-    """Groups of two of three scenarios are disjoint, and the sum of their bounds is a bound."""
-    complete = 0
-    for instance in [i for i in INSTANCES if len(i.scenarios) == 3][:12]:
-        rows, search = Rows.of(instance), Search(limit_s=600)
-        _improver(instance, rows, search)
-        bound = JointBound(instance, rows, search, group=2)
-        bound.raise_until(0.0)
-        members = sorted(s for group in bound.grouped for s in group)
-        assert sorted(members + bound.ungrouped()) == [0, 1, 2]
-        rest = sum(bound.alone[s] for s in bound.ungrouped())
-        assert sum(bound.grouped.values()) + rest <= _optimum(instance)
-        complete += members == [0, 1, 2]
-    assert complete > 0
-
-
-def test_levels_see_that_three_do_not_fit_on_two() -> None:
-    """Three pieces of 10 on two DIMMs: 15 on average, 20 in truth, in both scenarios."""
-    instance = _three_on_two()
+def test_whole_domains_see_the_longest_piece() -> None:
+    """Pieces of 10 and 100 on two DIMMs: 55 on average, 100 in truth, in both scenarios."""
+    instance = Instance(
+        name="ten-and-hundred",
+        dimms=2,
+        hbm_slots=0,
+        dimm_slots=None,
+        experts=2,
+        dram_striped_ns=1000,
+        dram_localized_ns=1000,
+        scenarios=[_scenario(w, [10, 100], 1000, 1000) for w in (3, 1)],
+    )
     rows = Rows.of(instance)
-    plain = aggregated(instance, rows, [0, 1])
-    assert proven(instance, rows, plain, plain.solve(10), [0, 1]) == 3 * 15 + 15
-    model = aggregated(instance, rows, [0, 1])
-    add_levels(model, 2, [even_thresholds(20, 2)] * 2)
-    assert proven(instance, rows, model, model.solve(10), [0, 1]) == 3 * 20 + 20
+    for whole, least in ((False, 55), (True, 100)):
+        model = aggregated(instance, rows, [0, 1], whole)
+        assert proven(instance, rows, model, model.solve(10), [0, 1]) == 3 * least + least
+
+
+def test_slopes_and_changes_are_those_of_the_value() -> None:
+    """A move reports the change of the value, kept right; a rejected one changes nothing."""
+    for seed in range(12):
+        instance = random_instance(seed, "several scenarios", experts=8)
+        improver = _improver(instance, Rows.of(instance), Search(limit_s=60, seed=seed))
+        plan, rng = improver.plan, np.random.default_rng(seed)
+        undo = np.empty((UNDO_ROWS, plan.choice.shape[1]))
+        made = 0
+        for _ in range(150):
+            load(plan, DOUBLINGS)
+            before, choice = total_value(plan.state), plan.choice.copy()
+            limit = float(rng.choice([np.inf, 0.0]))
+            change = _random_move(plan, undo, rng, instance.dimms, limit)
+            if change is None:
+                continue
+            value = total_value(plan.state)
+            if change == np.inf:
+                assert (plan.choice == choice).all()
+                assert value == before
+            else:
+                made += 1
+                assert change <= limit
+                assert value - before == pytest.approx(change, abs=1e-9 * before)
+                load(plan, DOUBLINGS)
+                assert value == pytest.approx(total_value(plan.state))
+        assert made > 0
+
+
+def test_whoever_is_moved_runs_where_it_suits_best() -> None:
+    """After a row was put elsewhere, no other domain of its own lowers the value in a scenario."""
+    for seed in range(20):
+        instance = random_instance(seed, "cheap localized reads", experts=8)
+        plan = _improver(instance, Rows.of(instance), Search(limit_s=60)).plan
+        load(plan, DOUBLINGS)
+        undo = np.empty((UNDO_ROWS, plan.choice.shape[1]))
+        for i in range(len(plan.choice)):
+            for to in range(-1, instance.dimms):
+                rearrange(plan, undo, i, -1, to, STRIPED, False, np.inf, DOUBLINGS)
+                least = total_value(plan.state) * (1 - 1e-9)
+                for s in range(plan.choice.shape[1] - DOMAIN):
+                    chosen_domain = int(plan.choice[i, DOMAIN + s])
+                    for other in range(0 if chosen_domain == IDLE else 2 if to == STRIPED else 3):
+                        switch(plan, i, s, other, DOUBLINGS)
+                        assert total_value(plan.state) >= least
+                    switch(plan, i, s, chosen_domain, DOUBLINGS)
+
+
+def test_slots_and_residents_are_counted_at_any_temperature() -> None:
+    """However hot, no DIMM holds more rows than its slots, and as many rows are resident."""
+    instance = random_instance(5, "several scenarios", experts=12)
+    instance = instance.model_copy(update={"dimm_slots": 2, "dimms": 5, "hbm_slots": 3})
+    improver = _improver(instance, Rows.of(instance), Search(limit_s=60))
+    plan, residents = improver.plan, improver.plan.choice[:, RESIDENT].sum()
+    for _ in range(200):
+        anneal(plan, improver.best, 2, improver.random, 1e12, DOUBLINGS, 100)
+        dimm = plan.choice[:, DIMM]
+        assert np.bincount(dimm[dimm != STRIPED], minlength=5).max() <= 2
+        assert plan.choice[:, RESIDENT].sum() == residents
 
 
 def test_a_layout_of_each_scenario_alone_is_not_enough() -> None:
@@ -185,6 +238,38 @@ def _improver(instance: Instance, rows: Rows, search: Search) -> Improver:
     return Improver(instance, rows, search, start)
 
 
+def _random_move(
+    plan: Plan, undo: Floats, rng: np.random.Generator, dimms: int, limit: float
+) -> float | None:
+    """Try a random move of any kind; None if the one drawn is none."""
+    choice = plan.choice
+    i, j = rng.choice(len(choice), 2, replace=False).tolist()
+    d, e = int(choice[i, DIMM]), int(choice[j, DIMM])
+    kind = rng.integers(5)
+    if kind == 0:
+        other = int(rng.integers(dimms))
+        allowed = d != STRIPED and d != other
+        return carry(plan, i, -1, d, other, limit, DOUBLINGS) if allowed else None
+    if kind == 1:
+        allowed = STRIPED not in (d, e) and d != e
+        return carry(plan, i, j, d, e, limit, DOUBLINGS) if allowed else None
+    if kind == 2:
+        s = int(rng.integers(choice.shape[1] - DOMAIN))
+        domain = int(rng.integers(2 if d == STRIPED else 3))
+        idle = choice[i, DOMAIN + s] == IDLE
+        return None if idle or limit == 0 else switch(plan, i, s, domain, DOUBLINGS)
+    if kind == 3:
+        to = int(rng.integers(-1, dimms))
+        return rearrange(plan, undo, i, -1, to, STRIPED, False, limit, DOUBLINGS)
+    hbm = bool(choice[i, RESIDENT] == 1 and choice[j, RESIDENT] == 0)
+    stay = hbm and rng.random() < 0.5
+    to_i, to_j = (d, e) if stay else (e, d)
+    before = choice[:, RESIDENT].copy()
+    change = rearrange(plan, undo, i, j, to_i, to_j, hbm, limit, DOUBLINGS)
+    assert choice[:, RESIDENT].sum() == before.sum()
+    return change
+
+
 def _scenario(weight: int, ndp: list[int], host: int, hit: int) -> dict[str, object]:
     experts = len(ndp)
     names = ("gpu_miss_striped_ns", "gpu_miss_localized_ns", "cpu_striped_ns", "cpu_localized_ns")
@@ -196,19 +281,6 @@ def _scenario(weight: int, ndp: list[int], host: int, hit: int) -> dict[str, obj
         "ndp_ns": ndp,
         **costs,
     }
-
-
-def _three_on_two() -> Instance:
-    return Instance(
-        name="three-on-two",
-        dimms=2,
-        hbm_slots=0,
-        dimm_slots=None,
-        experts=3,
-        dram_striped_ns=1000,
-        dram_localized_ns=1000,
-        scenarios=[_scenario(w, [10, 10, 10], 1000, 1000) for w in (3, 1)],
-    )
 
 
 def _one_slot_two_wishes() -> Instance:

@@ -14,8 +14,8 @@ from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify, quick_schedule
 from moeopt.problems.tri_domain.threshold import solve as threshold
 from moeopt.problems.tri_domain.threshold.check import FEASIBLE, UNKNOWN, check_threshold
-from moeopt.problems.tri_domain.threshold.floor import striped_reads, weight_scale
-from moeopt.problems.tri_domain.threshold.loads import tables
+from moeopt.problems.tri_domain.threshold.floor import grid_and_scale, simple_bound
+from moeopt.problems.tri_domain.threshold.loads import table_of
 from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
 from moeopt.sim.generate import generate
 from moeopt.solve.run import solve
@@ -213,15 +213,13 @@ def test_thinned_lists_refute_nothing() -> None:
         instance = random_instance(seed, "no contention", experts=9)
         optimum = least_makespan(instance)
         c = instance.columns
-        host, dram, place = tables(
-            c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm
-        )
-        reads = striped_reads(dram, place)
-        labels = pareto_labels(host, dram, place, instance.dimms, reads, 0, 2 * optimum, ENOUGH)
-        scale = weight_scale(host, dram, place)
+        experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+        _, least, most = simple_bound(experts, instance.dimms)
+        _, scale = grid_and_scale(experts)
+        labels = pareto_labels(experts, instance.dimms, least, most, 0, 2 * optimum, ENOUGH)
         for width, undecided in ((1, UNKNOWN), (ENOUGH, FEASIBLE)):
             answer = check_threshold(
-                host, dram, place, instance.dimms, labels, optimum, scale, scale // 2, width, ENOUGH
+                experts, instance.dimms, labels, optimum, scale, scale // 2, width, ENOUGH
             )
             assert answer.status in (FEASIBLE, undecided), (instance.name, width)
             unknown += answer.status == UNKNOWN
@@ -247,3 +245,16 @@ def test_the_largest_numbers_overflow_nothing() -> None:
         instance = partition(seed)
         lower, upper, _ = run_certify(instance)
         assert lower == upper == least_makespan(instance)
+
+
+def test_the_scale_of_weights_is_the_largest_safe_one() -> None:
+    """All costs together times the scale stay below 2**61, and only just where costs are large."""
+    for seed in range(20):
+        for instance, is_large in ((partition(seed), True), (random_instance(seed), False)):
+            c = instance.columns
+            experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+            _, scale = grid_and_scale(experts)
+            total = 1 + int(c.gpu_ns.sum() + c.cpu_ns.sum() + c.ndp_ns.sum())
+            total += int(c.gpu_dram_ns.sum() + c.cpu_dram_ns.sum())
+            assert total * scale < 2**61
+            assert 2 * total * scale >= 2**61 if is_large else scale == 2**20

@@ -4,6 +4,7 @@
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.search import Search
@@ -19,9 +20,14 @@ FIRST_SHARE = 0.25
 BOUND_SHARE = 0.5
 """Part of the time for the bounds, if there is one worker."""
 
+OTHER_SEED = 1_000_003
+"""Added to the seed of the search for the second worker's plans."""
+
 
 def solve(instance: Instance, search: Search) -> JointBound:
     """Search for plans and for bounds: side by side with two workers, in turn with one.
+
+    With two, the one that has done the bounds then searches for plans, too, from another seed.
 
     Returns
     -------
@@ -34,12 +40,15 @@ def solve(instance: Instance, search: Search) -> JointBound:
     start = start_layout(
         instance, rows, chosen(relaxed, model.resident), chosen(relaxed, model.localized)
     )
-    improver = Improver(instance, rows, search, start)
+    lock = Lock()
+    improver = Improver(instance, rows, search, start, lock=lock)
     bound = JointBound(instance, rows, search)
     if search.workers > 1:
         with ThreadPoolExecutor(max_workers=1) as pool:
             plans = pool.submit(_improve, improver, search, 0.0)
             bound.raise_until(0.0)
+            second = Improver(instance, rows, search, start, search.seed + OTHER_SEED, lock)
+            _improve(second, search, 0.0)
             plans.result()
     else:
         _improve(improver, search, search.remaining_s * (1 - FIRST_SHARE))

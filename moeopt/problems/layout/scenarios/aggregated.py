@@ -36,15 +36,6 @@ Terms = list[tuple[int, float]]
 
 
 @dataclass
-class Scenario:
-    """The columns of one scenario; `items` has (size in ns, its columns) of what DIMMs hold."""
-
-    makespan: int
-    own: int
-    items: list[tuple[int, list[int]]] = field(default_factory=list)
-
-
-@dataclass
 class Model:
     """A mixed-integer program under construction; times in units of `unit_ns`.
 
@@ -52,8 +43,8 @@ class Model:
     ----------
     resident, localized
         First stage: a column per row of `Rows`.
-    scenarios
-        The columns of each scenario in the model.
+    makespans
+        The column of each scenario's makespan.
     """
 
     unit_ns: float
@@ -66,7 +57,7 @@ class Model:
     row_upper: list[float] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
     localized: list[int] = field(default_factory=list)
-    scenarios: list[Scenario] = field(default_factory=list)
+    makespans: list[int] = field(default_factory=list)
 
     def column(self, cost: float = 0.0, upper: float = 1.0, integer: bool = False) -> int:
         """Add a column from 0 to `upper` and return its number."""
@@ -102,8 +93,12 @@ class Model:
         return minimize(self.program(integer), limit_s)
 
 
-def aggregated(instance: Instance, rows: Rows, scenarios: list[int]) -> Model:
-    """Return the model of some of the scenarios."""
+def aggregated(instance: Instance, rows: Rows, scenarios: list[int], whole: bool = False) -> Model:
+    """Return the model of some of the scenarios.
+
+    With `whole`, domains are not divided either, and no piece of work is longer than what the
+    longest DIMM does by itself: a higher bound, but a much harder model.
+    """
     used = rows.cost[:, rows.active]
     reads = (instance.dram_striped_ns, instance.dram_localized_ns)
     model = Model(unit_ns=max(float(used.max()), *reads, LARGEST) / LARGEST)
@@ -116,41 +111,43 @@ def aggregated(instance: Instance, rows: Rows, scenarios: list[int]) -> Model:
     heaviest = float(rows.weight.max())
     for s in scenarios:
         makespan = model.column(float(rows.weight[s]) / heaviest, upper=np.inf)
-        model.scenarios.append(Scenario(makespan, model.column(upper=np.inf)))
-        _add_scenario(model, instance, rows, s)
+        model.makespans.append(makespan)
+        _add_scenario(model, instance, rows, s, whole)
     return model
 
 
-def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int) -> None:
+def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int, whole: bool) -> None:
     """Add the domains of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
-    columns, unit = model.scenarios[-1], model.unit_ns
+    makespan, own, unit = model.makespans[-1], model.column(upper=np.inf), model.unit_ns
     striped, local = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
-    gpu: Terms = [(columns.makespan, -1.0)]
-    cpu: Terms = [(columns.makespan, -1.0)]
-    every: Terms = [(columns.makespan, -1.0), (columns.own, 1.0)]
-    average: Terms = [(columns.own, -float(instance.dimms))]
+    gpu: Terms = [(makespan, -1.0)]
+    cpu: Terms = [(makespan, -1.0)]
+    every: Terms = [(makespan, -1.0), (own, 1.0)]
+    average: Terms = [(own, -float(instance.dimms))]
     for i in np.flatnonzero(rows.active[:, s]).tolist():
         cost = rows.cost[:, i, s] / unit
-        hit, gpu_striped, cpu_striped, ndp = (model.column() for _ in range(4))
+        hit, gpu_striped, cpu_striped, ndp = (model.column(integer=whole) for _ in range(4))
         gpu += [(hit, cost[HIT]), (gpu_striped, cost[GPU_STRIPED])]
         cpu += [(cpu_striped, cost[CPU_STRIPED])]
         every += [(gpu_striped, striped), (cpu_striped, striped)]
         average += [(ndp, cost[NDP_COST])]
         on_own = [ndp]
-        columns.items.append((int(rows.cost[NDP_COST, i, s]), [ndp]))
         if rows.cost[NDP_COST, i, s] > instance.dram_localized_ns:
             # Otherwise NDP costs the DIMM no more than a host's read, and the hosts nothing.
-            gpu_local, cpu_local = model.column(), model.column()
+            gpu_local, cpu_local = (model.column(integer=whole) for _ in range(2))
             gpu += [(gpu_local, cost[GPU_LOCAL])]
             cpu += [(cpu_local, cost[CPU_LOCAL])]
             average += [(gpu_local, local), (cpu_local, local)]
             on_own += [gpu_local, cpu_local]
-            columns.items.append((instance.dram_localized_ns, [gpu_local, cpu_local]))
-        own: Terms = [(column, 1.0) for column in on_own]
+            if whole:
+                model.at_most([(gpu_local, local), (cpu_local, local), (own, -1.0)], 0.0)
+        if whole:
+            model.at_most([(ndp, cost[NDP_COST]), (own, -1.0)], 0.0)
+        held: Terms = [(column, 1.0) for column in on_own]
         away: Terms = [(gpu_striped, 1.0), (cpu_striped, 1.0)]
-        model.at_most([(hit, 1.0), *away, *own], 1.0, lower=1.0)
+        model.at_most([(hit, 1.0), *away, *held], 1.0, lower=1.0)
         model.at_most([(hit, 1.0), (model.resident[i], -1.0)], 0.0)
-        model.at_most([*own, (model.localized[i], -1.0)], 0.0)
+        model.at_most([*held, (model.localized[i], -1.0)], 0.0)
         model.at_most([*away, (model.localized[i], 1.0)], 1.0)
     for terms in (gpu, cpu, every, average):
         model.at_most(terms, 0.0)

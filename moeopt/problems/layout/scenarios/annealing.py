@@ -13,14 +13,26 @@ from numpy.typing import NDArray
 from moeopt.numeric.compiled import compiled
 
 from .moves import REJECTED, UNDO_ROWS, carry, rearrange, switch
-from .plan import DIMM, DIMMS, DOMAIN, RESIDENT, Floats, Integers, Plan, load, objective, total_value
+from .plan import (
+    DIMM,
+    DIMMS,
+    DOMAIN,
+    RESIDENT,
+    Floats,
+    Integers,
+    Plan,
+    load,
+    objective,
+    total_value,
+)
 from .rows import IDLE, NDP, STRIPED
 
 CARRY_ONE, CARRY_TWO, SWITCH = 0.06, 0.2, 0.3
 """Cumulated shares of the moves that keep the domains or the layout; the rest `rearrange`."""
 
 RELOCATE, STRIPE, EXCHANGE, CHOOSE = 0.35, 0.40, 0.85, 0.90
-"""Cumulated shares among those that rearrange; what is left exchanges residents."""
+"""Cumulated shares among those that rearrange: go to a DIMM, be striped, exchange places, stay and
+choose domains anew; what is left exchanges residents."""
 
 LOCALIZE = 0.3
 """How many of the drawn moves from striped to localized are tried: most come in exchange."""
@@ -70,7 +82,7 @@ def try_carry(
     if two:
         j = below(random, len(choice))
         e = choice[j, DIMM]
-    if d == STRIPED or e == STRIPED or e == d or (j < 0 and held[e] >= slots):
+    if d == STRIPED or e in (STRIPED, d) or (j < 0 and held[e] >= slots):
         return REJECTED
     change = carry(plan, i, j, d, e, limit, doublings)
     if j < 0 and change < REJECTED:
@@ -118,38 +130,36 @@ def try_rearrange(
 ) -> float:
     """Move one row, or exchange two, with new domains; return the change of value."""
     choice = plan.choice
-    kind, i = uniform(random), below(random, len(choice))
-    d = choice[i, DIMM]
-    e = d
+    kind, i, j, slot = uniform(random), below(random, len(choice)), -1, 0
+    d, hbm = choice[i, DIMM], kind >= CHOOSE
+    e, back = d, STRIPED
     if kind < STRIPE:
         e = below(random, len(held)) if kind < RELOCATE else STRIPED
         unwanted = d == STRIPED and uniform(random) >= LOCALIZE
         if d == e or unwanted or (e != STRIPED and held[e] >= slots):
             return REJECTED
-    if kind < STRIPE or (kind >= EXCHANGE and kind < CHOOSE):
-        change = rearrange(plan, undo, i, -1, e, STRIPED, False, limit, doublings)
-        if change < REJECTED and d != e:
-            if d != STRIPED:
-                held[d] -= 1
-            if e != STRIPED:
-                held[e] += 1
-        return change
-    j, hbm, slot = below(random, len(choice)), kind >= CHOOSE, 0
-    if hbm:
-        if len(residents) == 0 or choice[j, RESIDENT] == 1:
+    elif kind < EXCHANGE or hbm:
+        j = below(random, len(choice))
+        if hbm:
+            if len(residents) == 0 or choice[j, RESIDENT] == 1:
+                return REJECTED
+            slot = below(random, len(residents))
+            i = residents[slot]
+            d = choice[i, DIMM]
+        e, back = choice[j, DIMM], d
+        if not hbm and d == e:
             return REJECTED
-        slot = below(random, len(residents))
-        i = residents[slot]
-        d = choice[i, DIMM]
-    e = choice[j, DIMM]
-    if hbm and uniform(random) < 0.5:
-        change = rearrange(plan, undo, i, j, d, e, hbm, limit, doublings)
-    elif hbm or d != e:
-        change = rearrange(plan, undo, i, j, e, d, hbm, limit, doublings)
-    else:
+        if hbm and uniform(random) < 0.5:
+            e, back = back, e
+    change = rearrange(plan, undo, i, j, e, back, hbm, limit, doublings)
+    if change == REJECTED:
         return REJECTED
-    if change < REJECTED and hbm:
+    if hbm:
         residents[slot] = j
+    if j < 0 and d != STRIPED:
+        held[d] -= 1
+    if j < 0 and e != STRIPED:
+        held[e] += 1
     return change
 
 
@@ -190,9 +200,7 @@ def anneal(
         elif kind < SWITCH:
             change = try_switch(plan, random, limit, doublings)
         else:
-            change = try_rearrange(
-                plan, undo, held, residents, slots, random, limit, doublings
-            )
+            change = try_rearrange(plan, undo, held, residents, slots, random, limit, doublings)
         if change == REJECTED:
             continue
         now += change

@@ -1,5 +1,6 @@
 """The search for good plans: annealing again and again, each result with its exact schedules."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,11 @@ WORK = 800_000
 HOT, REHEATED, COLD = 1.5e-3, 5e-4, 3e-5
 """Temperatures relative to the objective: at the start, of the best plan anew, and the last."""
 
-NORMS = ((4, 8), (5, 8), (2, 6), (3, 8))
-"""First and last exponents of the norm, as powers of two, in turn: which is best varies."""
+NORMS = ((2, 7), (5, 8), (4, 8), (3, 8))
+"""First and last exponents of the norm, as powers of two, in turn: which is best varies.
+
+Every other round is from the start: low exponents first are best where DIMMs hold one row or two.
+"""
 
 PATIENCE = 6
 """Rounds without success, each twice as long as the last, after which it is given up."""
@@ -43,12 +47,23 @@ class Improver:
         The problem, its rows, and where results go.
     start
         The layout that rounds start from in turn with the best one.
+    seed
+        In place of the search's.
+    lock
+        Held while a plan is offered, where several improvers work for one search.
     """
 
     def __init__(
-        self, instance: Instance, rows: Rows, search: Search, start: Layout, seed: int | None = None
+        self,
+        instance: Instance,
+        rows: Rows,
+        search: Search,
+        start: Layout,
+        seed: int | None = None,
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.instance, self.rows, self.search = instance, rows, search
+        self.lock: AbstractContextManager[Any] = lock or nullcontext()
         slots = instance.dimm_slots
         self.slots = len(rows.experts) if slots is None else slots
         seed = search.seed if seed is None else seed
@@ -103,7 +118,8 @@ class Improver:
         choice[:, DOMAIN:] = domain
         solution = as_solution(self.instance, self.rows, layout, domain)
         found = objective(self.instance, solution)
-        self.search.offer(solution, found)
+        with self.lock:
+            self.search.offer(solution, found)
         self.best.objective[0] = found / int(self.rows.weight.max())
         return float(self.best.objective[0])
 
@@ -118,7 +134,7 @@ def first_choice(rows: Rows, layout: Layout) -> Integers:
 
 
 def start_layout(
-    instance: Instance, rows: Rows, resident: Any, localized: NDArray[np.bool_]
+    instance: Instance, rows: Rows, resident: NDArray[np.bool_], localized: NDArray[np.bool_]
 ) -> Layout:
     """Return a layout that localizes some rows: longest first, each where the squares grow least.
 
@@ -131,7 +147,7 @@ def start_layout(
         Which rows to localize as far as there are slots.
     """
     work = np.where(rows.active, rows.cost[5], 0)
-    order = np.lexsort((-work.sum(axis=1), ~np.asarray(resident)))
+    order = np.lexsort((-work.sum(axis=1), ~resident))
     held = np.zeros(len(rows.experts), dtype=np.bool_)
     held[order[: instance.hbm_slots]] = True
     size = np.minimum(work, instance.dram_localized_ns).astype(float)

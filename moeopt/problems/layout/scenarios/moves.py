@@ -43,6 +43,9 @@ from .rows import CPU, GPU, HIT, IDLE, NDP, STRIPED
 
 REJECTED = np.inf
 
+UNDO_ROWS = 22
+"""Rows of `rearrange`'s array for passing use: see `keep`."""
+
 
 @compiled
 def carry(plan: Plan, i: int, j: int, d: int, e: int, limit: float, doublings: int) -> float:
@@ -126,7 +129,8 @@ def switch(plan: Plan, i: int, s: int, domain: int, doublings: int) -> float:
     state[SLOPE, s] = 0.0
     if state[TOTAL, s] > SMALLEST and top >= gpu and top >= cpu:
         state[SLOPE, s] = state[WEIGHT, s] * norm / state[TOTAL, s]
-    return state[VALUE, s] - before
+    change: float = state[VALUE, s] - before
+    return change
 
 
 @compiled
@@ -217,9 +221,6 @@ def rearrange(
         keep(plan, undo, i, j, p, q, True)
         return REJECTED
     return change
-
-
-UNDO_ROWS = 22
 
 
 @compiled

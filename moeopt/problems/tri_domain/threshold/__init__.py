@@ -31,7 +31,7 @@ from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 
 from .incumbent import quick_schedule
-from .loads import Domains, tables
+from .loads import Domains, table_of
 from .search import certify, narrow
 
 __all__ = ["certify", "quick_schedule", "solve"]
@@ -59,7 +59,7 @@ def solve(instance: Instance, search: Search) -> None:
     while lower < upper and work < MOST_WORK and not search.stopped:
         work *= 4
         lower, upper, domain = narrow(
-            *tables(*columns), instance.dimms, domain, lower, NO_CUTOFF, work
+            table_of(*columns), instance.dimms, domain, lower, NO_CUTOFF, work
         )
         _report(instance, search, lower, upper, domain)
     search.note = "OPTIMAL" if lower == upper else "OPEN"

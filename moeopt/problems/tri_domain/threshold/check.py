@@ -5,19 +5,22 @@ does not read) make the striped reads depend on the schedule. They are taken at 
 until a schedule says otherwise; then one of them is bound to either host in turn.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .loads import CPU, GPU, NDP, STRIPED_READS, Domains, Ints, loads_of, makespan_of
-from .options import Options, options_at
-from .pareto import Labels
-from .split import split_hosts
+from .loads import CPU, DRAM, GPU, NDP, PLACE, STRIPED_READS, Domains, Ints, loads_of, makespan_of
+from .options import OF, options_at
+from .pareto import BEFORE, MOVE, NODE, Labels
+from .split import NEVER, split_hosts
 from .weights import best_weight
 
 INFEASIBLE, FEASIBLE, UNKNOWN = 0, 1, 2
+
+FREE = -1
+"""What a striped expert is bound to that may run on either host."""
 
 
 class Answer(NamedTuple):
@@ -34,24 +37,8 @@ class Answer(NamedTuple):
     work: int
 
 
-@compiled
-def passes_bound(
-    host: Ints, place: Ints, labels: Labels, threshold: int, scale: int, weight: int
-) -> Any:
-    """Return (whether the bound leaves the threshold open, the weight that it was asked with)."""
-    free = np.full(len(place), -1, np.int64)
-    options, each = options_at(host, place, labels, threshold, 0, free)
-    if not each:
-        return False, weight
-    weight, _, refuted = best_weight(options, threshold, scale, weight)
-    return not refuted, weight
-
-
-@compiled
 def check_threshold(
-    host: Ints,
-    dram: Ints,
-    place: Ints,
+    experts: Ints,
     dimms: int,
     labels: Labels,
     threshold: int,
@@ -63,80 +50,76 @@ def check_threshold(
     """Decide whether some schedule is within the threshold, looking at some `limit` labels.
 
     Depth first over the striped experts that are bound to a host; without such experts whose reads
-    differ, there is one node.
+    differ, there is one node. Plain Python for the reason that `search.narrow` is.
     """
-    best, best_domain = np.iinfo(np.int64).max, np.full(len(place), NDP, np.int8)
-    work, root_host_ns, sure, root = 0, 0, True, True
-    stack = [np.full(len(place), -1, np.int64)]
-    while len(stack) > 0:
-        fixed = stack.pop()
-        extra = extra_reads(dram, place, fixed)
-        options, each = options_at(host, place, labels, threshold, extra, fixed)
-        work += len(options.gpu)
-        if not each:
-            continue
-        weight, value, refuted = best_weight(options, threshold, scale, weight)
-        if refuted:
-            continue
-        split = split_hosts(options, weight, scale, value, threshold, width, limit - work)
-        work += split.work
-        if root and split.exact:
-            root_host_ns = split.host_ns
-        root = False
-        domain = schedule_of(place, labels, options, split.chosen)
-        makespan = makespan_of(loads_of(host, dram, place, domain, dimms))
-        if makespan < best:
-            best, best_domain = makespan, domain
-        if best <= threshold:
-            return Answer(FEASIBLE, root_host_ns, best, best_domain, work)
-        if split.host_ns > threshold:
+    size = experts.shape[1]
+    best, best_domain = NEVER, np.full(size, NDP, np.int8)
+    work, root_host_ns, sure = 0, 0, True
+    fixed = np.full(size, FREE, np.int64)
+    path: list[int] = []
+    while True:
+        extra = extra_reads(experts, fixed) if path else 0
+        options, start, possible = options_at(experts, labels, threshold, extra, fixed)
+        work += int(start[-1]) if possible else options.shape[1]
+        refuted, value = not possible, 0
+        if possible:
+            weight, value, refuted = best_weight(options, start, threshold, scale, weight)
+        if not refuted:
+            split = split_hosts(
+                options, start, weight, scale, value, threshold, width, limit - work
+            )
+            work += split.work
+            if not path and split.exact:
+                root_host_ns = split.host_ns
+            domain = schedule_of(experts, labels, options, split.chosen)
+            makespan = makespan_of(loads_of(experts, domain, dimms))
+            if makespan < best:
+                best, best_domain = makespan, domain
+            if best <= threshold:
+                return Answer(FEASIBLE, root_host_ns, best, best_domain, work)
+            if split.host_ns <= threshold:
+                if work > limit:
+                    return Answer(UNKNOWN, 0, best, best_domain, work)
+                path.append(longest_read(experts, fixed, domain))
+                fixed[path[-1]] = CPU
+                continue
             sure = sure and split.exact
-            continue
-        if work > limit:
-            return Answer(UNKNOWN, 0, best, best_domain, work)
-        i = longest_read(dram, place, fixed, domain)
-        for to in range(2):
-            child = fixed.copy()
-            child[i] = to
-            stack.append(child)
-    return Answer(INFEASIBLE if sure else UNKNOWN, 0, best, best_domain, work)
+        while path and fixed[path[-1]] == GPU:
+            fixed[path.pop()] = FREE
+        if not path:
+            return Answer(INFEASIBLE if sure else UNKNOWN, 0, best, best_domain, work)
+        fixed[path[-1]] = GPU
 
 
-@compiled
-def extra_reads(dram: Ints, place: Ints, fixed: Ints) -> Any:
+def extra_reads(experts: Ints, fixed: Ints) -> int:
     """Return by how much the striped experts bound to a host exceed their shorter reads."""
-    extra = 0
-    for i in range(len(place)):
-        if place[i] == STRIPED_READS and fixed[i] >= 0:
-            extra += dram[fixed[i], i] - min(dram[GPU, i], dram[CPU, i])
-    return extra
+    read = experts[DRAM : DRAM + NDP]
+    bound = np.flatnonzero(fixed != FREE)
+    return int((read[fixed[bound], bound] - read[:, bound].min(axis=0)).sum())
 
 
-@compiled
-def longest_read(dram: Ints, place: Ints, fixed: Ints, domain: Domains) -> Any:
+def longest_read(experts: Ints, fixed: Ints, domain: Domains) -> int:
     """Return the free striped expert whose read in this schedule most exceeds its shorter one."""
-    longest, at = 0, -1
-    for i in range(len(place)):
-        if place[i] == STRIPED_READS and fixed[i] < 0:
-            excess = dram[domain[i], i] - min(dram[GPU, i], dram[CPU, i])
-            if excess > longest:
-                longest, at = excess, i
-    return at
+    read = experts[DRAM : DRAM + NDP]
+    free = np.flatnonzero((experts[PLACE] == STRIPED_READS) & (fixed == FREE))
+    excess = read[domain[free], free] - read[:, free].min(axis=0)
+    return int(free[excess.argmax()])
 
 
 @compiled
-def schedule_of(place: Ints, labels: Labels, options: Options, chosen: Ints) -> Domains:
+def schedule_of(experts: Ints, labels: Labels, options: Ints, chosen: Ints) -> Domains:
     """Return the schedule that the chosen options stand for."""
-    domain = np.full(len(place), NDP, np.int8)
-    heavy = len(labels.start) - 1
+    nodes, heavy = labels.nodes, len(labels.start) - 1
+    domain = np.empty(experts.shape[1], np.int8)
+    domain[:] = NDP
     for k in range(heavy):
-        node = labels.node[options.of[chosen[k]]]
+        node = labels.table[NODE, options[OF, chosen[k]]]
         while node >= 0:
-            domain[labels.move[node] // 2] = labels.move[node] % 2
-            node = labels.before[node]
+            domain[nodes[MOVE, node] // 2] = nodes[MOVE, node] % 2
+            node = nodes[BEFORE, node]
     k = heavy
-    for i in range(len(place)):
-        if place[i] == STRIPED_READS:
-            domain[i] = options.of[chosen[k]]
+    for i in range(experts.shape[1]):
+        if experts[PLACE, i] == STRIPED_READS:
+            domain[i] = options[OF, chosen[k]]
             k += 1
     return domain

@@ -1,12 +1,10 @@
 """Simple numbers of an instance: a lower bound, the grid of makespans, the scale of weights."""
 
-from typing import Any
-
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .loads import CPU, GPU, NDP, OWN, STRIPED_READS, Ints
+from .loads import CPU, DRAM, GPU, NDP, OWN, PLACE, STRIPED_READS, Ints
 
 MAX_SCALE_BITS = 20
 SAFE = 2**61
@@ -14,55 +12,36 @@ SAFE = 2**61
 
 
 @compiled
-def simple_bound(host: Ints, dram: Ints, place: Ints, dimms: int) -> Any:
-    """Return the larger of two lower bounds: the longest expert and the busiest DIMM.
+def simple_bound(experts: Ints, dimms: int) -> tuple[int, int, int]:
+    """Return a lower bound, and the least and the most that all striped reads can take.
 
-    Proofs are in `moeopt.problems.tri_domain.bounds`.
+    The bound is the larger of two: the longest expert and the busiest DIMM. Proofs are in
+    `moeopt.problems.tri_domain.bounds`.
     """
-    longest, every = 0, 0
-    own = np.zeros(dimms, np.int64)
-    for i in range(len(place)):
-        alone = min(max(host[GPU, i], dram[GPU, i]), max(host[CPU, i], dram[CPU, i]))
-        read = min(dram[GPU, i], dram[CPU, i])
-        if place[i] == STRIPED_READS:
-            every += read
+    longest, least, most = 0, 0, 0
+    own = np.zeros(OWN + dimms, np.int64)
+    for i in range(experts.shape[1]):
+        gpu_read, cpu_read = experts[DRAM + GPU, i], experts[DRAM + CPU, i]
+        alone = min(max(experts[GPU, i], gpu_read), max(experts[CPU, i], cpu_read))
+        if experts[PLACE, i] == STRIPED_READS:
+            least += min(gpu_read, cpu_read)
+            most += max(gpu_read, cpu_read)
         else:
-            alone = min(alone, dram[NDP, i])
-            own[place[i] - OWN] += min(read, dram[NDP, i])
+            alone = min(alone, experts[DRAM + NDP, i])
+            own[experts[PLACE, i]] += min(gpu_read, cpu_read, experts[DRAM + NDP, i])
         longest = max(longest, alone)
-    return max(longest, every + own.max())
+    for at in range(OWN, len(own)):
+        longest = max(longest, least + own[at])
+    return longest, least, most
 
 
-@compiled
-def striped_reads(dram: Ints, place: Ints) -> Ints:
-    """Return the least and the most that the reads of all striped experts can take."""
-    reads = np.zeros(2, np.int64)
-    for i in range(len(place)):
-        if place[i] == STRIPED_READS:
-            reads[0] += min(dram[GPU, i], dram[CPU, i])
-            reads[1] += max(dram[GPU, i], dram[CPU, i])
-    return reads
+def grid_and_scale(experts: Ints) -> tuple[int, int]:
+    """Return what every makespan is a multiple of, and a safe scale of weights.
 
-
-@compiled
-def grid_of(host: Ints, dram: Ints, place: Ints) -> Any:
-    """Return the greatest common divisor of all costs, which divides every makespan; at least 1."""
-    grid = 0
-    for i in range(len(place)):
-        for to in range(2 if place[i] == STRIPED_READS else 3):
-            for cost in (host[to, i], dram[to, i]):
-                while cost != 0:
-                    grid, cost = cost, grid % cost
-    return max(grid, 1)
-
-
-@compiled
-def weight_scale(host: Ints, dram: Ints, place: Ints) -> Any:
-    """Return a power of two by which any sum of the instance's costs can be multiplied safely."""
-    total = 1
-    for i in range(len(place)):
-        total += host[GPU, i] + host[CPU, i] + dram[GPU, i] + dram[CPU, i] + dram[NDP, i]
-    bits = 0
-    while bits < MAX_SCALE_BITS and total << (bits + 1) < SAFE:
-        bits += 1
-    return 1 << bits
+    The grid is the greatest common divisor of all costs, at least 1. The scale is a power of two by
+    which any sum of the instance's costs can be multiplied safely.
+    """
+    costs = experts[:PLACE].ravel()
+    total = 1 + int(costs.sum())
+    scale = min(SAFE.bit_length() - total.bit_length() - 1, MAX_SCALE_BITS)
+    return max(int(np.gcd.reduce(costs)), 1), 1 << max(scale, 0)

@@ -6,21 +6,23 @@ import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .floor import simple_bound, striped_reads
+from .floor import simple_bound
 from .loads import (
     CPU,
+    DRAM,
     GPU,
     NDP,
     OWN,
+    PLACE,
     STRIPED_READS,
     Domains,
     Ints,
     busiest_dimm,
     loads_of,
     makespan_of,
-    move,
-    tables,
+    table_of,
 )
+from .order import rising
 
 ROUNDS = 7
 """Thresholds that a schedule is built for."""
@@ -59,168 +61,144 @@ def quick_schedule(
     makespan_ns, domain
         `domain` is int8 of shape (experts,): 0 GPU, 1 CPU, 2 NDP.
     """
-    host, dram, place = tables(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
-    return first_schedule(host, dram, place, dimms)
+    experts = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
+    return first_schedule(experts, dimms)
 
 
 @compiled
-def first_schedule(host: Ints, dram: Ints, place: Ints, dimms: int) -> tuple[int, Domains]:
+def first_schedule(experts: Ints, dimms: int) -> tuple[int, Domains]:
     """Return the best of the schedules built for thresholds found by bisection, after some moves.
 
     A threshold for which the schedule built is late is taken for too low; the best so far is the
     highest of interest.
     """
-    by_saving, by_ratio = orders(host, dram)
-    low: Any = simple_bound(host, dram, place, dimms)
-    domain = built(host, dram, place, dimms, by_saving, by_ratio, low)
-    best = makespan_of(loads_of(host, dram, place, domain, dimms))
-    high = best
-    for _ in range(ROUNDS):
-        threshold = low + (high - low) // 2
-        if threshold <= low:
-            break
-        other = built(host, dram, place, dimms, by_saving, by_ratio, threshold)
-        makespan = makespan_of(loads_of(host, dram, place, other, dimms))
-        if makespan < best:
+    saving, ratio = keys(experts)
+    by_saving, by_ratio = rising(saving), rising(ratio)
+    low, reads, _ = simple_bound(experts, dimms)
+    best, high, threshold = -1, -1, low
+    domain = np.empty(0, np.int8)
+    for _ in range(ROUNDS + 1):
+        other = built(experts, dimms, by_saving, by_ratio, reads, threshold)
+        makespan = makespan_of(loads_of(experts, other, dimms))
+        if best < 0 or makespan < best:
             best, domain = makespan, other
-        if makespan <= threshold:
+        if high < 0 or makespan <= threshold:
             high = makespan
         else:
             low = threshold
-    load = loads_of(host, dram, place, domain, dimms)
+        threshold = low + (high - low) // 2
+        if threshold <= low:
+            break
     if best > low:
-        for _ in range(MOVES):
-            if not single_move(host, dram, place, domain, load):
-                break
-    return makespan_of(load), domain
+        best = improve(experts, domain, loads_of(experts, domain, dimms))
+    return best, domain
 
 
 @compiled
-def orders(host: Ints, dram: Ints) -> tuple[Ints, Ints]:
-    """Return the rows by falling relief of their DIMM, and by rising ratio of GPU to CPU time."""
-    experts = host.shape[1]
-    saving, ratio = np.empty(experts, np.int64), np.empty(experts, np.int64)
-    for i in range(experts):
-        saving[i] = min(dram[GPU, i], dram[CPU, i]) - dram[NDP, i]
-        ratio[i] = FINE * (host[GPU, i] / (host[CPU, i] + 1.0))
-    return np.argsort(saving), np.argsort(ratio)
+def keys(experts: Ints) -> tuple[Ints, Ints]:
+    """Return by what to order the rows: falling relief of the DIMM, rising GPU to CPU time."""
+    size = experts.shape[1]
+    saving, ratio = np.empty(size, np.int64), np.empty(size, np.int64)
+    for i in range(size):
+        saving[i] = min(experts[DRAM + GPU, i], experts[DRAM + CPU, i]) - experts[DRAM + NDP, i]
+        ratio[i] = FINE * (experts[GPU, i] / (experts[CPU, i] + 1.0))
+    return saving, ratio
 
 
 @compiled
 def built(
-    host: Ints,
-    dram: Ints,
-    place: Ints,
-    dimms: int,
-    by_saving: Ints,
-    by_ratio: Ints,
-    threshold: int,
+    experts: Ints, dimms: int, by_saving: Ints, by_ratio: Ints, reads: int, threshold: int
 ) -> Domains:
     """Return a schedule that keeps the DIMMs within a threshold if few experts' leaving does.
 
     An expert leaves NDP for the host that keeps its DIMM busy for less time, the CPU at a tie. Of
     each DIMM the experts that relieve it most leave until one more suffices, and that is the one
     that relieves it least of those that do. What hosts run starts on the CPU; the GPU takes over by
-    rising ratio as long as the later host gets earlier.
+    rising ratio as long as the later host gets earlier. `reads` is what striped ones take at least.
     """
-    domain = np.full(len(place), NDP, np.int8)
-    reads = striped_reads(dram, place)
-    excess = np.full(dimms, reads[0] - threshold, np.int64)
-    sufficient = np.full(dimms, -1, np.int64)
-    for i in range(len(place)):
-        if place[i] == STRIPED_READS:
-            domain[i] = CPU
-        else:
-            excess[place[i] - OWN] += dram[NDP, i]
-    for i in by_saving:
-        d = place[i] - OWN
-        if place[i] == STRIPED_READS or excess[d] <= 0:
+    size = experts.shape[1]
+    domain = np.empty(size, np.int8)
+    excess, sufficient = np.empty(OWN + dimms, np.int64), np.empty(OWN + dimms, np.int64)
+    for at in range(len(excess)):
+        excess[at], sufficient[at] = reads - threshold, -1
+    for i in range(size):
+        domain[i] = CPU if experts[PLACE, i] == STRIPED_READS else NDP
+        excess[experts[PLACE, i]] += experts[DRAM + NDP, i]
+    for n in range(size):
+        i = by_saving[n]
+        at = experts[PLACE, i]
+        to = GPU if experts[DRAM + GPU, i] < experts[DRAM + CPU, i] else CPU
+        saving = experts[DRAM + NDP, i] - experts[DRAM + to, i]
+        if at == STRIPED_READS or excess[at] <= 0 or saving <= 0:
             continue
-        to = GPU if dram[GPU, i] < dram[CPU, i] else CPU
-        saving = dram[NDP, i] - dram[to, i]
-        if saving <= 0:
-            continue
-        if saving >= excess[d]:
-            sufficient[d] = i
-        elif sufficient[d] >= 0:
-            excess[d] = 0
+        if saving >= excess[at]:
+            sufficient[at] = i
+        elif sufficient[at] >= 0:
+            excess[at] = 0
         else:
             domain[i] = to
-            excess[d] -= saving
-    for leaving in sufficient:
-        if leaving >= 0:
-            domain[leaving] = GPU if dram[GPU, leaving] < dram[CPU, leaving] else CPU
+            excess[at] -= saving
+    for at in range(OWN, len(sufficient)):
+        i = sufficient[at]
+        if i >= 0:
+            domain[i] = GPU if experts[DRAM + GPU, i] < experts[DRAM + CPU, i] else CPU
     gpu, cpu = 0, 0
-    for i in range(len(place)):
-        gpu += host[GPU, i] if domain[i] == GPU else 0
-        cpu += host[CPU, i] if domain[i] == CPU else 0
-    for i in by_ratio:
-        if domain[i] == CPU and (place[i] == STRIPED_READS or dram[GPU, i] <= dram[CPU, i]):
-            later = max(gpu + host[GPU, i], cpu - host[CPU, i])
+    for i in range(size):
+        gpu += experts[GPU, i] if domain[i] == GPU else 0
+        cpu += experts[CPU, i] if domain[i] == CPU else 0
+    for n in range(size):
+        i = by_ratio[n]
+        no_longer_read = experts[DRAM + GPU, i] <= experts[DRAM + CPU, i]
+        if domain[i] == CPU and (experts[PLACE, i] == STRIPED_READS or no_longer_read):
+            later = max(gpu + experts[GPU, i], cpu - experts[CPU, i])
             if later < max(gpu, cpu):
-                gpu += host[GPU, i]
-                cpu -= host[CPU, i]
+                gpu += experts[GPU, i]
+                cpu -= experts[CPU, i]
                 domain[i] = GPU
     return domain
 
 
 @compiled
-def single_move(host: Ints, dram: Ints, place: Ints, domain: Domains, load: Ints) -> bool:
-    """Make the move off the bottleneck after which the devices it touches are free earliest."""
+def improve(experts: Ints, domain: Domains, load: Ints) -> Any:
+    """Move experts off the busiest device and return the makespan.
+
+    Each time the move is made after which the hosts and the DIMMs that it touches are free
+    earliest. A host that stays above the makespan's other devices counts, too: a step is only worth
+    it if it lowers both.
+    """
     makespan = makespan_of(load)
-    at = bottleneck(load, makespan)
-    longest = load[busiest_dimm(load)]
-    best, best_i, best_to = makespan, -1, 0
-    for i in range(len(domain)):
-        for to in range(2 if place[i] == STRIPED_READS else 3):
-            if to != domain[i] and relieves(host, dram, place, domain, at, i, to):
-                touched = after(host, dram, place, domain, load, longest, i, to)
+    for _ in range(MOVES):
+        busiest = busiest_dimm(load)
+        by_dimm = load[GPU] < makespan and load[CPU] < makespan
+        best, best_i, best_to = makespan, -1, 0
+        for i in range(len(domain)):
+            place, now = experts[PLACE, i], domain[i]
+            dimm = busiest if place == STRIPED_READS else place
+            for to in range(2 if place == STRIPED_READS else 3):
+                change = experts[DRAM + to, i] - experts[DRAM + now, i]
+                if to == now or (by_dimm and (dimm != busiest or change >= 0)):
+                    continue
+                gpu, cpu = load[GPU], load[CPU]
+                if now != NDP:
+                    gpu -= experts[GPU, i] * (1 - now)
+                    cpu -= experts[CPU, i] * now
+                if to != NDP:
+                    gpu += experts[GPU, i] * (1 - to)
+                    cpu += experts[CPU, i] * to
+                touched = max(gpu, cpu)
+                if change != 0:
+                    touched = max(touched, load[STRIPED_READS] + load[dimm] + change)
                 if touched < best:
                     best, best_i, best_to = touched, i, to
-    if best_i < 0:
-        return False
-    move(host, dram, place, domain, load, best_i, best_to)
-    return True
-
-
-@compiled
-def bottleneck(load: Ints, makespan: int) -> Any:
-    """Return the device that attains the makespan as an index into `load`: GPU, CPU or a DIMM's."""
-    if load[GPU] == makespan:
-        return GPU
-    if load[CPU] == makespan:
-        return CPU
-    return busiest_dimm(load)
-
-
-@compiled
-def relieves(host: Ints, dram: Ints, place: Ints, domain: Domains, at: int, i: int, to: int) -> Any:
-    """Return whether device `at`, an index into `load`, is less busy once `i` runs in `to`."""
-    now = domain[i]
-    if at < OWN:
-        return now == at and host[now, i] > 0
-    return (place[i] == at or place[i] == STRIPED_READS) and dram[to, i] < dram[now, i]
-
-
-@compiled
-def after(
-    host: Ints, dram: Ints, place: Ints, domain: Domains, load: Ints, longest: int, i: int, to: int
-) -> Any:
-    """Return the largest load of the hosts and of the DIMMs that `i` touches once it runs in `to`.
-
-    `longest` is the largest work of a DIMM's own. A host that stays above the makespan's other
-    devices counts, too: a step is only worth it if it lowers both.
-    """
-    now = domain[i]
-    gpu, cpu = load[GPU], load[CPU]
-    if now == GPU:
-        gpu -= host[GPU, i]
-    elif now == CPU:
-        cpu -= host[CPU, i]
-    if to == GPU:
-        gpu += host[GPU, i]
-    elif to == CPU:
-        cpu += host[CPU, i]
-    change = dram[to, i] - dram[now, i]
-    own = longest if place[i] == STRIPED_READS else load[place[i]]
-    return max(gpu, cpu, load[STRIPED_READS] + own + change if change != 0 else 0)
+        if best_i < 0:
+            break
+        now = domain[best_i]
+        load[experts[PLACE, best_i]] -= experts[DRAM + now, best_i]
+        load[experts[PLACE, best_i]] += experts[DRAM + best_to, best_i]
+        if now != NDP:
+            load[now] -= experts[now, best_i]
+        if best_to != NDP:
+            load[best_to] += experts[best_to, best_i]
+        domain[best_i] = best_to
+        makespan = makespan_of(load)
+    return makespan

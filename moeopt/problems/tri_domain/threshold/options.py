@@ -1,37 +1,31 @@
-"""What hosts may be asked to do at one threshold: groups of options, one of each to be chosen."""
+"""What hosts may be asked to do at one threshold: groups of options, one of each to be chosen.
 
-from typing import NamedTuple
+Options ``start[k]`` to ``start[k + 1]`` form group k: a DIMM, or a striped expert. The groups of
+the DIMMs come first, in the order of `Labels`, then those of the striped experts, by row. Rows of
+the table of options: `GPU` and `CPU` time, the `GROUP`, and what it is an option `OF`: the label of
+a DIMM's option, the host of a striped expert's.
+"""
 
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .loads import CPU, GPU, STRIPED_READS, Ints
-from .pareto import Labels
+from .loads import CPU, GPU, PLACE, STRIPED_READS, Ints, room_for
+from .pareto import LOAD, Labels
 
-
-class Options(NamedTuple):
-    """Options ``start[k]`` to ``start[k + 1]`` form group k: a DIMM, or a striped expert.
-
-    `of` is the label of a DIMM's option, and the host of a striped expert's. The groups of the
-    DIMMs come first, in the order of `Labels`, then those of the striped experts, by row.
-    """
-
-    gpu: Ints
-    cpu: Ints
-    of: Ints
-    start: Ints
+GROUP, OF = 2, 3
+"""Rows of a table of options, after `GPU` and `CPU`."""
 
 
 @compiled
 def options_at(
-    host: Ints, place: Ints, labels: Labels, threshold: int, extra_reads: int, fixed: Ints
-) -> tuple[Options, bool]:
-    """Return the options at a threshold, and whether each group has one.
+    experts: Ints, labels: Labels, threshold: int, extra_reads: int, fixed: Ints
+) -> tuple[Ints, Ints, bool]:
+    """Return the options at a threshold, where groups start, and whether each group has one.
 
     Parameters
     ----------
-    host, place, labels
+    experts, labels
         The experts, and the Pareto labels of the DIMMs.
     threshold
         The makespan in question, in ns.
@@ -40,39 +34,39 @@ def options_at(
     fixed
         By expert: the host a striped one is bound to, -1 if it is free.
     """
-    heavy = len(labels.start) - 1
-    room = labels.start[heavy] + 2 * len(place)
-    gpu, cpu, of = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    start = np.zeros(heavy + len(place) + 1, np.int64)
+    table, heavy = labels.table, len(labels.start) - 1
+    size = experts.shape[1]
+    options = room_for(4, labels.start[heavy] + 2 * size)
+    start = np.zeros(heavy + size + 1, np.int64)
     groups, used = 0, 0
     for d in range(heavy):
         for k in range(labels.start[d], labels.start[d + 1]):
-            if labels.load[k] + extra_reads > threshold or labels.gpu[k] > threshold:
-                continue
-            if labels.cpu[k] > threshold:
+            gpu, cpu = table[GPU, k], table[CPU, k]
+            if max(gpu, cpu, table[LOAD, k] + extra_reads) > threshold:
                 continue
             if used > start[groups]:
-                if cpu[used - 1] <= labels.cpu[k]:
+                if options[CPU, used - 1] <= cpu:
                     continue
-                if gpu[used - 1] == labels.gpu[k]:
+                if options[GPU, used - 1] == gpu:
                     used -= 1
-            gpu[used], cpu[used], of[used] = labels.gpu[k], labels.cpu[k], k
+            options[GPU, used], options[CPU, used] = gpu, cpu
+            options[GROUP, used], options[OF, used] = groups, k
             used += 1
         if used == start[groups]:
-            return Options(gpu, cpu, of, start[:1]), False
+            return options, start[:1], False
         groups += 1
         start[groups] = used
-    for i in range(len(place)):
-        if place[i] != STRIPED_READS:
+    for i in range(size):
+        if experts[PLACE, i] != STRIPED_READS:
             continue
         for to in range(2):
-            if fixed[i] != 1 - to and host[to, i] <= threshold:
-                gpu[used] = host[GPU, i] if to == GPU else 0
-                cpu[used] = host[CPU, i] if to == CPU else 0
-                of[used] = to
+            if fixed[i] != 1 - to and experts[to, i] <= threshold:
+                options[GPU, used] = experts[GPU, i] if to == GPU else 0
+                options[CPU, used] = experts[CPU, i] if to == CPU else 0
+                options[GROUP, used], options[OF, used] = groups, to
                 used += 1
         if used == start[groups]:
-            return Options(gpu, cpu, of, start[:1]), False
+            return options, start[:1], False
         groups += 1
         start[groups] = used
-    return Options(gpu[:used], cpu[:used], of[:used], start[: groups + 1]), True
+    return options, start[: groups + 1], True

@@ -6,13 +6,20 @@ mobile. A label of a DIMM is one choice for all its mobile experts, reduced to t
 time, CPU time and the DIMM's load. Labels that another one dominates in all three are dropped.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .loads import CPU, GPU, NDP, OWN, STRIPED_READS, Ints, trimmed
+from .loads import CPU, DRAM, GPU, NDP, OWN, PLACE, STRIPED_READS, Ints, room_for
+from .order import rising
+
+LOAD, NODE = 2, 3
+"""Rows of a table of labels, after `GPU` and `CPU`."""
+
+BEFORE, MOVE = 0, 1
+"""Rows of a table of nodes."""
 
 MOST_LABELS = 8192
 """Labels that one DIMM may have: with more, dropping the dominated ones takes too long."""
@@ -28,161 +35,137 @@ class Labels(NamedTuple):
     """The labels of all DIMMs that some threshold in question overloads, DIMM after DIMM.
 
     Labels ``start[k]`` to ``start[k + 1]`` belong to the k-th such DIMM, by rising GPU time.
-    `load` is the DIMM's load with the least striped reads there can be. `node` begins a chain of
-    moves: node n sends expert ``move[n] // 2`` to host ``move[n] % 2`` and goes on at
-    ``before[n]``. `complete` is False if there were more labels than allowed.
+    Rows of `table`: `GPU` and `CPU` time, the DIMM's `LOAD` with the least striped reads there can
+    be, and the `NODE` at which a chain of moves begins. Rows of `nodes`: node n sends expert
+    ``nodes[MOVE, n] // 2`` to host ``nodes[MOVE, n] % 2`` and goes on at ``nodes[BEFORE, n]``.
+    `complete` is False if there were more labels than allowed.
     """
 
-    gpu: Ints
-    cpu: Ints
-    load: Ints
-    node: Ints
+    table: Ints
+    nodes: Ints
     start: Ints
-    before: Ints
-    move: Ints
     complete: bool
 
 
 @compiled
-def usable(dram: Ints, i: int, to: int) -> Any:
-    """Return whether a host's read keeps expert `i`'s DIMM busy for less time than NDP does."""
-    return dram[to, i] < dram[NDP, i]
-
-
-@compiled
-def by_falling_ndp(dram: Ints) -> Ints:
-    """Return the rows, those that NDP is busy with longest first."""
-    key = np.empty(dram.shape[1], np.int64)
-    for i in range(len(key)):
-        key[i] = -dram[NDP, i]
-    return np.argsort(key)
-
-
-@compiled
 def pareto_labels(
-    host: Ints,
-    dram: Ints,
-    place: Ints,
-    dimms: int,
-    reads: Ints,
-    lower: int,
-    upper: int,
-    limit: int,
+    experts: Ints, dimms: int, least: int, most: int, lower: int, upper: int, limit: int
 ) -> Labels:
     """Return the labels that matter for thresholds from `lower` to below `upper`.
 
     Parameters
     ----------
-    host, dram, place
-        See `tables`.
-    reads
+    experts
+        See `table_of`.
+    least, most
         The least and the most that striped reads can take, in ns.
     lower, upper
         The thresholds in question.
     limit
         How many labels and how many nodes there may be.
     """
-    order = by_falling_ndp(dram)
     limit = min(limit, MOST_NODES)
-    fixed = np.zeros(dimms, np.int64)
-    total = np.zeros(dimms, np.int64)
-    count = np.zeros(dimms + 1, np.int64)
-    for i in order:
-        if place[i] != STRIPED_READS:
-            d = place[i] - OWN
-            if usable(dram, i, GPU) or usable(dram, i, CPU):
-                total[d] += dram[NDP, i]
-                count[d] += 1
-            else:
-                fixed[d] += dram[NDP, i]
-    gpu, cpu = np.empty(limit, np.int64), np.empty(limit, np.int64)
-    load, node = np.empty(limit, np.int64), np.empty(limit, np.int64)
-    before, moves = np.empty(limit, np.int64), np.empty(limit, np.int64)
+    size = experts.shape[1]
+    falling = np.empty(size, np.int64)
+    fixed, total = np.zeros(OWN + dimms, np.int64), np.zeros(OWN + dimms, np.int64)
+    for i in range(size):
+        falling[i] = -experts[DRAM + NDP, i]
+        if is_mobile(experts, i):
+            total[experts[PLACE, i]] += experts[DRAM + NDP, i]
+        else:
+            fixed[experts[PLACE, i]] += experts[DRAM + NDP, i]
+    order = rising(falling)
+    table, nodes = room_for(4, limit), room_for(2, limit)
     start = np.zeros(dimms + 1, np.int64)
-    heavy, used, nodes = 0, 0, 0
-    for d in range(dimms):
-        if reads[1] + fixed[d] + total[d] <= lower:
+    mobile = np.empty(size, np.int64)
+    heavy, used, used_nodes = 0, 0, 0
+    for place in range(OWN, OWN + dimms):
+        if most + fixed[place] + total[place] <= lower:
             continue
-        mobile = np.empty(count[d], np.int64)
-        m = 0
-        for i in order:
-            if place[i] == OWN + d and (usable(dram, i, GPU) or usable(dram, i, CPU)):
-                mobile[m] = i
-                m += 1
-        offset = reads[0] + fixed[d]
-        slack = reads[1] - reads[0]
-        found, nodes = merge_all(
-            host, dram, mobile, offset, lower - slack, upper, nodes, before, moves
+        count = 0
+        for n in range(size):
+            if experts[PLACE, order[n]] == place and is_mobile(experts, order[n]):
+                mobile[count] = order[n]
+                count += 1
+        found, found_size, used_nodes = merge_all(
+            experts,
+            mobile[:count],
+            least + fixed[place],
+            lower - (most - least),
+            upper,
+            nodes,
+            used_nodes,
         )
-        size = found.shape[1]
-        if nodes < 0 or used + size > limit:
-            return Labels(gpu, cpu, load, node, start[: heavy + 1], before, moves, False)
-        for k in range(size):
-            gpu[used + k], cpu[used + k] = found[0, k], found[1, k]
-            load[used + k], node[used + k] = found[2, k], found[3, k]
-        used += size
+        if used_nodes < 0 or used + found_size > limit:
+            return Labels(table, nodes, start[: heavy + 1], False)
+        for row in range(4):
+            for k in range(found_size):
+                table[row, used + k] = found[row, k]
+        used += found_size
         heavy += 1
         start[heavy] = used
-    return Labels(gpu, cpu, load, node, start[: heavy + 1], before, moves, True)
+    return Labels(table, nodes, start[: heavy + 1], True)
+
+
+@compiled
+def is_mobile(experts: Ints, i: int) -> bool:
+    """Return whether some host's read keeps a localized expert's DIMM busy for less than NDP."""
+    read = min(experts[DRAM + GPU, i], experts[DRAM + CPU, i])
+    return bool(experts[PLACE, i] != STRIPED_READS and read < experts[DRAM + NDP, i])
 
 
 @compiled
 def merge_all(
-    host: Ints,
-    dram: Ints,
-    mobile: Ints,
-    offset: int,
-    relieved: int,
-    upper: int,
-    nodes: int,
-    before: Ints,
-    moves: Ints,
-) -> Any:
-    """Return one DIMM's labels (GPU time, CPU time, load, node) and the number of nodes used.
+    experts: Ints, mobile: Ints, offset: int, relieved: int, upper: int, nodes: Ints, used: int
+) -> tuple[Ints, int, int]:
+    """Return one DIMM's labels, how many they are, and the number of nodes used, -1 if too many.
 
     A label is dropped if its load reaches `upper` however the other experts are placed. A label
     that is within `relieved` even if all others stay on NDP is only completed with NDP: that costs
     no host time, and the load is within every threshold in question.
     """
-    rest = 0
-    least = 0
-    for i in mobile:
-        rest += dram[NDP, i]
-        least += min(dram[GPU, i], dram[CPU, i], dram[NDP, i])
-    labels = np.zeros((4, 1), np.int64)
-    labels[2, 0], labels[3, 0] = offset, NOTHING
-    for i in mobile:
-        least -= min(dram[GPU, i], dram[CPU, i], dram[NDP, i])
-        size = labels.shape[1]
-        if nodes + 2 * size > len(before) or size > MOST_LABELS:
-            return labels, -1
+    rest, least = 0, 0
+    for n in range(len(mobile)):
+        i = mobile[n]
+        rest += experts[DRAM + NDP, i]
+        least += min(experts[DRAM + GPU, i], experts[DRAM + CPU, i])
+    labels, size = room_for(4, 1), 1
+    labels[GPU, 0], labels[CPU, 0], labels[LOAD, 0], labels[NODE, 0] = 0, 0, offset, NOTHING
+    runs = np.zeros(4, np.int64)
+    for n in range(len(mobile)):
+        i = mobile[n]
+        least -= min(experts[DRAM + GPU, i], experts[DRAM + CPU, i])
+        if used + 2 * size > nodes.shape[1] or size > MOST_LABELS:
+            return labels, size, -1
         open_up_to = relieved - rest
-        rest -= dram[NDP, i]
-        grown, runs = np.empty((4, 3 * size), np.int64), np.zeros(4, np.int64)
+        rest -= experts[DRAM + NDP, i]
+        grown = room_for(4, 3 * size)
         at = 0
         for to in range(3):
+            usable = experts[DRAM + to, i] < experts[DRAM + NDP, i]
             for k in range(size):
-                if to != NDP and (labels[2, k] <= open_up_to or not usable(dram, i, to)):
+                if to != NDP and (not usable or labels[LOAD, k] <= open_up_to):
                     continue
-                gpu = labels[0, k] + (host[GPU, i] if to == GPU else 0)
-                cpu = labels[1, k] + (host[CPU, i] if to == CPU else 0)
-                load = labels[2, k] + dram[to, i]
+                gpu = labels[GPU, k] + (experts[GPU, i] if to == GPU else 0)
+                cpu = labels[CPU, k] + (experts[CPU, i] if to == CPU else 0)
+                load = labels[LOAD, k] + experts[DRAM + to, i]
                 if load + least >= upper or gpu >= upper or cpu >= upper:
                     continue
-                grown[0, at], grown[1, at], grown[2, at] = gpu, cpu, load
-                grown[3, at] = labels[3, k]
+                node = labels[NODE, k]
                 if to != NDP:
-                    before[nodes], moves[nodes] = labels[3, k], 2 * i + to
-                    grown[3, at] = nodes
-                    nodes += 1
+                    nodes[BEFORE, used], nodes[MOVE, used] = node, 2 * i + to
+                    node = used
+                    used += 1
+                grown[GPU, at], grown[CPU, at] = gpu, cpu
+                grown[LOAD, at], grown[NODE, at] = load, node
                 at += 1
             runs[to + 1] = at
-        labels = undominated(grown, runs)
-    return labels, nodes
+        labels, size = undominated(grown, runs)
+    return labels, size, used
 
 
 @compiled
-def undominated(labels: Ints, runs: Ints) -> Ints:
+def undominated(labels: Ints, runs: Ints) -> tuple[Ints, int]:
     """Return the labels that no other one dominates in all of GPU time, CPU time and load.
 
     They come in three runs, each by rising GPU time, and are merged. Those seen so far are no
@@ -190,7 +173,7 @@ def undominated(labels: Ints, runs: Ints) -> Ints:
     while loads fall.
     """
     count = runs[3]
-    kept = np.empty((4, count), np.int64)
+    kept = room_for(4, count)
     stair_cpu, stair_load = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
     stairs, size = 0, 0
     head = runs.copy()
@@ -201,7 +184,7 @@ def undominated(labels: Ints, runs: Ints) -> Ints:
                 run = r
         k = head[run]
         head[run] += 1
-        cpu, load = labels[1, k], labels[2, k]
+        cpu, load = labels[CPU, k], labels[LOAD, k]
         at, beyond = 0, stairs
         while at < beyond:
             middle = (at + beyond) // 2
@@ -228,4 +211,4 @@ def undominated(labels: Ints, runs: Ints) -> Ints:
         for row in range(4):
             kept[row, size] = labels[row, k]
         size += 1
-    return trimmed(kept, 4, size)
+    return kept, size

@@ -2,20 +2,23 @@
 
 from typing import Any
 
+import numpy as np
+
 from moeopt.numeric.compiled import compiled
 
-from .check import FEASIBLE, INFEASIBLE, check_threshold, passes_bound
-from .floor import grid_of, simple_bound, striped_reads, weight_scale
+from .check import FEASIBLE, FREE, INFEASIBLE, check_threshold
+from .floor import grid_and_scale, simple_bound
 from .incumbent import first_schedule
-from .loads import Domains, Ints, loads_of, makespan_of, tables
-from .pareto import pareto_labels
+from .loads import Domains, Ints, loads_of, makespan_of, table_of
+from .options import options_at
+from .pareto import Labels, pareto_labels
+from .weights import best_weight
 
 FIRST_WIDTH = 256
 FIRST_STEPS = 64
 WIDEN = 8
 
 
-@compiled
 def certify(
     gpu_ns: Ints,
     cpu_ns: Ints,
@@ -28,8 +31,6 @@ def certify(
     node_limit: int,
 ) -> tuple[int, int, Domains]:
     """Return a proven lower bound and the best schedule found, which mostly is the optimum.
-
-    Compiled; other compiled code may call it.
 
     Parameters
     ----------
@@ -47,40 +48,34 @@ def certify(
         `domain` has the makespan `upper_ns`. Every schedule's makespan is at least `lower_ns`;
         the schedule is optimal if they are equal, and none is below `upper` if `lower_ns` is not.
     """
-    host, dram, place = tables(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
-    _, domain = first_schedule(host, dram, place, dimms)
-    return narrow(host, dram, place, dimms, domain, 0, upper, node_limit)
+    experts = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
+    _, domain = first_schedule(experts, dimms)
+    return narrow(experts, dimms, domain, 0, upper, node_limit)
 
 
-@compiled
 def narrow(
-    host: Ints,
-    dram: Ints,
-    place: Ints,
-    dimms: int,
-    domain: Domains,
-    lower: int,
-    cutoff: int,
-    limit: int,
+    experts: Ints, dimms: int, domain: Domains, lower: int, cutoff: int, limit: int
 ) -> tuple[int, int, Domains]:
-    """Go on from a schedule and a proven lower bound; see `certify` for the rest."""
-    grid = grid_of(host, dram, place)
-    best = makespan_of(loads_of(host, dram, place, domain, dimms))
-    lower = on_grid(max(lower, simple_bound(host, dram, place, dimms)), grid)
+    """Go on from a schedule and a proven lower bound; see `certify` for the rest.
+
+    This loop is plain Python: as compiled code it would have all that it calls compiled once more.
+    """
+    grid, scale = grid_and_scale(experts)
+    bound, least, most = simple_bound(experts, dimms)
+    best = makespan_of(loads_of(experts, domain, dimms))
+    lower = on_grid(max(lower, bound), grid)
     upper = min(best, cutoff)
     if lower >= upper:
         return min(lower, best), best, domain
-    reads = striped_reads(dram, place)
-    labels = pareto_labels(host, dram, place, dimms, reads, lower, upper, limit)
+    labels = pareto_labels(experts, dimms, least, most, lower, upper, limit)
     if not labels.complete:
         return lower, best, domain
-    scale = weight_scale(host, dram, place)
-    lower, weight = least_open(host, place, labels, lower, upper, grid, scale)
+    lower, weight = least_open(experts, labels, lower, upper, grid, scale)
     width, step, work = FIRST_WIDTH, (upper - lower) // FIRST_STEPS, 0
     while lower < upper and work < limit:
         threshold = min(lower + step // grid * grid, on_grid(upper, grid) - grid)
         answer = check_threshold(
-            host, dram, place, dimms, labels, threshold, scale, weight, width, limit - work
+            experts, dimms, labels, threshold, scale, weight, width, limit - work
         )
         work += answer.work
         if answer.makespan_ns < best:
@@ -100,17 +95,23 @@ def narrow(
 
 @compiled
 def least_open(
-    host: Ints, place: Ints, labels: Any, lower: int, upper: int, grid: int, scale: int
+    experts: Ints, labels: Labels, lower: int, upper: int, grid: int, scale: int
 ) -> tuple[int, int]:
     """Return the least threshold that the bound leaves open (else `upper`), and a weight.
 
     Thresholds from `lower` to below `upper`, by bisection: a higher threshold offers more options.
     """
-    first, last = 0, -(-(upper - lower) // grid)
+    free = np.full(experts.shape[1], FREE, np.int64)
+    first: Any = 0
+    last: Any = -(-(upper - lower) // grid)
     weight = scale // 2
     probe = last - 1
     while first < last:
-        is_open, weight = passes_bound(host, place, labels, lower + probe * grid, scale, weight)
+        threshold = lower + probe * grid
+        options, start, is_open = options_at(experts, labels, threshold, 0, free)
+        if is_open:
+            weight, _, refuted = best_weight(options, start, threshold, scale, weight)
+            is_open = not refuted
         if is_open:
             last = probe
         else:
@@ -119,7 +120,6 @@ def least_open(
     return min(lower + first * grid, upper), weight
 
 
-@compiled
-def on_grid(value: int, grid: int) -> Any:
+def on_grid(value: int, grid: int) -> int:
     """Return the least multiple of `grid` that is not below a value."""
     return -(-value // grid) * grid

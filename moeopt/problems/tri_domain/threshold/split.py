@@ -4,17 +4,22 @@ Two lists of labels (GPU time, CPU time) grow towards each other, each over its 
 of labels, one of either list, is a choice for all. See "Proof" in the package's docstring.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .loads import Ints, trimmed
-from .options import Options
+from .loads import CPU, GPU, Ints, room_for
+from .options import GROUP
+from .order import rising
+from .pareto import NOTHING
 
 NARROW = 64
 NEVER = np.iinfo(np.int64).max
+
+REGRET, NODE, OPTION = 2, 3, 4
+"""Rows of a list of labels, after `GPU` and `CPU`: regret, the label before, the option taken."""
 
 
 class Split(NamedTuple):
@@ -32,7 +37,8 @@ class Split(NamedTuple):
 
 @compiled
 def split_hosts(
-    options: Options,
+    options: Ints,
+    start: Ints,
     weight: int,
     scale: int,
     value: int,
@@ -44,8 +50,8 @@ def split_hosts(
 
     Parameters
     ----------
-    options
-        The groups.
+    options, start
+        The groups, see `options_at`.
     weight, scale, value
         The weights ``weight`` and ``scale - weight`` of GPU and CPU, and what `cheapest` says.
     threshold
@@ -56,188 +62,131 @@ def split_hosts(
         Labels to look at; beyond it the lists are kept at `NARROW`, to come to an end.
     """
     allowed = threshold * scale - value
-    groups = len(options.start) - 1
-    chosen, order = np.empty(groups, np.int64), np.empty(groups, np.int64)
-    regret, second = regrets(options, weight, scale, chosen)
-    first = np.zeros((3, 1), np.int64)
-    for k in range(groups):
-        if second[k] > allowed:
-            first[0, 0] += options.gpu[chosen[k]]
-            first[1, 0] += options.cpu[chosen[k]]
-    left, right = first, np.zeros((3, 1), np.int64)
-    left[2, 0], right[2, 0] = -1, -1
-    left_regret, right_regret = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    room = 1024
-    before, taken = np.empty(room, np.int64), np.empty(room, np.int64)
-    used, work, exact = 0, 0, True
-    for n in range(groups):
-        order[n] = -second[n]
-    for k in np.argsort(order):
-        if second[k] > allowed:
+    regret, chosen, falling = regrets(options, start, weight, scale)
+    order = rising(falling)
+    # `size` labels in the shorter list, `other_size` in the other one; both begin with no option.
+    labels, other, size, other_size = room_for(5, 1), room_for(5, 1), 1, 1
+    for row in range(5):
+        labels[row, 0] = other[row, 0] = NOTHING if row == NODE else 0
+    nodes, used = room_for(2, 1024), 0
+    work, exact = 0, True
+    for n in range(len(order)):
+        k = order[n]
+        if -falling[k] > allowed:
+            labels[GPU, 0] += options[GPU, chosen[k]]
+            labels[CPU, 0] += options[CPU, chosen[k]]
             continue
-        is_left = left.shape[1] <= right.shape[1]
-        if is_left:
-            grown, grown_regret, seen = extended(options, k, left, left_regret, regret, allowed)
-        else:
-            grown, grown_regret, seen = extended(options, k, right, right_regret, regret, allowed)
+        labels, size, seen = extended(
+            options, start[k], start[k + 1], labels, size, regret, allowed
+        )
         work += seen
         if work > limit:
             width = min(width, NARROW)
-        if grown.shape[1] > width:
-            exact = False
-            grown, grown_regret = thinned(grown, grown_regret, width)
-        size = grown.shape[1]
-        if used + size > room:
-            room = 2 * (used + size)
-            before, taken = longer(before, room), longer(taken, room)
-        for n in range(size):
-            before[used + n], taken[used + n] = grown[2, n], grown[3, n]
-            grown[2, n] = used + n
-        used += size
-        if is_left:
-            left, left_regret = trimmed(grown, 3, size), grown_regret
-        else:
-            right, right_regret = trimmed(grown, 3, size), grown_regret
-    host_ns, a, b = best_pair(left, right)
+        if size > width:
+            labels, size, exact = thinned(labels, size, width), width, False
+        if used + size > nodes.shape[1]:
+            nodes = longer(nodes, 2 * (used + size))
+        for at in range(size):
+            nodes[0, used], nodes[1, used] = labels[NODE, at], labels[OPTION, at]
+            labels[NODE, at] = used
+            used += 1
+        if size > other_size:
+            labels, other, size, other_size = other, labels, other_size, size
+    host_ns, a, b = best_pair(labels, size, other, other_size)
     if a >= 0:
-        group = group_of_options(options)
-        for at in (left[2, a], right[2, b]):
-            while at >= 0:
-                chosen[group[taken[at]]] = taken[at]
-                at = before[at]
+        for node in (labels[NODE, a], other[NODE, b]):
+            while node >= 0:
+                chosen[options[GROUP, nodes[1, node]]] = nodes[1, node]
+                node = nodes[0, node]
     return Split(host_ns, chosen, exact, work)
 
 
 @compiled
-def group_of_options(options: Options) -> Ints:
-    """Return the group that each option belongs to."""
-    group = np.empty(len(options.gpu), np.int64)
-    for k in range(len(options.start) - 1):
-        for n in range(options.start[k], options.start[k + 1]):
-            group[n] = k
-    return group
-
-
-@compiled
-def regrets(options: Options, weight: int, scale: int, chosen: Ints) -> tuple[Ints, Ints]:
-    """Return each option's regret, and each group's second smallest; fill in the cheapest options.
+def regrets(options: Ints, start: Ints, weight: int, scale: int) -> tuple[Ints, Ints, Ints]:
+    """Return each option's regret, each group's cheapest option, and its second regret, negated.
 
     An option's regret is its weighted cost less that of its group's cheapest option.
     """
-    groups = len(options.start) - 1
-    regret, second = np.empty(len(options.gpu), np.int64), np.empty(groups, np.int64)
+    groups = len(start) - 1
+    regret, chosen = np.empty(start[groups], np.int64), np.empty(groups, np.int64)
+    falling = np.empty(groups, np.int64)
     for k in range(groups):
-        begin, end = options.start[k], options.start[k + 1]
-        at = begin
-        for n in range(begin, end):
-            regret[n] = weight * options.gpu[n] + (scale - weight) * options.cpu[n]
-            if regret[n] < regret[at]:
-                at = n
-        chosen[k] = at
-        least = regret[at]
-        second[k] = NEVER
-        for n in range(begin, end):
+        least, second, at = NEVER, NEVER, -1
+        for n in range(start[k], start[k + 1]):
+            regret[n] = weight * options[GPU, n] + (scale - weight) * options[CPU, n]
+            if regret[n] < least:
+                least, second, at = regret[n], least, n
+            elif regret[n] < second:
+                second = regret[n]
+        for n in range(start[k], start[k + 1]):
             regret[n] -= least
-            if n != at:
-                second[k] = min(second[k], regret[n])
-    return regret, second
+        chosen[k] = at
+        falling[k] = least - second if second < NEVER else -NEVER
+    return regret, chosen, falling
 
 
 @compiled
 def extended(
-    options: Options, k: int, labels: Ints, spent: Ints, regret: Ints, allowed: int
-) -> Any:
-    """Return the labels with group k's options added, their regrets, and how many were looked at.
+    options: Ints, begin: int, end: int, labels: Ints, size: int, regret: Ints, allowed: int
+) -> tuple[Ints, int, int]:
+    """Return the labels with a group's options added, how many, and how many were looked at.
 
-    Rows: GPU time (rising), CPU time (falling), the label before, the option taken.
+    The labels are by rising GPU and falling CPU time. For each option the ones that it leads to are
+    merged with those so far, the undominated ones within the regret allowed.
     """
-    grown = np.empty((4, 0), np.int64)
-    grown_spent = np.empty(0, np.int64)
-    seen = 0
-    for n in range(options.start[k], options.start[k + 1]):
-        if regret[n] <= allowed:
-            seen += grown.shape[1] + labels.shape[1]
-            grown, grown_spent = merged(
-                grown,
-                grown_spent,
-                labels,
-                spent,
-                options.gpu[n],
-                options.cpu[n],
-                n,
-                regret[n],
-                allowed,
-            )
-    return grown, grown_spent, seen
-
-
-@compiled
-def merged(
-    grown: Ints,
-    grown_spent: Ints,
-    labels: Ints,
-    spent: Ints,
-    gpu: int,
-    cpu: int,
-    option: int,
-    regret: int,
-    allowed: int,
-) -> Any:
-    """Return the undominated of `grown` and of `labels` shifted by one option, by GPU time."""
-    a_size, b_size = grown.shape[1], labels.shape[1]
-    out = np.empty((4, a_size + b_size), np.int64)
-    out_spent = np.empty(a_size + b_size, np.int64)
-    a, b, size = 0, 0, 0
-    while a < a_size or b < b_size:
-        from_b = a == a_size
-        if not from_b and b < b_size:
-            shifted = labels[0, b] + gpu
-            from_b = shifted < grown[0, a] or (
-                shifted == grown[0, a] and labels[1, b] + cpu < grown[1, a]
-            )
-        if from_b:
-            x, y, cost = labels[0, b] + gpu, labels[1, b] + cpu, spent[b] + regret
-            node, by = labels[2, b], option
-            b += 1
-        else:
-            x, y, cost = grown[0, a], grown[1, a], grown_spent[a]
-            node, by = grown[2, a], grown[3, a]
-            a += 1
-        if cost > allowed or (size > 0 and out[1, size - 1] <= y):
+    grown, grown_size, seen = room_for(5, 0), 0, 0
+    for n in range(begin, end):
+        if regret[n] > allowed:
             continue
-        out[0, size], out[1, size], out[2, size], out[3, size] = x, y, node, by
-        out_spent[size] = cost
-        size += 1
-    return trimmed(out, 4, size), out_spent[:size]
+        seen += grown_size + size
+        out, kept = room_for(5, grown_size + size), 0
+        a, b = 0, 0
+        while a < grown_size or b < size:
+            from_b = b < size
+            gpu, cpu = NEVER, NEVER
+            if from_b:
+                gpu, cpu = labels[GPU, b] + options[GPU, n], labels[CPU, b] + options[CPU, n]
+                spent, node, by = labels[REGRET, b] + regret[n], labels[NODE, b], n
+            if a < grown_size and (
+                grown[GPU, a] < gpu or (grown[GPU, a] == gpu and grown[CPU, a] <= cpu)
+            ):
+                from_b = False
+                gpu, cpu, spent = grown[GPU, a], grown[CPU, a], grown[REGRET, a]
+                node, by = grown[NODE, a], grown[OPTION, a]
+            a, b = a + (not from_b), b + from_b
+            if spent <= allowed and (kept == 0 or out[CPU, kept - 1] > cpu):
+                out[GPU, kept], out[CPU, kept], out[REGRET, kept] = gpu, cpu, spent
+                out[NODE, kept], out[OPTION, kept] = node, by
+                kept += 1
+        grown, grown_size = out, kept
+    return grown, grown_size, seen
 
 
 @compiled
-def thinned(labels: Ints, spent: Ints, width: int) -> Any:
-    """Return at most `width` of the labels: of each run of neighbours the one of least regret."""
-    size = labels.shape[1]
-    out, out_spent = np.empty((4, width), np.int64), np.empty(width, np.int64)
+def thinned(labels: Ints, size: int, width: int) -> Ints:
+    """Return `width` of the labels: of each run of neighbours the one of least regret."""
+    out = room_for(5, width)
     for n in range(width):
         kept = n * size // width
         for other in range(kept + 1, (n + 1) * size // width):
-            if spent[other] < spent[kept]:
+            if labels[REGRET, other] < labels[REGRET, kept]:
                 kept = other
-        for row in range(4):
+        for row in range(5):
             out[row, n] = labels[row, kept]
-        out_spent[n] = spent[kept]
-    return out, out_spent
-
-
-@compiled
-def longer(values: Ints, size: int) -> Ints:
-    """Return a copy with room for `size` numbers."""
-    out = np.empty(size, np.int64)
-    for n in range(len(values)):
-        out[n] = values[n]
     return out
 
 
 @compiled
-def best_pair(left: Ints, right: Ints) -> Any:
+def longer(nodes: Ints, room: int) -> Ints:
+    """Return a copy with room for so many nodes."""
+    out = room_for(2, room)
+    for n in range(nodes.shape[1]):
+        out[0, n], out[1, n] = nodes[0, n], nodes[1, n]
+    return out
+
+
+@compiled
+def best_pair(left: Ints, left_size: int, right: Ints, right_size: int) -> tuple[int, int, int]:
     """Return when the later host is free at the earliest, and the two labels (-1 if none).
 
     Proof that one pass suffices: with the label on the left further along (more GPU, less CPU
@@ -245,10 +194,10 @@ def best_pair(left: Ints, right: Ints) -> Any:
     best partner is that or the one before it.
     """
     best, best_a, best_b = NEVER, -1, -1
-    b = right.shape[1] - 1
-    for a in range(left.shape[1]):
+    b = right_size - 1
+    for a in range(left_size):
         while b >= 0:
-            gpu, cpu = left[0, a] + right[0, b], left[1, a] + right[1, b]
+            gpu, cpu = left[GPU, a] + right[GPU, b], left[CPU, a] + right[CPU, b]
             if max(gpu, cpu) < best:
                 best, best_a, best_b = max(gpu, cpu), a, b
             if gpu <= cpu:

@@ -6,13 +6,13 @@ import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .options import Options
+from .loads import CPU, GPU, Ints
 
 ROUNDS = 40
 
 
 @compiled
-def cheapest(options: Options, weight: int, scale: int) -> tuple[int, int, int]:
+def cheapest(options: Ints, start: Ints, weight: int, scale: int) -> tuple[int, int, int]:
     """Return the least of ``weight * GPU time + (scale - weight) * CPU time``, and the two times.
 
     The sum over the groups of each group's cheapest option. Proof that it bounds: whatever options
@@ -21,22 +21,21 @@ def cheapest(options: Options, weight: int, scale: int) -> tuple[int, int, int]:
     """
     value, gpu, cpu = 0, 0, 0
     other = scale - weight
-    for k in range(len(options.start) - 1):
-        first = options.start[k]
-        best = weight * options.gpu[first] + other * options.cpu[first]
-        at = first
-        for n in range(first + 1, options.start[k + 1]):
-            cost = weight * options.gpu[n] + other * options.cpu[n]
+    for k in range(len(start) - 1):
+        at = start[k]
+        best = weight * options[GPU, at] + other * options[CPU, at]
+        for n in range(at + 1, start[k + 1]):
+            cost = weight * options[GPU, n] + other * options[CPU, n]
             if cost < best:
                 best, at = cost, n
         value += best
-        gpu += options.gpu[at]
-        cpu += options.cpu[at]
+        gpu += options[GPU, at]
+        cpu += options[CPU, at]
     return value, gpu, cpu
 
 
 @compiled
-def best_weight(options: Options, threshold: int, scale: int, weight: int) -> Any:
+def best_weight(options: Ints, start: Ints, threshold: int, scale: int, weight: int) -> Any:
     """Return (weight, value, whether the value proves that the hosts need more than `threshold`).
 
     The value is concave in the weight: two lines, from a weight that is too small and one that is
@@ -48,7 +47,7 @@ def best_weight(options: Options, threshold: int, scale: int, weight: int) -> An
     low_gpu, low_cpu, high_gpu, high_cpu = -1, -1, -1, -1
     best, best_value = weight, -1
     for _ in range(ROUNDS):
-        value, gpu, cpu = cheapest(options, weight, scale)
+        value, gpu, cpu = cheapest(options, start, weight, scale)
         if value > best_value:
             best, best_value = weight, value
         if value > threshold * scale:
