@@ -33,7 +33,10 @@ def main() -> None:
     parser.add_argument("--windows", default="4,8,16", help="comma-separated")
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    trace = moeopt.load_trace(min(arguments.traces.glob("*.npz")))
+    traces = sorted(arguments.traces.glob("*.npz"))
+    if not traces:
+        parser.error(f"--traces: {arguments.traces} holds no *.npz")
+    trace = moeopt.load_trace(traces[0])
     print(HEADER, flush=True)
     for windows in map(int, arguments.windows.split(",")):
         common = {"machine": "trimoe", "batch": 512, "hbm_slots": 6, "windows": windows, "seed": 1}

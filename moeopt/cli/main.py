@@ -16,6 +16,7 @@ from moeopt.cli import (
     gap,
     generate,
     listing,
+    losses,
     pareto,
     profile,
     simulate,
@@ -48,6 +49,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("profile")(profile.profile_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
+    app.add_typer(losses.build_app(), name="losses")
     app.callback(invoke_without_command=True)(_options)
     return app
 

@@ -67,14 +67,7 @@ def checked_table(
     InputError
         With table, field and reason.
     """
-    if not isinstance(bits, list) or not 1 <= len(bits) <= MAX_WIDTHS:
-        raise InputError(f"{where}: bits: must be a list of 1 to {MAX_WIDTHS} widths")
-    for row, width in enumerate(bits):
-        if type(width) is not int or not 1 <= width <= MAX_BITS:
-            reason = f"must be an integer from 1 to {MAX_BITS}, not {shown(width)}"
-            raise InputError(f"{where}: bits[{row}]: {reason}")
-        if row and width <= bits[row - 1]:
-            raise InputError(f"{where}: bits[{row}]: must rise")
+    widths = checked_widths(f"{where}: bits", bits)
     if losses.ndim != 3 or losses.dtype.kind not in "iuf" or 0 in losses.shape:
         found = f"{losses.dtype} of shape {losses.shape}"
         raise InputError(f"{where}: loss: must be numbers [layer, expert, width], not {found}")
@@ -87,7 +80,26 @@ def checked_table(
         layer, expert, column = np.argwhere(~(np.isfinite(numbers) & (numbers >= 0)))[0].tolist()
         reason = "must be finite and not negative"
         raise InputError(f"{where}: loss[{layer}][{expert}][{column}]: {reason}")
-    return LossTable(where, tuple(bits), numbers, facts)
+    return LossTable(where, widths, numbers, facts)
+
+
+def checked_widths(where: str, bits: Any) -> tuple[int, ...]:
+    """Return widths as a tuple; one line with place and reason if they are none.
+
+    Raises
+    ------
+    InputError
+        If they are not 1 to 16 rising integers from 1 to 64.
+    """
+    if not isinstance(bits, list) or not 1 <= len(bits) <= MAX_WIDTHS:
+        raise InputError(f"{where}: must be a list of 1 to {MAX_WIDTHS} widths")
+    for row, width in enumerate(bits):
+        if type(width) is not int or not 1 <= width <= MAX_BITS:
+            reason = f"must be an integer from 1 to {MAX_BITS}, not {shown(width)}"
+            raise InputError(f"{where}[{row}]: {reason}")
+        if row and width <= bits[row - 1]:
+            raise InputError(f"{where}[{row}]: must rise")
+    return tuple(bits)
 
 
 def read_loss_table(path: Path) -> LossTable:

@@ -10,6 +10,9 @@ Floats = NDArray[np.float64]
 DAMPING = 0.01
 """Share of the Hessian's mean diagonal that is added to its diagonal, as in GPTQ."""
 
+BLOCK = 64
+"""Columns whose errors reach the columns behind the block together, as one matrix product."""
+
 
 def gptq(weights: Floats, hessian: Floats, bits: int, damping: float = DAMPING) -> Floats:
     """Return quantised matrices whose outputs stay close to those of `weights`.
@@ -32,7 +35,7 @@ def gptq(weights: Floats, hessian: Floats, bits: int, damping: float = DAMPING) 
 
     References
     ----------
-    Frantar, Ashkboos, Hoefler, Alistarh: GPTQ (ICLR 2023), Algorithm 1, without blocks.
+    Frantar, Ashkboos, Hoefler, Alistarh: GPTQ (ICLR 2023), Algorithm 1.
     """
     return compensated(weights, inverse_factor(hessian, damping), bits)
 
@@ -41,12 +44,18 @@ def compensated(weights: Floats, factor: Floats, bits: int) -> Floats:
     """Return what `gptq` does, from the factor U of `inverse_factor`."""
     columns = weights.shape[-1]
     grid = Grid(weights, bits)
-    free = np.array(np.broadcast_to(weights, (*factor.shape[:-2], *weights.shape[-2:])))
+    stack = np.broadcast_shapes(weights.shape[:-2], factor.shape[:-2])
+    free = np.array(np.broadcast_to(weights, (*stack, *weights.shape[-2:])))
     rounded = np.empty_like(free)
-    for j in range(columns):
-        rounded[..., j] = grid.nearest(free[..., j])
-        error = (free[..., j] - rounded[..., j]) / factor[..., j, j, None]
-        free[..., j + 1 :] -= error[..., None] * factor[..., None, j, j + 1 :]
+    for first in range(0, columns, BLOCK):
+        end = min(first + BLOCK, columns)
+        errors = np.empty((*free.shape[:-1], end - first))
+        for j in range(first, end):
+            rounded[..., j] = grid.nearest(free[..., j])
+            error = (free[..., j] - rounded[..., j]) / factor[..., j, j, None]
+            free[..., j + 1 : end] -= error[..., None] * factor[..., None, j, j + 1 : end]
+            errors[..., j - first] = error
+        free[..., end:] -= errors @ factor[..., first:end, end:]
     return rounded
 
 

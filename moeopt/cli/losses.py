@@ -1,0 +1,92 @@
+"""``moeopt losses``: loss tables for bitwidth allocation, from weights or from other files."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from moeopt.cli.options import Seed
+from moeopt.errors import InputError
+
+Out = Annotated[Path, typer.Option("--out", help="The table (.json).", show_default=False)]
+
+
+def build_app() -> typer.Typer:
+    """Return the group of the commands on loss tables."""
+    app = typer.Typer(
+        help="Make loss tables for `moeopt generate bitwidth --loss-table`.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    app.command("convert")(convert_command)
+    app.command("measure")(measure_command)
+    app.callback()(lambda: None)
+    return app
+
+
+def convert_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="CSV, npz or JSON.", show_default=False)
+    ],
+    out: Out,
+) -> int:
+    """Convert a loss table to the project's JSON."""
+    from moeopt.interop.loss_tables import load_loss_table
+    from moeopt.sim.loss_table import save_loss_table
+
+    save_loss_table(load_loss_table(source), out)
+    return 0
+
+
+def measure_command(
+    weights: Annotated[
+        Path,
+        typer.Argument(help="safetensors file, folder of them, or npz.", show_default=False),
+    ],
+    out: Out,
+    bits: Annotated[str, typer.Option("--bits", help="Widths, comma-separated.")] = "1,2,3,4",
+    method: Annotated[
+        Literal["gptq", "rtn"], typer.Option("--method", help="Error-compensated, or rounding.")
+    ] = "gptq",
+    activations: Annotated[
+        Path | None,
+        typer.Option("--activations", help="npz with `hidden`; by default normal numbers."),
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option("--tokens", min=1, max=2**16, help="Rows of the normal numbers.")
+    ] = 256,
+    layers: Annotated[
+        int | None, typer.Option("--layers", min=1, help="The first ones only; all if absent.")
+    ] = None,
+    seed: Seed = 0,
+) -> int:
+    """Quantise every expert at every width and record the mean squared error of its output."""
+    from moeopt.cli.progress import counting
+    from moeopt.interop.checked import name_of
+    from moeopt.interop.expert_weights import open_weights, read_activations
+    from moeopt.sim.loss_table import checked_widths, save_loss_table
+    from moeopt.sim.quantise.measure import Inputs, measured_table
+
+    widths = checked_widths("--bits", _numbers(bits))
+    found = open_weights(weights)
+    given = None if activations is None else read_activations(activations)
+    with counting() as show:
+        table = measured_table(
+            name_of(weights),
+            found.read,
+            found.layers[:layers],
+            found.experts,
+            widths,
+            inputs=Inputs(given, tokens, seed),
+            method=method,
+            on_start=show,
+        )
+    save_loss_table(table, out)
+    return 0
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
+        raise InputError(f"--bits: must be whole numbers, comma-separated, not {text!r}")
+    return [int(part) for part in parts]
