@@ -13,6 +13,7 @@ from moeopt.problems.search import Search
 from .annealing import Best, anneal
 from .plan import DIMM, DOMAIN, RESIDENT, Integers, load, new_plan
 from .plan import objective as plan_objective
+from .resplit import resplit_pairs
 from .rows import CPU, GPU, IDLE, NDP, STRIPED, Layout, Rows, as_solution
 from .second_stage import scheduled
 
@@ -108,7 +109,15 @@ class Improver:
             )
             self.moves += batch_moves
         self.rounds += 1
+        self._resplit(until_s)
         self.failures = 0 if self._report() < before else self.failures + 1
+
+    def _resplit(self, until_s: float) -> None:
+        """Divide the rows of the best plan's DIMMs anew, two by two."""
+        self.plan.choice[:] = self.best.choice
+        resplit_pairs(self.plan, self.slots, lambda: self.search.remaining_s <= until_s)
+        self.best.choice[:] = self.plan.choice
+        self.best.objective[0] = plan_objective(self.plan.state)
 
     def _report(self) -> float:
         """Give the best layout its best schedules, offer it, and return its objective."""
