@@ -11,7 +11,8 @@ import numpy as np
 
 from moeopt.numeric.compiled import compiled
 
-from .plan import CPU, DIMM, DIMMS, EVERY, GPU, OWN, WEIGHT, Floats, Plan, load
+from .plan import DIMM, DIMMS, EVERY, OWN, WEIGHT, Floats, Plan, load
+from .rows import CPU, GPU
 
 MOST_ROWS = 16
 """Rows of two DIMMs that are divided anew; where there are more, those of most work."""
