@@ -16,6 +16,7 @@ class Kind(StrEnum):
     models = "models"
     workloads = "workloads"
     instances = "instances"
+    targets = "targets"
 
 
 def list_command(
@@ -24,11 +25,13 @@ def list_command(
         "instances"
     ),
 ) -> int:
-    """List problems, methods, machines, models, workloads or instances."""
+    """List problems, methods, machines, models, workloads, instances or targets."""
     if kind in (Kind.problems, Kind.methods):
         _list_problems(with_methods=kind is Kind.methods)
     elif kind is Kind.instances:
         _list_instances(path)
+    elif kind is Kind.targets:
+        _list_targets()
     else:
         from moeopt.sim.presets import names
 
@@ -50,6 +53,13 @@ def _list_problems(with_methods: bool) -> None:
             continue
         for method in problem_methods(get_problem(name)).values():
             print(f"{name}\t{method.name}\t{method.kind}")
+
+
+def _list_targets() -> None:
+    from moeopt.interop.export.targets import TARGETS
+
+    for target in TARGETS.values():
+        print(f"{target.name}\t{target.problem or 'any problem'}\t{target.summary}")
 
 
 def _list_instances(path: Path) -> None:

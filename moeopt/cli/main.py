@@ -12,6 +12,7 @@ import typer
 from moeopt.cli import (
     check,
     explain,
+    export,
     gantt,
     gap,
     generate,
@@ -46,6 +47,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("pareto")(pareto.pareto_command)
     app.command("list")(listing.list_command)
     app.command("simulate")(simulate.simulate_command)
+    app.command("export")(export.export_command)
     app.command("profile")(profile.profile_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")

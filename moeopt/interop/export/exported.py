@@ -1,0 +1,180 @@
+"""What an exporter is given and what it hands back."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moeopt.errors import InputError, MoeoptError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.json_files import save, write_bytes
+from moeopt.problems.objective import Objective, relative
+from moeopt.sim.model_shape import ModelShape
+
+NOTES_SUFFIX = ".notes.json"
+"""Added to a file's name: where everything about it stands that its format has no place for."""
+
+
+class NoPlanError(MoeoptError):
+    """The runtime's form of plan was looked for, and none was found."""
+
+    def __init__(self, message: str, infeasible: bool) -> None:
+        super().__init__(message)
+        self.exit_code = 3 if infeasible else 4
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a runtime's form costs: the objectives of the plan given and of the plan exported.
+
+    `proven` says whether no plan of that form is better than the exported one.
+    """
+
+    problem: str
+    form: str
+    given: Objective
+    exported: Objective
+    proven: bool
+
+    @property
+    def percent(self) -> float | None:
+        """How much the objective's first entry rises, in % of the given plan's."""
+        share = relative(self.exported, self.given, self.given)
+        return None if share is None else 100 * share
+
+    def __str__(self) -> str:
+        best = "the best such plan" if self.proven else "the best such plan found"
+        if self.percent is None:
+            return f"{self.form}: {best} makes an objective of 0 positive"
+        return f"{self.form}: {best} changes the objective by {self.percent:+.3f} %"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the loss for JSON."""
+        known = {"problem": self.problem, "form": self.form, "given": self.given}
+        return known | {
+            "exported": self.exported,
+            "percent": self.percent,
+            "proven": self.proven,
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be exported.
+
+    Attributes
+    ----------
+    instance, solution
+        Checked by the judge; a target that needs the instance alone may have no solution.
+    objective
+        The solution's.
+    shape
+        The model's shape, or None if nobody said which model it is.
+    model_class
+        The name of the model's class in the runtime, where it is known.
+    ep_size
+        Devices over which the experts of a layer are spread.
+    deferred, deferral_loss
+        How many experts each token defers, where a deferral plan goes along, and what it costs that
+        all layers do so.
+    time_limit_s
+        Seconds for finding a plan of the runtime's form.
+    """
+
+    instance: InstanceEnvelope
+    solution: SolutionEnvelope | None = None
+    objective: Objective | None = None
+    shape: ModelShape | None = None
+    model_class: str | None = None
+    ep_size: int = 1
+    deferred: int | None = None
+    deferral_loss: Loss | None = None
+    time_limit_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A plan in a runtime's format.
+
+    Attributes
+    ----------
+    payload
+        The file's content.
+    flags
+        Path of the file -> what to add to the runtime's command line; None if nothing is.
+    notes
+        What else is to be known, for the side file.
+    loss
+        What the form of the format costs, where the plan had to be brought into it.
+    same_as
+        Other flags that say the same.
+    name, suffix, strict_suffix
+        What the file is called in a folder, and whether the runtime insists on the suffix.
+    """
+
+    payload: bytes
+    flags: Callable[[Path], str] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    loss: Loss | None = None
+    same_as: str | None = None
+    name: str = ""
+    suffix: str = ""
+    strict_suffix: bool = False
+
+    @property
+    def text(self) -> str:
+        """The file's content as text.
+
+        Raises
+        ------
+        InputError
+            If it is a binary file.
+        """
+        try:
+            return self.payload.decode()
+        except UnicodeDecodeError:
+            raise InputError("--out: is missing: the file is no text") from None
+
+    def all_notes(self, path: Path | None = None) -> dict[str, Any]:
+        """Return the notes with flags and loss, which name the file if it lies somewhere."""
+        known: dict[str, Any] = {}
+        if path is not None and self.flags is not None:
+            known["flags"] = self.flags(path)
+        if self.same_as is not None:
+            known["same_as"] = self.same_as
+        return self.notes | known | {"loss": None if self.loss is None else self.loss.to_dict()}
+
+    def save(self, out: str | Path) -> tuple[Path, Path]:
+        """Write the file and its notes beside it, and return both paths.
+
+        Parameters
+        ----------
+        out
+            A file, or a folder, in which the file is called like the instance.
+        """
+        path = destination(Path(out), self.name, self.suffix, self.strict_suffix)
+        notes = path.with_name(path.name + NOTES_SUFFIX)
+        try:
+            write_bytes(self.payload, path)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        save(self.all_notes(path), notes)
+        return path, notes
+
+
+def destination(out: Path, name: str, suffix: str, strict: bool) -> Path:
+    """Return where a file goes: `out`, or in that folder a name made of the instance's.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or the runtime insists on another suffix.
+    """
+    if out.is_dir():
+        return out / (re.sub(r"[^\w.-]+", "-", name).lstrip(".") + suffix)
+    if not out.parent.is_dir():
+        raise InputError(f"--out: {out.parent} is not a folder")
+    if strict and not out.name.endswith(suffix):
+        raise InputError(f"--out: {out} must end in {suffix}, which the runtime asks for")
+    return out

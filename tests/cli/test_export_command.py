@@ -1,0 +1,296 @@
+"""`moeopt export`: what it prints and writes, where it looks for instances, its exit codes."""
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from moeopt.interop.export.sglang_map import read_sglang_map
+from moeopt.interop.export.targets import TARGETS
+from moeopt.problems.deferral.heuristics import uniform
+from tests.interop.export.placements import instance, random_plan, sets, shape
+from tests.problems.cache.cache_random_instances import random_instance as random_cache
+from tests.problems.deferral.random_schedules import random_instance as random_deferral
+
+GIVEN = instance(2, 11)
+PLAN = random_plan(GIVEN, 5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working folder, with an instance, its solution and the model's shape."""
+    monkeypatch.chdir(tmp_path)
+    moeopt.save(GIVEN, tmp_path / "some name.json")
+    moeopt.save(PLAN, tmp_path / "plan.json")
+    moeopt.save(shape(), tmp_path / "model.json")
+    return tmp_path
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+    """Return what a command that succeeds writes to stdout and stderr."""
+    assert run(["export", *words]) == 0
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
+    """Return the one line on stderr of a command that fails with this code."""
+    assert run(["export", *words]) == code
+    captured = capsys.readouterr()
+    [line] = captured.err.splitlines()
+    assert captured.out == ""
+    assert line.startswith("moeopt: error: ")
+    return line.removeprefix("moeopt: error: ")
+
+
+def test_text_goes_to_stdout_and_the_loss_to_stderr(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The instance is found by its name beside the solution; nothing is written."""
+    before = sorted(folder.iterdir())
+    out, err = output(capsys, "plan.json", "--to", "llama.cpp", "--model", "model.json")
+    exported = moeopt.export(PLAN, GIVEN, to="llama.cpp", model=shape())
+    assert out == exported.text
+    assert exported.loss is not None
+    given, found = exported.loss.given, exported.loss.exported
+    assert err == f"moeopt: note: {exported.loss}: {given:,} ns becomes {found:,} ns\n"
+    assert sorted(folder.iterdir()) == before
+
+
+def test_the_short_form_is_offered_where_there_is_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the first layers stay on the CPU, as `--n-cpu-moe`."""
+    whole = {"problem": "placement", "instance": GIVEN.name, "gpu": [[], [], [], list(range(5))]}
+    moeopt.save(whole, folder / "plan.json")
+    words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
+    out, err = output(capsys, *words)
+    assert out == '-ngl 999 -ot "blk\\.(1|2|3)\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU"\n'
+    assert err == "moeopt: note: the same: -ngl 999 --n-cpu-moe 4\n"
+    assert json.loads(output(capsys, *words, "--json")[0])["same_as"] == "-ngl 999 --n-cpu-moe 4"
+
+
+def test_with_out_file_and_notes_are_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else; stdout has the flags, which name the file."""
+    before = set(folder.iterdir())
+    words = ("plan.json", "--to", "sglang", "--model", "model.json", "--out", "a map.json")
+    out, err = output(capsys, *words)
+    assert (shlex.split(out), err) == (["--init-expert-location", "a map.json"], "")
+    assert set(folder.iterdir()) - before == {
+        folder / "a map.json",
+        folder / "a map.json.notes.json",
+    }
+    assert read_sglang_map(folder / "a map.json") == sets(PLAN.gpu)
+    notes = json.loads((folder / "a map.json.notes.json").read_text())
+    assert notes["flags"] == out.strip()
+    first = (folder / "a map.json").read_bytes()
+    output(capsys, *words)
+    assert (folder / "a map.json").read_bytes() == first
+
+
+def test_a_folder_gets_a_file_called_like_the_instance(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the suffix of the target."""
+    (folder / "out").mkdir()
+    words = ("plan.json", "--to", "ktransformers", "--model", "model.json", "--out", "out")
+    out, _ = output(capsys, *words)
+    names = sorted(path.name for path in (folder / "out").iterdir())
+    assert names == [f"{GIVEN.name}.pt", f"{GIVEN.name}.pt.notes.json"]
+    assert f"--init-expert-location out/{GIVEN.name}.pt " in out
+
+
+def test_targets_without_flags_print_the_path(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An instance is enough for a model file; a solution will do as well."""
+    for source in ("some name.json", "plan.json"):
+        assert output(capsys, source, "--to", "lp", "--out", "m.lp") == ("m.lp\n", "")
+        text = (folder / "m.lp").read_text()
+        assert output(capsys, source, "--to", "lp") == (text, "")
+
+
+def test_json_has_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object: file or content, flags, objective, loss."""
+    words = ("plan.json", "--to", "llama.cpp", "--model", "model.json", "--json")
+    record = json.loads(output(capsys, *words)[0])
+    assert record["content"].startswith("-ngl 999")
+    assert record["file"] is None
+    assert record["loss"]["given"] == record["objective"]
+    assert record["loss"]["proven"] is True
+    written = json.loads(output(capsys, *words, "--out", "flags.txt")[0])
+    assert written["file"] == "flags.txt"
+    assert written["flags"] + "\n" == record["content"]
+    assert "content" not in written
+
+
+def test_a_deferral_plan_goes_along(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its instance is found like the other one."""
+    given = random_deferral(1, layers=3)
+    moeopt.save(given, folder / "d.json")
+    moeopt.save(uniform(given, 0), folder / "deferred.json")
+    out, _ = output(
+        capsys, "plan.json", "--to", "ktransformers", "--model", "model.json",
+        "--deferral", "deferred.json", "--out", "p.pt",
+    )  # fmt: skip
+    assert out.endswith(" --kt-max-deferred-experts-per-token 0\n")
+
+
+def test_the_loss_of_a_deferral_plan_has_its_own_units(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Time and penalty, not the placement's total time."""
+    for seed in range(12):
+        given = random_deferral(seed, layers=4)
+        result = moeopt.solve(given, "dp")
+        assert result.solution is not None
+        if moeopt.export(result.solution, given, to="ktransformers-flags").loss is not None:
+            break
+    moeopt.save(given, folder / "d.json")
+    moeopt.save(result.solution, folder / "deferred.json")
+    _, err = output(
+        capsys, "plan.json", "--to", "ktransformers", "--model", "model.json",
+        "--deferral", "deferred.json", "--out", "p.pt",
+    )  # fmt: skip
+    assert "the same number of deferred experts in every layer" in err
+    assert err.count(" ns, total penalty ") == 2
+
+
+def test_instances_are_looked_for_in_the_library(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under ./instances, by the name of the file, after the solution's own folder."""
+    (folder / "plans").mkdir()
+    shutil.move(folder / "plan.json", folder / "plans" / "plan.json")
+    words = ("plans/plan.json", "--to", "sglang", "--model", "model.json")
+    message = refused(capsys, *words)
+    assert message.startswith(f"plans/plan.json: instance '{GIVEN.name}' is not found: neither ")
+    assert message.endswith("holds it; give --instance")
+    home = folder / "instances" / "placement" / "family"
+    home.mkdir(parents=True)
+    moeopt.save(GIVEN, home / f"{GIVEN.name}.json.gz")
+    found, _ = output(capsys, *words)
+    stated, _ = output(capsys, *words, "--instance", str(folder / "some name.json"))
+    assert found == stated
+    moeopt.save(GIVEN, home / f"{GIVEN.name}.json")
+    assert refused(capsys, *words).endswith(": give --instance")
+    moeopt.save(GIVEN, folder / "plans" / "i.json")
+    moeopt.save(
+        random_cache(0).model_copy(update={"name": GIVEN.name}), folder / "plans" / "c.json"
+    )
+    assert output(capsys, *words)[0] == found
+
+
+def test_the_committed_plans_find_their_instances(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the repository's root, a solution of the library needs nothing else."""
+    monkeypatch.chdir(root)
+    best = json.loads(Path("instances/cache/best_known.json").read_text())
+    file = next(entry["solution"] for name, entry in best.items() if name.startswith("mixtral/"))
+    out, _ = output(capsys, f"instances/cache/{file}", "--to", "elsa")
+    assert out.startswith("--cache-nblocks ")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("plan.json", "--to", "nothing"), "--to: 'nothing' is unknown; for placement there are: "),
+        (
+            ("plan.json", "--to", "elsa"),
+            "--to: elsa does not take placement; for placement there are: sglang, ktransformers, "
+            "ktransformers-yaml, llama.cpp, vllm-eplb, lp, mps",
+        ),
+        (
+            ("some name.json", "--to", "sglang"),
+            "--to: sglang holds a plan: give a solution, not an instance",
+        ),
+        (("plan.json", "--to", "sglang"), "--model: is missing"),
+        (("plan.json", "--to", "sglang", "--model", "no"), "model: 'no' is neither a file nor"),
+        (
+            ("plan.json", "--to", "sglang", "--model", "model.json", "--out", "no/m.json"),
+            "--out: no is not a folder",
+        ),
+        (
+            ("plan.json", "--to", "sglang", "--model", "model.json", "--out", "m.txt"),
+            "--out: m.txt must end in .json",
+        ),
+        (
+            ("plan.json", "--to", "ktransformers", "--model", "model.json", "--out", "m.zip"),
+            "--out: m.zip must end in .pt",
+        ),
+        (
+            ("some name.json", "--to", "lp", "--instance", "some name.json"),
+            "--instance: some name.json is an instance itself",
+        ),
+        (("plan.json", "--to", "lp", "--time-limit", "0"), "--time-limit: must be a positive"),
+        (("nowhere.json", "--to", "lp"), "nowhere.json: cannot be read"),
+        (("plan.json",), "Missing option '--to'"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], reason: str
+) -> None:
+    """Exit code 2, and nothing is written."""
+    before = sorted(folder.iterdir())
+    assert refused(capsys, *words).startswith(reason)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_binary_files_do_not_go_to_stdout(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not even where their bytes happen to be text."""
+    moeopt.save(random_cache(0), folder / "c.json")
+    for words in (
+        ("plan.json", "--to", "ktransformers", "--model", "model.json"),
+        ("c.json", "--to", "libcachesim-oracle"),
+    ):
+        for more in ((), ("--json",)):
+            message = refused(capsys, *words, *more)
+            assert message == "--out: is missing: the file is no text"
+
+
+def test_invalid_plans_are_not_handed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the judge; nor is a plan of another instance."""
+    everything = [list(range(5))] * 4
+    moeopt.save(
+        {"problem": "placement", "instance": GIVEN.name, "gpu": everything}, folder / "plan.json"
+    )
+    words = ("plan.json", "--to", "sglang", "--model", "model.json")
+    assert refused(capsys, *words).startswith("the solution is invalid: PL-C1: ")
+    moeopt.save({"problem": "placement", "instance": "b", "gpu": []}, folder / "plan.json")
+    message = refused(capsys, *words, "--instance", "some name.json")
+    assert message == f"instance: the solution is for 'b', not for '{GIVEN.name}'"
+
+
+def test_a_form_without_plans_has_its_exit_code(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proven infeasible: 3."""
+    moeopt.save(instance(2, 7, fill=True), folder / "some name.json")
+    filled = {"problem": "placement", "instance": GIVEN.name, "gpu": [[0, 1], [0, 1], [0, 1], [0]]}
+    moeopt.save(filled, folder / "plan.json")
+    words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
+    assert refused(capsys, *words, code=3).endswith(": infeasible")
+
+
+def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name, problem, what it is; each has its module and function."""
+    assert run(["list", "targets"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == list(TARGETS)
+    assert {line[1] for line in lines} == {
+        "placement", "cache", "bitwidth", "deferral", "any problem",
+    }  # fmt: skip
+    for target in TARGETS.values():
+        module = __import__(f"moeopt.interop.export.{target.module}", fromlist=["x"])
+        function: Callable[..., object] = getattr(module, target.function)
+        assert function.__doc__

@@ -1,0 +1,42 @@
+"""Where llama.cpp keeps the tensors of a model, from the description of its flags."""
+
+import re
+import shlex
+
+ROUTED = ("ffn_up_exps", "ffn_down_exps", "ffn_gate_exps", "ffn_gate_up_exps", "ffn_up_chexps")
+OTHERS = ("attn_q", "attn_output", "ffn_gate_inp", "ffn_up_shexp", "ffn_down_shexp", "attn_norm")
+DENSE = ("ffn_up", "ffn_gate", "ffn_down")
+
+
+def tensors(layers: int, dense: tuple[int, ...]) -> list[str]:
+    """Return the names of a model's tensors; block numbers count layers without experts, too."""
+    names = ["token_embd.weight", "output.weight", "output_norm.weight"]
+    for block in range(layers):
+        kinds = OTHERS + (DENSE if block in dense else ROUTED)
+        names += [f"blk.{block}.{kind}.weight" for kind in kinds]
+    return names
+
+
+def on_cpu(flags: str, names: list[str]) -> set[str]:
+    """Return the tensors that stay on the CPU.
+
+    `-ngl 999` offers all layers to the GPU. `-ot` is a list, by commas, of PATTERN=BUFFER; the
+    first pattern that is found anywhere in a name decides. `--n-cpu-moe N` stands for one pattern
+    for each of the first N blocks.
+    """
+    words = shlex.split(flags)
+    assert words[:2] == ["-ngl", "999"]
+    overrides: list[tuple[str, str]] = []
+    for flag, value in zip(words[2::2], words[3::2], strict=True):
+        if flag == "-ot":
+            for item in value.split(","):
+                pattern, sign, buffer = item.partition("=")
+                assert sign
+                overrides.append((pattern, buffer))
+        elif flag == "--n-cpu-moe":
+            experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+            overrides += [(rf"blk\.{block}{experts}", "CPU") for block in range(int(value))]
+        else:
+            raise AssertionError(flag)
+    assert {buffer for _, buffer in overrides} <= {"CPU"}
+    return {name for name in names if any(re.search(p, name) for p, _ in overrides)}
