@@ -2,6 +2,7 @@
 
     python instances/build.py generate tri_domain --traces DIR   # DIR holds the routing traces
     python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--open]
+    python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
     python instances/build.py table                              # the families, for README.md
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
@@ -10,7 +11,10 @@ instances have ``suffix = ".json.gz"``. ``prove`` solves every instance with the
 turn, the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json``
 and ``solutions/``. An instance that none closes stays with status "feasible" and its best bound.
 With ``--open`` only those that are not proven yet are solved again, and the better solution and
-the higher bound are kept.
+the higher bound are kept. ``verify`` reads every instance and solution: the file is the indexed
+one, the judge accepts the solution and counts the stated objective, the event engine executes it in
+that time where it can, no bound is above it; with ``--again`` the stated method proves every
+optimum anew. It prints what is wrong and exits with 1.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import hashlib
 import json
 import sys
 import tomllib
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,6 +31,7 @@ import moeopt
 from moeopt.gap.study import instance_files
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.sim.engine.problems.execute import compare
 from moeopt.solve.methods import problem_methods
 
 LIBRARY = Path(__file__).parent
@@ -65,24 +71,26 @@ def prove(
         result, bound = _best_result(moeopt.load(folder / key), time_limit_s, methods)
         if key in known and not _better(result, known[key]):
             best[key] = _merged(known[key], bound)
-            continue
-        if result.solution is None:
+        elif result.solution is None:
             sys.exit(f"{key}: no solution within {time_limit_s} s")
-        if key in known:
-            bound = max(bound, known[key]["bound"], key=entries)
-        solution = folder / "solutions" / key
-        solution.parent.mkdir(parents=True, exist_ok=True)
-        moeopt.save(result.solution, solution)
-        best[key] = {
-            "objective": result.objective,
-            "bound": bound,
-            "status": result.status,
-            "method": result.method,
-            "solution": solution.relative_to(folder).as_posix(),
-        }
-        moeopt.save({key: index[key] for key in index if key in best}, folder / "index.json")
-        moeopt.save({key: best[key] for key in index if key in best}, folder / "best_known.json")
-        line = f"{key}: {result.status}, {result.objective}, bound {bound}"
+        else:
+            if key in known:
+                bound = max(bound, known[key]["bound"], key=entries)
+            solution = folder / "solutions" / key
+            solution.parent.mkdir(parents=True, exist_ok=True)
+            moeopt.save(result.solution, solution)
+            best[key] = {
+                "objective": result.objective,
+                "bound": bound,
+                "status": result.status,
+                "method": result.method,
+                "solution": solution.relative_to(folder).as_posix(),
+            }
+        # What is still open stays in the files until its turn comes: nothing is lost on the way.
+        kept = known | best
+        moeopt.save({key: index[key] for key in index if key in kept}, folder / "index.json")
+        moeopt.save({key: kept[key] for key in index if key in kept}, folder / "best_known.json")
+        line = f"{key}: {best[key]['status']}, {best[key]['objective']}, bound {best[key]['bound']}"
         print(f"{line}, {result.method}, {result.solve_s:.2f} s", flush=True)
 
 
@@ -150,6 +158,53 @@ def _provers(problem: str) -> list[tuple[str, str | None]]:
     return own + PROVERS
 
 
+def verify(folder: Path, again: bool, time_limit_s: float) -> list[str]:
+    """Return what is wrong with a problem's entries, one line each."""
+    index, best = (
+        json.loads((folder / name).read_text()) for name in ("index.json", "best_known.json")
+    )
+    files = {path.relative_to(folder).as_posix() for path in instance_files(folder)}
+    every, some = files & {*index} & {*best}, files | {*index} | {*best}
+    wrong = [f"{key}: is not in all of folder and indexes" for key in sorted(some - every)]
+    for key in sorted(every):
+        instance, entry = moeopt.load(folder / key), best[key]
+        solution = moeopt.load_solution(folder / entry["solution"])
+        if hashlib.sha256((folder / key).read_bytes()).hexdigest() != index[key]["sha256"]:
+            wrong.append(f"{key}: is not the file that was indexed")
+        wrong += [f"{key}: {reason}" for reason in _false_claims(instance, solution, entry)]
+        if again and entry["status"] == "optimal":
+            result = moeopt.solve(instance, entry["method"], time_limit_s=time_limit_s)
+            if result.status != "optimal" or _plain(result.objective) != entry["objective"]:
+                found = f"{result.status} {_plain(result.objective)}"
+                wrong.append(f"{key}: {entry['method']} gives {found}, not {entry['objective']}")
+    return wrong
+
+
+def _false_claims(instance: Any, solution: Any, entry: dict[str, Any]) -> list[str]:
+    """Return what judge and engine say against an entry."""
+    try:
+        verdict = moeopt.check(instance, solution)
+    except moeopt.InputError as error:
+        return [f"the solution: {error}"]
+    if not verdict.valid:
+        return [f"the solution breaks {verdict.violations[0][0]}: {verdict.violations[0][1]}"]
+    wrong = []
+    if _plain(verdict.objective) != entry["objective"]:
+        wrong.append(f"the solution costs {_plain(verdict.objective)}, not {entry['objective']}")
+    bound, objective = (list(entries(entry[name])) for name in ("bound", "objective"))
+    if bound > objective or (bound == objective) != (entry["status"] == "optimal"):
+        wrong.append(f"status {entry['status']} with bound {bound} and objective {objective}")
+    executor = find_spec(f"moeopt.sim.engine.problems.{instance.problem}")
+    if executor is not None and not compare(instance, solution).agree:
+        wrong.append("the event engine takes another time than the judge counts")
+    return wrong
+
+
+def _plain(objective: Any) -> Any:
+    """Return an objective as it stands in JSON: a lexicographic one is a list."""
+    return list(objective) if isinstance(objective, tuple) else objective
+
+
 def table() -> str:
     """Return all families as a Markdown table: how many instances, how many proven, what loads."""
     lines = ["| problem | family | instances | proven | what |", "|---|---|---:|---:|---|"]
@@ -165,19 +220,34 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _verify_all(problem: str | None, again: bool, time_limit_s: float) -> int:
+    """Print what is wrong and how much was looked at; return the exit code."""
+    failed = 0
+    for name in PROBLEMS if problem is None else [problem]:
+        wrong = verify(LIBRARY / name, again, time_limit_s)
+        failed += bool(wrong)
+        print(*wrong, sep="\n", end="\n" * bool(wrong))
+        count = len(instance_files(LIBRARY / name))
+        print(f"{name}: {count} instances, {len(wrong)} faults", flush=True)
+    return int(failed > 0)
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["generate", "prove", "table"])
+    parser.add_argument("action", choices=["generate", "prove", "verify", "table"])
     parser.add_argument("problem", nargs="?", choices=list(PROBLEMS))
     parser.add_argument("--traces", type=Path, help="folder with the routing traces")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
     parser.add_argument("--methods", help="exact methods to use, comma-separated (default: all)")
+    parser.add_argument("--again", action="store_true", help="prove every optimum anew")
     parser.add_argument("--open", action="store_true", help="leave out what is proven")
     arguments = parser.parse_args()
     if arguments.action == "table":
         print(table(), end="")
         return
+    if arguments.action == "verify":
+        sys.exit(_verify_all(arguments.problem, arguments.again, arguments.time_limit))
     if arguments.problem is None:
         parser.error(f"{arguments.action} needs a problem")
     folder = LIBRARY / arguments.problem

@@ -46,6 +46,19 @@ def test_the_library_example_prints_what_it_says(readme: str, root: Path, tmp_pa
     assert (tmp_path / "plan.json").is_file()
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_the_examples_print_what_they_say(number: int, root: Path, tmp_path: Path) -> None:
+    """Those of docs/examples.md, one for each kind of user, beside the instances."""
+    found = PYTHON.findall((root / "docs" / "examples.md").read_text())
+    assert len(found) == 3
+    source, expected = found[number]
+    (tmp_path / "instances").symlink_to(root / "instances")
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == expected
+
+
 def test_the_gap_table_is_what_the_command_prints(
     readme: str, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
