@@ -1,133 +1,191 @@
-"""``moeopt gap``: methods against the optimum, as tables and CSV."""
+"""``moeopt gap``: methods against the optimum, as tables, CSV and Parquet."""
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from moeopt.cli.options import Seed, TimeLimit, Workers, shown
+from moeopt.cli.options import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from moeopt.gap.campaign import Campaign
+    from moeopt.gap.rows import Row
 
-    from rich.console import Console
+T = TypeVar("T", int, float)
 
-    from moeopt.gap.study import Row
-    from moeopt.gap.table import Summary
+DONE = 0
 
 
 def gap_command(
-    paths: Annotated[list[Path], typer.Argument(help="Instance files or folders of them.")],
-    methods: Annotated[
-        str | None, typer.Option("--methods", help="Comma-separated; default: every heuristic.")
+    ctx: typer.Context,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Instance files or folders; or one campaign (.toml, .json)."),
     ] = None,
-    time_limit: TimeLimit = 60.0,
-    seed: Seed = 0,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            help="Comma-separated names, `heuristics`, `exact`; default: every heuristic.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", metavar="S[,S]", help="Seconds for each solve.")
+    ] = "60",
+    seed: Annotated[
+        str, typer.Option("--seed", metavar="N[,N]", help="Seeds; every method runs with each.")
+    ] = "0",
     workers: Workers = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", help="Solves at once, each in a process.")
+    ] = 1,
+    executor: Annotated[
+        str | None,
+        typer.Option("--executor", metavar="dask://HOST:PORT", help="Solve on a Dask cluster."),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FILE", help="Keep every result in this file.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Do not repeat what the store has already.")
+    ] = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Folder for gap.csv, every number of the run.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Every number, as CSV.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Every number, as Parquet.")
     ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the summary as Markdown, without times.")
     ] = False,
 ) -> int:
-    """Print how far methods are above the optimum, per instance and per family."""
-    from moeopt.gap.table import summarise, to_markdown
+    """Print how far methods are above the optimum, per instance and per family.
 
-    rows = _run(paths, methods, time_limit, seed, workers)
-    if report is not None:
-        _write(rows, report)
-    if markdown:
-        print(to_markdown(summarise(rows)), end="")
-        return 0
-    from rich.console import Console
+    With --store and no paths: of what the store holds.
+    """
+    from moeopt.errors import InputError
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    _print_instances(console, rows)
-    _print_summary(console, summarise(rows))
-    return 0
+    if resume and store is None:
+        raise InputError("--resume: needs --store, the file to go on with")
+    if paths:
+        campaign = _campaign(ctx, paths, methods, time_limit, seed, workers)
+        rows, code = _run(campaign, store, resume, jobs, executor)
+    elif store is not None:
+        rows, code = _stored(ctx, store), DONE
+    else:
+        raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
+    _write(rows, report, csv, parquet)
+    _print(rows, markdown)
+    return code
+
+
+def _campaign(
+    ctx: typer.Context,
+    paths: Sequence[Path],
+    methods: str | None,
+    time_limit: str,
+    seed: str,
+    workers: int,
+) -> "Campaign":
+    """Return the campaign in a file, or the one that the options describe."""
+    from moeopt.errors import InputError
+    from moeopt.gap.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
+
+    files = [path for path in paths if is_campaign(path)]
+    if files:
+        if len(paths) > 1:
+            raise InputError(f"{files[0]}: a campaign goes alone, without other paths")
+        _refuse(ctx, ("methods", "time_limit", "seed", "workers"), f"{files[0]}: the campaign")
+        return read_campaign(files[0])
+    settings = make_settings(
+        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        time_limits_s=_numbers("--time-limit", time_limit, float),
+        seeds=_numbers("--seed", seed, int),
+        workers=workers,
+    )
+    return Campaign([Part(paths, settings)])
+
+
+def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
+    """Refuse options that would be overruled by what a file says."""
+    from moeopt.errors import InputError
+
+    for option in options:
+        source = ctx.get_parameter_source(option)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"--{option.replace('_', '-')}: {who} decides that")
+
+
+def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
+    from moeopt.errors import InputError
+    from moeopt.problems.wording import shown
+
+    try:
+        return [number(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option}: must be numbers, separated by commas, not {shown(text)}"
+        ) from None
 
 
 def _run(
-    paths: list[Path], methods: str | None, time_limit: float, seed: int, workers: int
-) -> list["Row"]:
-    import moeopt
-    from moeopt.cli.progress import counting
+    campaign: "Campaign", store: Path | None, resume: bool, jobs: int, executor: str | None
+) -> tuple[list["Row"], int]:
+    """Solve, and return the rows and the exit code: that of the gravest failure."""
+    from moeopt.cli.campaign_progress import showing
+    from moeopt.gap.pool import oversubscribed
+    from moeopt.gap.study import run_campaign
 
-    names = [name.strip() for name in methods.split(",")] if methods is not None else None
-    expected = 0
-    with counting() as show:
-
-        def on_start(done: int, total: int, instance: str, method: str) -> None:
-            nonlocal expected
-            expected = total
-            show(done, total, instance, method)
-
-        rows = moeopt.gap(
-            paths, names, time_limit_s=time_limit, seed=seed, workers=workers, on_start=on_start
+    warning = None if executor else oversubscribed(jobs, campaign.workers)
+    if warning:
+        print(f"moeopt: warning: {warning}", file=sys.stderr)
+    with showing() as watch:
+        rows = run_campaign(
+            campaign, store=store, resume=resume, jobs=jobs, executor=executor, watch=watch
         )
-    if len(rows) < expected:
-        print(f"moeopt: interrupted: {len(rows)} of {expected} solves done", file=sys.stderr)
-    return rows
+    return rows, watch.exit_code
 
 
-def _write(rows: "Sequence[Row]", folder: Path) -> None:
+def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
+    from moeopt.gap.store import Store
+
+    others = ("methods", "time_limit", "seed", "workers", "jobs", "executor", "resume")
+    _refuse(ctx, others, "without paths the store")
+    with Store(path, create=False) as store:
+        return store.rows()
+
+
+def _write(
+    rows: "Sequence[Row]", report: Path | None, csv: Path | None, parquet: Path | None
+) -> None:
     from moeopt.errors import InputError
+    from moeopt.gap.export import export_csv, export_parquet
     from moeopt.gap.table import to_csv
     from moeopt.problems.json_files import write_bytes
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(to_csv(rows).encode(), folder / "gap.csv")
-    except OSError as error:
-        raise InputError(f"--report: {folder}: {error.strerror}") from None
+    if report is not None:
+        try:
+            report.mkdir(parents=True, exist_ok=True)
+            write_bytes(to_csv(rows).encode(), report / "gap.csv")
+        except OSError as error:
+            raise InputError(f"--report: {report}: {error.strerror}") from None
+    if csv is not None:
+        export_csv(rows, csv)
+    if parquet is not None:
+        export_parquet(rows, parquet)
 
 
-def _print_instances(console: "Console", rows: "Sequence[Row]") -> None:
-    """Print a row per instance: the proven optimum or the bracket, and every method's excess."""
-    from rich.markup import escape
-    from rich.table import Table
+def _print(rows: "Sequence[Row]", markdown: bool) -> None:
+    if markdown:
+        from moeopt.gap.table import summarise, to_markdown
 
-    from moeopt.gap.table import percent
-    from moeopt.problems.objective import entries
+        print(to_markdown(summarise(rows)), end="")
+    else:
+        from moeopt.cli.gap_tables import print_tables
 
-    methods = list(dict.fromkeys(row.result.method for row in rows))
-    table = Table("instance", "best known", "bound", *methods, title="excess over the optimum")
-    by_instance: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        by_instance.setdefault((row.family, row.result.instance), []).append(row)
-    for (_, instance), group in by_instance.items():
-        known = [row.result.objective for row in group if row.result.objective is not None]
-        cells = {row.result.method: _excess(row, percent) for row in group}
-        problem = group[0].result.problem
-        best = shown(problem, min(known, key=entries, default=None))
-        bound = shown(problem, group[0].best_bound)
-        table.add_row(escape(instance), best, bound, *(cells.get(m, "") for m in methods))
-    console.print(table)
-
-
-def _excess(row: "Row", percent: "Callable[[float | None], str]") -> str:
-    if row.excess is not None:
-        return percent(row.excess)
-    return "-" if row.excess_at_most is None else f"<= {percent(row.excess_at_most)}"
-
-
-def _print_summary(console: "Console", summaries: "Sequence[Summary]") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from moeopt.gap.table import percent
-
-    table = Table(
-        *("family", "method", "instances", "proven", "optimal", "median", "p95", "max"),
-        *("median s", "bottleneck"),
-        title="excess by family",
-    )
-    for s in summaries:
-        shares = (s.optimal, s.excess_median, s.excess_p95, s.excess_max)
-        ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
-        counts = (str(s.instances), str(s.proven))
-        seconds = f"{s.seconds_median:.4f}"
-        table.add_row(escape(s.family), s.method, *counts, *map(percent, shares), seconds, ended)
-    console.print(table)
+        print_tables(rows)

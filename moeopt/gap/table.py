@@ -8,7 +8,8 @@ from statistics import median
 
 import numpy as np
 
-from moeopt.gap.study import Row
+from moeopt.gap.labels import differing, labels
+from moeopt.gap.rows import Row
 
 COLUMNS = (
     "problem",
@@ -34,10 +35,12 @@ COLUMNS = (
 class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
-    `proven` counts the instances with a proven optimum; `optimal` is the share of those on which
-    the method reaches it. `bottlenecks` counts the bottleneck devices of its solutions.
+    `method` says the time limit as well where the study has several. `proven` counts the instances
+    with a proven optimum; `optimal` is the share of the solves of those that reach it.
+    `bottlenecks` counts the bottleneck devices of its solutions.
     """
 
+    problem: str
     family: str
     method: str
     instances: int
@@ -53,13 +56,14 @@ class Summary:
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
     """Return one summary per family and method, in order of first appearance."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.family, row.result.method), []).append(row)
-    return [_summary(family, method, group) for (family, method), group in groups.items()]
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    rows = list(rows)
+    for row, label in zip(rows, labels(rows), strict=True):
+        groups.setdefault((row.result.problem, row.family, label), []).append(row)
+    return [_summary(*which, group) for which, group in groups.items()]
 
 
-def _summary(family: str, method: str, group: Sequence[Row]) -> Summary:
+def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Summary:
     excesses = [row.excess for row in group if row.excess is not None]
     bottlenecks: dict[str, int] = {}
     for row in group:
@@ -67,10 +71,11 @@ def _summary(family: str, method: str, group: Sequence[Row]) -> Summary:
             device = str(row.facts["bottleneck"])
             bottlenecks[device] = bottlenecks.get(device, 0) + 1
     return Summary(
+        problem=problem,
         family=family,
         method=method,
-        instances=len(group),
-        proven=sum(row.optimum is not None for row in group),
+        instances=len({row.key.instance for row in group}),
+        proven=len({row.key.instance for row in group if row.optimum is not None}),
         optimal=sum(row.optimal for row in group) / len(excesses) if excesses else None,
         excess_min=min(excesses, default=None),
         excess_median=median(excesses) if excesses else None,
@@ -82,15 +87,21 @@ def _summary(family: str, method: str, group: Sequence[Row]) -> Summary:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """Return every row as CSV with full precision; unknown is an empty cell."""
+    """Return every row as CSV with full precision; unknown is an empty cell.
+
+    After the columns above come those of the key that differ between rows, such as the time limit,
+    and the facts.
+    """
+    asked = differing(rows)
     extra = sorted({name for row in rows for name in row.facts})
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, *extra])
+    writer.writerow([*COLUMNS, *asked, *extra])
     for row in rows:
         names = ("family", "optimum", "excess", "excess_at_most")
         own = {name: getattr(row, name) for name in names}
         cells = [own[name] if name in own else getattr(row.result, name) for name in COLUMNS]
+        cells += [getattr(row.key, name) for name in asked]
         writer.writerow([*cells, *(row.facts.get(name) for name in extra)])
     return text.getvalue()
 
@@ -113,12 +124,21 @@ def _pivot(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> str:
         f"| family | instances | {' | '.join(f'`{method}`' for method in methods)} |",
         f"|---|---:|{'---|' * len(methods)}",
     ]
-    for family in dict.fromkeys(s.family for s in summaries):
-        found = {s.method: s for s in summaries if s.family == family}
-        count = max(s.instances for s in found.values())
+    for family, group in by_family(summaries).items():
+        found = {s.method: s for s in group}
+        count = max(s.instances for s in group)
         cells = [cell(found[m]) if m in found else "" for m in methods]
         lines.append(f"| {family} | {count} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    """Return the summaries of each family; its name has the problem's before it if need be."""
+    several = len({s.problem for s in summaries}) > 1
+    groups: dict[str, list[Summary]] = {}
+    for s in summaries:
+        groups.setdefault(f"{s.problem}/{s.family}" if several else s.family, []).append(s)
+    return groups
 
 
 def _excess_cell(s: Summary) -> str:

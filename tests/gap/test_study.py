@@ -101,7 +101,7 @@ def test_a_method_that_does_not_exist_is_named() -> None:
 
 def test_ctrl_c_keeps_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows so far come back; the solves after the interruption are not made."""
-    from moeopt.gap import study
+    from moeopt.gap import attempt
 
     solved: list[str] = []
 
@@ -111,6 +111,20 @@ def test_ctrl_c_keeps_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
         solved.append(name)
         return moeopt.solve(instance, name, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(study, "solve", interrupt_third)
+    monkeypatch.setattr(attempt, "solve", interrupt_third)
     rows = moeopt.gap(INSTANCES, ["greedy", "klotski"])
     assert [row.result.method for row in rows] == ["greedy", "klotski"]
+
+
+def test_an_interrupted_solve_ends_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its best so far is the last row; as Ctrl-C during a solver leaves it."""
+    from dataclasses import replace
+
+    from moeopt.gap import attempt
+
+    def interrupted(instance: object, name: str, **options: object) -> object:
+        return replace(moeopt.solve(instance, name, **options), termination="interrupted")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attempt, "solve", interrupted)
+    [row] = moeopt.gap(INSTANCES, ["greedy", "klotski"])
+    assert (row.result.method, row.result.termination) == ("greedy", "interrupted")

@@ -1,0 +1,70 @@
+"""The tables that ``moeopt gap`` prints: excess per instance and per family."""
+
+import sys
+from collections.abc import Sequence
+from statistics import median
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from moeopt.cli.options import shown
+from moeopt.gap.labels import labels
+from moeopt.gap.rows import Row
+from moeopt.gap.table import Summary, by_family, percent, summarise
+from moeopt.problems.objective import entries
+
+
+def print_tables(rows: Sequence[Row]) -> None:
+    """Print a row per instance, then one per family and method."""
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(_instances(rows))
+    console.print(_families(summarise(rows)))
+
+
+def _instances(rows: Sequence[Row]) -> Table:
+    """Return a row per instance: the proven optimum or the bracket, and every method's excess."""
+    named = list(zip(labels(rows), rows, strict=True))
+    methods = list(dict.fromkeys(label for label, _ in named))
+    seeds = {row.key.seed for row in rows}
+    over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    title = f"excess over the optimum{over}"
+    table = Table("instance", "best known", "bound", *map(escape, methods), title=title)
+    by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for label, row in named:
+        cells = by_instance.setdefault((row.family, row.key.instance), {})
+        cells.setdefault(label, []).append(row)
+    for cells in by_instance.values():
+        group = [row for solves in cells.values() for row in solves]
+        known = [row.result.objective for row in group if row.result.objective is not None]
+        result = group[0].result
+        best = shown(result.problem, min(known, key=entries, default=None))
+        bound = shown(result.problem, group[0].best_bound)
+        texts = [_excess(cells[m]) if m in cells else "" for m in methods]
+        table.add_row(escape(result.instance), best, bound, *texts)
+    return table
+
+
+def _excess(solves: Sequence[Row]) -> str:
+    exact = [row.excess for row in solves if row.excess is not None]
+    if exact:
+        return percent(median(exact))
+    limits = [row.excess_at_most for row in solves if row.excess_at_most is not None]
+    return f"<= {percent(median(limits))}" if limits else "-"
+
+
+def _families(summaries: Sequence[Summary]) -> Table:
+    table = Table(
+        *("family", "method", "instances", "proven", "optimal", "median", "p95", "max"),
+        *("median s", "bottleneck"),
+        title="excess by family",
+    )
+    for family, group in by_family(summaries).items():
+        for s in group:
+            shares = (s.optimal, s.excess_median, s.excess_p95, s.excess_max)
+            ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
+            counts = (str(s.instances), str(s.proven))
+            seconds = f"{s.seconds_median:.4f}"
+            cells = (*counts, *map(percent, shares), seconds, ended)
+            table.add_row(escape(family), escape(s.method), *cells)
+    return table

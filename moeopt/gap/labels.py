@@ -1,0 +1,30 @@
+"""What a solve is called in tables: its method, and whatever else tells it from the others."""
+
+from collections.abc import Sequence
+
+from moeopt.gap.plan import Key
+from moeopt.gap.rows import Row
+
+TOLD = ("time_limit_s", "workers", "options", "version")
+"""The parts of a key that tables mention where they differ; seeds belong together."""
+
+
+def differing(rows: Sequence[Row]) -> list[str]:
+    """Return the parts of the key, besides instance, method and seed, that rows differ in."""
+    return [name for name in TOLD if len({getattr(row.key, name) for row in rows}) > 1]
+
+
+def labels(rows: Sequence[Row]) -> list[str]:
+    """Return each row's method, with the time limit and so on where the rows differ in it."""
+    told = differing(rows)
+    return [" ".join([row.key.method, *_words(row.key, told)]) for row in rows]
+
+
+def _words(key: Key, told: Sequence[str]) -> list[str]:
+    words = {
+        "time_limit_s": f"{key.time_limit_s:g} s",
+        "workers": f"{key.workers} workers",
+        "options": key.options if key.options != "{}" else "",
+        "version": key.version,
+    }
+    return [words[name] for name in told if words[name]]
