@@ -1,6 +1,8 @@
 """README and guides: every example runs, every number is what the command gives today."""
 
+import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
+from moeopt.problems.registry import PROBLEMS
 
 SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
@@ -46,6 +49,21 @@ def test_the_library_example_prints_what_it_says(readme: str, root: Path, tmp_pa
     assert (tmp_path / "plan.json").is_file()
 
 
+def test_the_tutorials_commands_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of docs/tutorial.md in their order; each does what it says and exits with 0."""
+    (tmp_path / "instances").symlink_to(root / "instances")
+    monkeypatch.chdir(tmp_path)
+    blocks = SHELL.findall((root / "docs" / "tutorial.md").read_text())
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert len(commands) == 13
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert (program, run(arguments)) == ("moeopt", 0), command
+    assert "optimal" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("number", range(3))
 def test_the_examples_print_what_they_say(number: int, root: Path, tmp_path: Path) -> None:
     """Those of docs/examples.md, one for each kind of user, beside the instances."""
@@ -57,6 +75,18 @@ def test_the_examples_print_what_they_say(number: int, root: Path, tmp_path: Pat
         [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == expected
+
+
+def test_the_problems_pages_are_what_the_command_writes(root: Path) -> None:
+    """`docs/build.py`, today, for every problem and the index."""
+    spec = importlib.util.spec_from_file_location("docs_build", root / "docs" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    pages = {f"{name}.md": build.page(name) for name in PROBLEMS} | {"README.md": build.index()}
+    found = {path.name: path.read_text() for path in (root / "docs" / "problems").iterdir()}
+    assert found == pages
 
 
 def test_the_gap_table_is_what_the_command_prints(
