@@ -20,6 +20,7 @@ from moeopt.cli import (
     losses,
     pareto,
     profile,
+    reproduce,
     simulate,
     solve,
     trace,
@@ -49,6 +50,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("simulate")(simulate.simulate_command)
     app.command("export")(export.export_command)
     app.command("profile")(profile.profile_command)
+    app.command("reproduce")(reproduce.reproduce_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")

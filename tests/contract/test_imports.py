@@ -16,12 +16,16 @@ ALLOWED = {
     "sim": {"errors", "numeric", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
     "gap": {"errors", "problems", "solve", "gap"},
+    "reproduce": {"errors", "problems", "solve", "sim", "interop", "reproduce"},
+    "planner": {"errors", "problems", "solve", "sim", "planner"},
     "__main__": {"cli"},
-    "cli": {"errors", "problems", "solve", "sim", "interop", "gap", "cli"},
+    "cli": {
+        *("errors", "problems", "solve", "sim", "interop", "gap", "planner", "reproduce", "cli")
+    },
 }
 """Room -> the rooms it may import from: problems <- solve <- gap <- cli; problems <- sim.
 
-`numeric` is below all.
+`numeric` is below all, and only cli imports planner and reproduce.
 """
 
 SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}

@@ -1,0 +1,1 @@
+"""The published figures of five papers, and what faithful models of their systems give instead."""

@@ -1,0 +1,1 @@
+"""CPU-GPU collaborative inference: a cache of experts on the GPU, misses on the CPU."""

@@ -1,0 +1,1 @@
+"""Context-aware inference on a GPU and CXL near-data processing."""

@@ -1,0 +1,122 @@
+"""What the figures need of Mixtral's routing: how a prompt tells which experts its answer uses.
+
+Run as a module with MOEOPT_DATA set, this prints what `statistics.json` holds.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.interop.traces import load_trace
+from moeopt.reproduce import data
+from moeopt.reproduce.collaborative.statistics import CATEGORIES
+from moeopt.reproduce.cxl.layer import layer_ns
+from moeopt.reproduce.cxl.models import HOT, WIDTHS
+from moeopt.sim.statistics.routing import Routing
+from moeopt.sim.statistics.similarity import phase_similarity
+from moeopt.sim.trace import Trace
+
+STORED = Path(__file__).with_name("statistics.json")
+
+FILES = tuple(f"hdmoe_mixtral_8x7b/{category}.npz" for category in CATEGORIES)
+
+EXPERTS, TOP_K = 8, 2
+
+TOKENS = 128
+"""Of a prompt, and of its answer."""
+
+WINDOWS = (8, 16, 32, 64, 128)
+"""Lengths of prompt and answer for which their similarity is measured."""
+
+Ints = NDArray[np.int64]
+
+
+@cache
+def _statistic(folder: Path | None) -> data.Statistic:
+    del folder  # only tells results apart
+    return data.statistic(STORED, FILES, measure)
+
+
+def similarity(window: int) -> float:
+    """Return the cosine of expert use in prompt and answer, for so many tokens of each."""
+    return float(_statistic(data.folder())["similarity"][str(window)])
+
+
+def shares(model: str, width: float | None = None) -> tuple[float, ...]:
+    """Return how often 0, 1 or 2 of a token's experts are on the GPU; the sum is 1.
+
+    Parameters
+    ----------
+    model
+        Says how many experts of a layer the GPU holds; routing is that of Mixtral-8x7B always.
+    width
+        None: those that the prompt used most. Else those with which the prompt's own tokens would
+        have taken least time if the others had so many bits: exact, on the same knowledge.
+    """
+    key = model if width is None else f"{model}, exact at {width:g} bits"
+    counts = _statistic(data.folder())["on_gpu"][key]
+    return tuple(count / sum(counts) for count in counts)
+
+
+def measure(paths: Sequence[Path]) -> data.Statistic:
+    """Measure everything on traces that follow one another."""
+    traces = [load_trace(path) for path in paths]
+    lengths = np.array([trace.tokens for trace in traces])
+    whole = Trace("all", np.concatenate([t.topk_ids for t in traces]), seq_len=lengths)
+    routing = Routing.of(whole, EXPERTS)
+    similar = {w: float(phase_similarity(routing, w, w)[0].mean()) for w in WINDOWS}
+    counts: dict[str, Ints] = {}
+    for prompt, answer in _windows(traces):
+        for key, held in _placements(prompt).items():
+            found = np.bincount(held[answer].sum(axis=1), minlength=TOP_K + 1)
+            counts[key] = counts.get(key, 0) + found
+    return {
+        "similarity": {str(w): round(value, 5) for w, value in similar.items()},
+        "on_gpu": {key: found.tolist() for key, found in counts.items()},
+    }
+
+
+def _windows(traces: Sequence[Trace]) -> Iterator[tuple[Ints, Ints]]:
+    """Yield the experts of a prompt and of its answer, layer by layer, both (tokens, k)."""
+    for trace in traces:
+        for begin in range(0, trace.tokens - 2 * TOKENS + 1, 2 * TOKENS):
+            ids = trace.topk_ids[begin : begin + 2 * TOKENS].astype(np.int64)
+            for layer in range(trace.layers):
+                yield ids[:TOKENS, layer], ids[TOKENS:, layer]
+
+
+def _placements(prompt: Ints) -> dict[str, NDArray[np.bool_]]:
+    """Return which experts the GPU holds after a prompt, by key of the statistic."""
+    used = np.bincount(prompt.ravel(), minlength=EXPERTS)
+    order = np.argsort(-used, kind="stable")
+    found = {}
+    for model, hot in HOT.items():
+        held = np.zeros(EXPERTS, dtype=np.bool_)
+        held[order[:hot]] = True
+        found[model] = held
+        choices = _subsets(hot)
+        on_gpu = choices[:, prompt].sum(axis=2)
+        for width in WIDTHS:
+            times = np.array([layer_ns(model, width, n) for n in range(TOP_K + 1)])
+            best = int(times[on_gpu].sum(axis=1).argmin())
+            found[f"{model}, exact at {width:g} bits"] = choices[best]
+    return found
+
+
+@cache
+def _subsets(size: int) -> NDArray[np.bool_]:
+    """Return all sets of so many experts as rows of flags."""
+    chosen = np.array(list(combinations(range(EXPERTS), size)))
+    flags = np.zeros((len(chosen), EXPERTS), dtype=np.bool_)
+    flags[np.arange(len(chosen))[:, None], chosen] = True
+    return flags
+
+
+if __name__ == "__main__":
+    measured = measure([data.require(name) for name in FILES])
+    print(",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in measured.items()))

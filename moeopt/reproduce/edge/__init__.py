@@ -1,0 +1,1 @@
+"""A scheduling framework for edge GPU-NDP systems: tensor parallelism, balance, prefetching."""

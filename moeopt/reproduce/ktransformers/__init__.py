@@ -1,0 +1,1 @@
+"""KTransformers (SOSP '25): expert deferral, kernels and sockets."""

@@ -1,0 +1,1 @@
+"""The reproduction as HTML and Markdown, with pictures."""

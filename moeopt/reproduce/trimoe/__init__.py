@@ -1,0 +1,1 @@
+"""TriMoE (GPU, AMX-CPU and DIMM-NDP): its baselines, ablation and sensitivity."""

@@ -1,0 +1,89 @@
+"""T8 to T11: how busy each device is (Table 3), which the paper does not define."""
+
+from functools import cache
+
+import numpy as np
+
+from moeopt.reproduce.figure import Ours
+from moeopt.reproduce.trimoe.ablation import LOADS
+from moeopt.reproduce.trimoe.executed import run
+from moeopt.reproduce.trimoe.setting import MEASURED_HOST_EFFICIENCY, MODELS, Setting
+from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
+from moeopt.sim.cost import computation_s
+from moeopt.sim.curve import Device
+from moeopt.sim.engine.simulate import simulate
+
+DEVICES: tuple[Device, ...] = ("gpu", "cpu", "ndp")
+
+FIRST_DIMM = 2
+"""The engine's resources are GPU, CPU and then the DIMMs."""
+
+DEFINITION = (
+    '"compute utilization" is read as time spent computing over the makespan, mean of three models'
+    " at batch 512; waiting for weights does not count"
+)
+UNDEFINED = "the paper defines none; with a device counted as busy while it waits for weights"
+
+
+def t8() -> Ours:
+    """GPU, CPU and NDP units under TriMoE."""
+    return _ours("trimoe", DEVICES, optimum="trimoe-optimal-schedule")
+
+
+def t9() -> Ours:
+    """Return Klotski's GPU utilization."""
+    note = "3.1 says below 8.6 % for a GPU that loads warm experts, which is in line with ours"
+    return _ours("klotski", ("gpu",), note)
+
+
+def t10() -> Ours:
+    """KTransformers: GPU and CPU."""
+    slow = _mean("ktransformers", "cpu", MEASURED_HOST_EFFICIENCY)
+    note = f"with the bandwidth that KTransformers measures (2.3) the CPU has {slow:.2f}"
+    return _ours("ktransformers", ("gpu", "cpu"), note)
+
+
+def t11() -> Ours:
+    """MoNDE: GPU and NDP units."""
+    return _ours("monde", ("gpu", "ndp"))
+
+
+def _ours(
+    system: str, devices: tuple[Device, ...], note: str = "", optimum: str | None = None
+) -> Ours:
+    busy = [np.mean([run(system, Setting(m)).busy[d] for m in MODELS]) for d in devices]
+    waiting = f"{UNDEFINED} it is {' / '.join(f'{share:.2f}' for share in busy)}"
+    return Ours(
+        tuple(_mean(system, device) for device in devices),
+        "assumed",
+        (LOADS, DEFINITION),
+        "; ".join(part for part in (waiting, note) if part),
+        optimum=() if optimum is None else tuple(_mean(optimum, d) for d in devices),
+    )
+
+
+def _mean(system: str, device: Device, efficiency: float = 1.0) -> float:
+    shares = [computing(system, Setting(m, host_efficiency=efficiency))[device] for m in MODELS]
+    return float(np.mean(shares))
+
+
+@cache
+def computing(system: str, setting: Setting) -> dict[Device, float]:
+    """Return the share of the time in which each device computes; NDP: mean of the DIMMs.
+
+    From the engine's timeline: what every expert's tokens take on the device that ran it, without
+    the time for its weights.
+    """
+    plan = SYSTEMS[system](setting)
+    counts = rows(setting)
+    done = simulate(plan, setting.machine, setting.shape, counts[None], timeline=True)
+    seconds: dict[Device, float] = dict.fromkeys(DEVICES, 0.0)
+    for bundle in () if done.timeline is None else done.timeline.bundles:
+        if bundle.kind == "expert":
+            device = DEVICES[min(int(np.min(bundle.resource)), FIRST_DIMM)]
+            tokens = counts[int(bundle.label.split()[-1]), bundle.number]
+            took = computation_s(setting.machine, setting.shape, device, tokens)
+            seconds[device] += float(took.sum())
+    span = done.makespan_ns / 1e9
+    units: dict[Device, int] = {"gpu": 1, "cpu": 1, "ndp": setting.dimms}
+    return {device: seconds[device] / (span * units[device]) for device in DEVICES}

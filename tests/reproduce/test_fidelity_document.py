@@ -1,0 +1,56 @@
+"""docs/fidelity.md is what `moeopt reproduce` writes today."""
+
+from pathlib import Path
+
+import pytest
+
+from moeopt.reproduce.figure import Figure
+from moeopt.reproduce.published import published
+from moeopt.reproduce.registry import CONTRADICTIONS, SWEEPS, resolve
+from moeopt.reproduce.report.document import Document
+from moeopt.reproduce.report.markdown import plain, to_markdown
+from moeopt.reproduce.run import compute, reproduce
+from moeopt.reproduce.sweep import sweeps
+from tests.reproduce.nearness import without_traces
+
+QUICK = ("T1", "T15", "T16", "T17")
+
+
+@pytest.fixture
+def text(root: Path) -> str:
+    """Return the document."""
+    return (root / "docs" / "fidelity.md").read_text()
+
+
+def test_every_figure_has_its_row(text: str) -> None:
+    """With id and published value."""
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines()}
+    for name, figure in published().items():
+        assert f" {figure.text}" in rows[name]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_quick_rows_are_those_of_today(name: str, text: str) -> None:
+    """Row and note, word for word."""
+    figure = Figure(published()[name], compute(name))
+    made = to_markdown(Document([figure], {}, {}, {})).splitlines()
+    assert next(line for line in made if line.startswith(f"| {name} |")) in text
+    assert plain(figure.ours.note) in text
+
+
+def test_the_contradictions_are_those_of_today(text: str) -> None:
+    """With their arithmetic; and every sweep is there."""
+    found = {paper: resolve(place)() for paper, place in CONTRADICTIONS.items()}
+    for line in to_markdown(Document([], {}, found, {})).splitlines():
+        if line.startswith("- **"):
+            assert line in text
+    for name in SWEEPS:
+        assert f"`{name}`" in text
+
+
+@pytest.mark.slow
+def test_the_whole_document_is_that_of_today(text: str) -> None:
+    """`moeopt reproduce --markdown docs/fidelity.md`, without traces: some minutes."""
+    with without_traces():
+        document = Document.of(list(reproduce()), dict(sweeps(["all"])), charts=False)
+        assert to_markdown(document) == text

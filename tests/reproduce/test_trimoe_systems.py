@@ -1,0 +1,151 @@
+"""TriMoE's systems as plans: the engine runs what the problems' methods decide."""
+
+import numpy as np
+import pytest
+
+from moeopt.problems.layout.check import objective
+from moeopt.problems.tri_domain.heuristics import HEURISTICS
+from moeopt.reproduce.trimoe import layouts, relayout, ties
+from moeopt.reproduce.trimoe.executed import execute, mean_ms, run, speedup
+from moeopt.reproduce.trimoe.sensitivity import knee
+from moeopt.reproduce.trimoe.setting import MODELS, Setting
+from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
+from moeopt.reproduce.trimoe.utilization import computing
+from moeopt.sim.cost import expert_costs
+from moeopt.sim.layout_rule import STRIPED
+from moeopt.solve.run import solve
+
+SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)
+
+
+@pytest.mark.parametrize("system", ["ktransformers", "trimoe-refined", "trimoe"])
+def test_the_engine_agrees_with_the_judge(system: str) -> None:
+    """Every step's makespan is the objective of its schedule, rebuilt as an instance."""
+    plan = SYSTEMS[system](SMALL)
+    assert plan.layout is not None
+    place = np.array([[STRIPED if d is None else d for d in row] for row in plan.layout])
+    method = HEURISTICS[plan.policy]
+    judged = []
+    for load, at in zip(rows(SMALL), place, strict=True):
+        domains = layouts.domains(SMALL, load, at, method)
+        active = np.flatnonzero(load)
+        c = expert_costs(SMALL.machine, SMALL.shape, load[active])
+        striped = at[active] == STRIPED
+        who = np.array([domains[e] for e in active])
+        gpu = np.where(striped, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns)[who == "gpu"].sum()
+        cpu = np.where(striped, c.cpu_striped_ns, c.cpu_localized_ns)[who == "cpu"].sum()
+        dimms = np.zeros(16, dtype=np.int64)
+        for row, expert in enumerate(active):
+            if who[row] == "ndp":
+                dimms[at[expert]] += c.ndp_ns[row]
+            elif striped[row]:
+                dimms += c.dram_striped_ns
+            else:
+                dimms[at[expert]] += c.dram_localized_ns
+        judged.append(max(gpu, cpu, dimms.max()))
+    assert run(system, SMALL).makespan_ns.ravel().tolist() == judged
+
+
+def test_the_optimum_is_below_every_system() -> None:
+    """Step by step, and it is the objective that bound-and-pack proves."""
+    best = run("optimum", SMALL).makespan_ns
+    for system in SYSTEMS:
+        assert (run(system, SMALL).makespan_ns >= best).all(), system
+    for at, load in zip(best.ravel().tolist(), rows(SMALL), strict=True):
+        instance = layouts.instance(SMALL, load)
+        result = solve(instance, "bound-and-pack")
+        assert result.status == "optimal"
+        assert result.solution is not None
+        assert at == objective(instance, result.solution)
+
+
+def test_parts_of_trimoe_do_what_they_are_for() -> None:
+    """Refinement never loses; an optimal schedule is at least as good on the same layout."""
+    greedy, refined, best = (
+        run(name, SMALL).makespan_ns
+        for name in ("trimoe-greedy", "trimoe-refined", "optimal-schedule")
+    )
+    assert (refined <= greedy).all()
+    assert (best <= refined).all()
+    assert (refined < greedy).any()
+
+
+def test_baselines_use_only_the_devices_they_have() -> None:
+    """Klotski the GPU, KTransformers no NDP unit, MoNDE no CPU."""
+    assert run("klotski", SMALL).busy["cpu"] == 0
+    assert run("monde", SMALL).busy["cpu"] == 0
+    assert computing("ktransformers", SMALL)["ndp"] == 0
+    assert computing("monde", SMALL)["ndp"] > 0.1
+    assert computing("klotski", SMALL)["gpu"] < 0.086  # 3.1
+
+
+def test_a_slower_memory_slows_a_baseline_bound_by_it() -> None:
+    """KTransformers reads everything from the host."""
+    slow = SMALL.on(host_efficiency=0.716)
+    assert speedup("ktransformers", "ktransformers", SMALL, SMALL) == 1
+    assert mean_ms("ktransformers", slow) / mean_ms("ktransformers", SMALL) == pytest.approx(
+        1 / 0.716, rel=0.05
+    )
+
+
+def test_loads_are_tokens_times_top_k() -> None:
+    """Steps of the warm-up decide the layout, the others count."""
+    assert SMALL.loads.shape == (5, 1, 160)
+    assert (SMALL.loads.sum(axis=2) == 96 * 6).all()
+    assert (SMALL.came == SMALL.loads[3:]).all()
+    assert rows(SMALL).tolist() == [*SMALL.loads[3].tolist(), *SMALL.loads[4].tolist()]
+
+
+def test_fewer_samples_are_the_first_ones() -> None:
+    """So that the optimum of a few is compared with the same loads."""
+    few, many = (SMALL.on(samples=n).loads for n in (2, 4))
+    assert (many[:, :2] == few).all()
+
+
+@pytest.mark.parametrize("policy", relayout.POLICIES)
+def test_relayout_moves_no_more_than_fits(policy: str) -> None:
+    """At most four moves and two prefetches before a step; none changes nothing."""
+    plan = relayout.system(policy)(SMALL)
+    assert plan.layout is not None
+    before = layouts.offline(SMALL)
+    place = np.array([[STRIPED if d is None else d for d in row] for row in plan.layout])
+    steps = place.reshape(SMALL.steps, SMALL.samples, -1)
+    for step in steps:
+        assert ((step != before).sum(axis=1) <= 4).all()
+        before = step
+    assert all(len(row) <= 2 for row in plan.resident or ())
+    if policy == "none":
+        none = execute(relayout.system(policy), SMALL).makespan_ns
+        assert (none == run("trimoe-refined", SMALL).makespan_ns).all()
+
+
+def test_the_first_tie_rule_is_the_default() -> None:
+    """And the others are not."""
+    for refined, system in ((False, "trimoe-greedy"), (True, "trimoe-refined")):
+        default = run(system, SMALL).makespan_ns
+        first, second = ties.RULES
+        assert (execute(ties.system(first, refined=refined), SMALL).makespan_ns == default).all()
+        assert (execute(ties.system(second, refined=refined), SMALL).makespan_ns != default).any()
+
+
+def test_residents_are_the_hottest_and_help() -> None:
+    """Four experts with most tokens on average."""
+    with_four = SMALL.on(residents=4)
+    plan = SYSTEMS["monde"](with_four)
+    assert plan.resident is not None
+    hottest = np.argsort(-SMALL.mean_load[0], kind="stable")[:4]
+    assert set(plan.resident[0]) == set(hottest.tolist())
+    assert mean_ms("monde", with_four) < mean_ms("monde", SMALL)
+
+
+def test_a_knee_is_where_the_curve_bends() -> None:
+    """Far below the line between the ends; a straight one has it at its start."""
+    assert knee((0, 1, 2, 3, 4), (10.0, 2.0, 1.5, 1.2, 1.0)) == 1
+    assert knee((0.125, 0.25, 0.5, 1.0, 2.0), (18.1, 12.8, 10.5, 10.5, 10.7)) == 0.5
+    assert knee((0, 1, 2), (1.0, 1.0, 1.0)) == 0
+
+
+def test_the_models_are_those_of_table_2() -> None:
+    """In its order, with its experts and top-k."""
+    shapes = [(s.routed_experts, s.top_k) for s in (Setting(m).shape for m in MODELS)]
+    assert shapes == [(160, 6), (128, 8), (128, 8)]
