@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moeopt.interop.topk_npz import save_trace as save_trace
     from moeopt.interop.traces import load_counts as load_counts
     from moeopt.interop.traces import load_trace as load_trace
+    from moeopt.planner.planned import plan as plan
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
     from moeopt.problems.json_files import save as save
@@ -53,6 +54,7 @@ _HOME = {
     "generate": "moeopt.sim.generate",
     "simulate": "moeopt.sim.engine.simulate",
     "export": "moeopt.interop.export.run",
+    "plan": "moeopt.planner.planned",
     "Plan": "moeopt.sim.plan.schema",
     "load_plan": "moeopt.sim.plan.files",
     "MoeoptError": "moeopt.errors",

@@ -19,6 +19,7 @@ from moeopt.cli import (
     listing,
     losses,
     pareto,
+    plan,
     profile,
     reproduce,
     simulate,
@@ -49,6 +50,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("list")(listing.list_command)
     app.command("simulate")(simulate.simulate_command)
     app.command("export")(export.export_command)
+    app.command("plan")(plan.plan_command)
     app.command("profile")(profile.profile_command)
     app.command("reproduce")(reproduce.reproduce_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")

@@ -21,6 +21,7 @@ PROBLEMS: dict[str, str] = {
     "balance": "moeopt.problems.balance",
     "cache": "moeopt.problems.cache",
     "bitwidth": "moeopt.problems.bitwidth",
+    "placement": "moeopt.problems.placement",
 }
 """Problem name -> package. A new problem is one line here."""
 

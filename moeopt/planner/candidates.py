@@ -1,0 +1,143 @@
+"""Combining the decisions: how the GPU's room is shared, and how much is deferred.
+
+Residents and caches compete for the same room, and what is worth deferring depends on both. The
+joint plan is the best of a grid, each point with its inner decisions solved exactly: four parts of
+the room for residents, the rest for caches, and every number of deferred experts. A tie of half a
+percent goes to fewer deferred experts, then to more residents, which need no transfers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from moeopt.errors import MoeoptError
+from moeopt.problems.bitwidth.solution import Solution as Bits
+from moeopt.problems.cache.solution import Solution as Ways
+from moeopt.problems.deferral.solution import Solution as Deferred
+from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.problems.placement.solution import Solution as Residents
+from moeopt.sim.engine.decode.loads import Loads
+from moeopt.sim.plan.model_times import times_of_model
+from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.trace import Trace
+
+from . import bits, deferral, residency, ways
+from .decision import Decision
+from .predict import Predicted, available, predicted
+from .request import Request
+
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Parts of the room that residents get; the first is "one decision after the other"."""
+
+TOLERANCE = 0.005
+"""How much slower a plan that defers less may be and still be taken."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan for the engine, the decisions behind it, and what it takes on the kept steps."""
+
+    plan: Plan
+    decisions: tuple[Decision, ...]
+    kept: Predicted
+    deferred: int
+    share: float
+
+
+@dataclass
+class Search:
+    """Makes candidates; what they have in common is decided once."""
+
+    request: Request
+    part: Trace
+    loads: Loads
+    times: Times = field(init=False)
+    widths: Decision | None = field(init=False)
+    whole: Placement = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Decide the widths, and how much room there is."""
+        r = self.request
+        self.times = times_of_model(r.machine, r.model, r.batch, r.context)
+        self.widths = bits.bits(r, self.part, 0.1)
+        chosen = None if self.widths is None else self.widths.solution
+        if chosen is not None and not isinstance(chosen, Bits):
+            raise TypeError(f"{chosen!r} is no solution of bitwidth")
+        whole = residency.whole_instance(r, self.part, available(r, self.part), chosen)
+        if not isinstance(whole, Placement):
+            raise TypeError(f"{whole!r} is no instance of placement")
+        self.whole = whole
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield plans; the first is the one of decisions taken one after the other."""
+        # Caches are for single tokens, and for experts of one size.
+        several = self.request.batch == 1 and self.widths is None and self.whole.gpu_slots > 0
+        shares = SHARES if several else SHARES[:1]
+        for share in shares:
+            yield from self._at(share, len(shares))
+
+    def _at(self, share: float, parts: int) -> Iterator[Candidate]:
+        """Yield the plans in which residents get a share of the room."""
+        r, total = self.request, min(self.whole.gpu_slots, int(self.whole.sizes.sum()))
+        slots = round(share * total)
+        limit = 0.4 if share == 1 else 0.2 / (parts - 1)
+        placed = residency.residency(r, self.whole, slots, limit)
+        made = [placed] if self.widths is None else [self.widths, placed]
+        residents = placed.solution
+        if not isinstance(residents, Residents):
+            raise TypeError(f"{residents!r} is no solution of placement")
+        plan = Plan(name="plan", resident=residents.gpu, times=self.times)
+        if self.widths is not None:
+            plan = plan.model_copy(update={"bits": _widths(self.widths)})
+        if slots < total:
+            try:
+                cached = ways.ways(
+                    r, self.part, available(r, self.part), residents.gpu, total - slots, limit
+                )
+            except MoeoptError:  # not solved in time: a plan less
+                return
+            made.append(cached)
+            plan = plan.model_copy(update={"cache_ways": _ways(cached)})
+        counts: list[tuple[int, ...]] = [(d,) for d in range(r.most_deferred + 1)]
+        if share == 1:
+            chosen = deferral.deferral(r, self.whole, residents, self.times, 0.05)
+            if chosen is not None:
+                yield self._candidate(plan, [*made, chosen], _deferred(chosen), share)
+        for count in counts:
+            yield self._candidate(plan, made, count, share)
+
+    def _candidate(
+        self, plan: Plan, made: list[Decision], deferred: tuple[int, ...], share: float
+    ) -> Candidate:
+        plan = plan.model_copy(update={"deferred": deferred})
+        layers = self.whole.layers
+        total = sum(deferred) * (layers if len(deferred) == 1 else 1)
+        kept = predicted(self.request, plan, self.loads)
+        return Candidate(plan, tuple(made), kept, total, share)
+
+
+def best_of(found: list[Candidate]) -> Candidate:
+    """Return the fastest plan, or one within the tolerance that defers less."""
+    limit = min(candidate.kept.mean_ms for candidate in found) * (1 + TOLERANCE)
+    close = [candidate for candidate in found if candidate.kept.mean_ms <= limit]
+    return min(close, key=lambda c: (c.deferred, -c.share, c.kept.mean_ms))
+
+
+def _ways(decision: Decision) -> tuple[int, ...]:
+    solution = decision.solution
+    if not isinstance(solution, Ways):
+        raise TypeError(f"{solution!r} is no solution of cache")
+    return tuple(count or 0 for count in solution.ways)
+
+
+def _deferred(decision: Decision) -> tuple[int, ...]:
+    solution = decision.solution
+    if not isinstance(solution, Deferred):
+        raise TypeError(f"{solution!r} is no solution of deferral")
+    return tuple(count or 0 for count in solution.deferred)
+
+
+def _widths(decision: Decision) -> tuple[tuple[float, ...], ...]:
+    solution = decision.solution
+    if not isinstance(solution, Bits):
+        raise TypeError(f"{solution!r} is no solution of bitwidth")
+    return tuple(tuple(float(width or 0) for width in layer) for layer in solution.bits)

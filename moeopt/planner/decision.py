@@ -1,0 +1,84 @@
+"""One decision of a plan: the instance, what a method made of it, and what that says."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import moeopt
+from moeopt.errors import MoeoptError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.solve.result import Result
+
+from .request import Request
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A solved instance of one of the problems.
+
+    Attributes
+    ----------
+    name
+        What is decided: "residency", "bits", "ways" or "deferral".
+    """
+
+    name: str
+    instance: InstanceEnvelope
+    result: Result
+    says: str
+
+    @property
+    def solution(self) -> SolutionEnvelope:
+        """The solution, which is there: `decided` saw to it."""
+        if self.result.solution is None:
+            raise RuntimeError(f"{self.instance.name}: a decision without a solution")
+        return self.result.solution
+
+    def proof(self) -> str:
+        """Return what is known about how good it is."""
+        if self.result.status == "optimal":
+            return "optimal, proven"
+        gap = self.result.gap
+        return "no bound" if gap is None else f"within {gap:.2%} of the optimum, proven"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON reports say of it."""
+        known = self.result
+        return {
+            "decision": self.name,
+            "problem": self.instance.problem,
+            "instance": self.instance.name,
+            "says": self.says,
+            "method": known.method,
+            "status": known.status,
+            "objective": known.objective,
+            "bound": known.bound,
+            "gap": known.gap,
+        }
+
+
+def decided(instance: InstanceEnvelope, method: str, request: Request, share: float) -> Result:
+    """Solve an instance within a share of the request's time; the warm start is always there.
+
+    Raises
+    ------
+    MoeoptError
+        With exit code 3 or 4 if nothing is feasible or nothing was found.
+    """
+    found = moeopt.solve(
+        instance,
+        method,
+        time_limit_s=share * request.time_limit_s,
+        seed=request.seed,
+        workers=request.workers,
+    )
+    if found.solution is None:
+        raise UnsolvedError(instance.name, found.status)
+    return found
+
+
+class UnsolvedError(MoeoptError):
+    """A part of a plan has no solution."""
+
+    def __init__(self, instance: str, status: str) -> None:
+        super().__init__(f"{instance}: {status}: no solution")
+        self.exit_code = 3 if status == "infeasible" else 4

@@ -1,0 +1,64 @@
+"""Writing a finished plan: for the engine, for the judge, and for runtimes."""
+
+from pathlib import Path
+
+import moeopt
+from moeopt.errors import InputError, MoeoptError
+from moeopt.problems.json_files import save, write_bytes
+
+from .planned import Planned
+
+TARGETS = {
+    "placement": ("sglang", "ktransformers", "llama.cpp", "vllm-eplb"),
+    "cache": ("elsa",),
+    "deferral": ("ktransformers-flags",),
+    "bitwidth": ("mixture-compressor",),
+}
+"""Problem -> the runtimes whose formats take its decisions."""
+
+
+DEFERRAL_FLAG = "--kt-max-deferred-experts-per-token"
+
+
+def hand_over(planned: Planned, folder: Path) -> list[str]:
+    """Write plan, instances, solutions and the runtimes' files; return a line for each.
+
+    A format that does not take the plan gets a line that says why, and no file. The runtimes' flags
+    are in ``flags.txt``.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--export: {folder}: {error.strerror}") from None
+    save(planned.chosen.plan, folder / "plan.json")
+    lines = ["plan.json: for `moeopt simulate --plan`"]
+    flags = []
+    for decision in planned.chosen.decisions:
+        save(decision.instance, folder / f"{decision.name}-instance.json.gz")
+        save(decision.solution, folder / f"{decision.name}-solution.json")
+        lines.append(f"{decision.name}-solution.json: for `moeopt check` and `moeopt export`")
+        for target in TARGETS[decision.instance.problem]:
+            try:
+                made = moeopt.export(
+                    decision.solution, decision.instance, to=target, model=planned.request.model
+                )
+                path, _ = made.save(folder / f"{decision.name}-{target}{made.suffix}")
+            except MoeoptError as error:
+                lines.append(f"{target}: nothing written: {error}")
+                continue
+            lines.append(f"{path.name}: for {target}")
+            if made.loss is not None:
+                lines.append(f"  {made.loss}")
+            if made.flags is not None:
+                flags.append(f"{target}: {made.flags(path)}")
+    counts = set(planned.chosen.plan.deferred)
+    if len(counts) == 1 and counts != {0}:
+        flags.append(f"ktransformers: {DEFERRAL_FLAG} {counts.pop()}")
+    text = "".join(f"{line}\n" for line in flags)
+    write_bytes(text.encode(), folder / "flags.txt")
+    return [*lines, "flags.txt: the runtimes' flags"]

@@ -1,0 +1,139 @@
+"""Making a plan from beginning to end."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import moeopt
+from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.plan.schema import Plan
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.trace import Trace
+
+from .candidates import Candidate, Search, best_of
+from .defaults import defaults
+from .predict import Predicted, loads_of, predicted
+from .request import Request
+from .residency import memory
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A plan by name, on the steps that were decided on and on the held-out ones."""
+
+    plan: Plan
+    kept: Predicted
+    held_out: Predicted
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A finished plan.
+
+    Attributes
+    ----------
+    chosen
+        The plan and its decisions.
+    comparisons
+        It, the best that defers nothing, that of decisions taken one after the other, and the
+        runtimes' defaults.
+    memory
+        What the GPU's memory goes to, in bytes.
+    placement
+        The placement instance with all of the room for residents.
+    candidates
+        How many plans the engine has executed to choose it.
+    """
+
+    request: Request
+    chosen: Candidate
+    comparisons: tuple[Comparison, ...]
+    memory: dict[str, int]
+    placement: Placement
+    candidates: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values; `plan` is a plan file for ``moeopt simulate``."""
+        r = self.request
+        return {
+            "machine": r.machine.name,
+            "model": r.model.name,
+            "trace": r.trace.name,
+            "batch": r.batch,
+            "context": r.context,
+            "gpu_memory_bytes": self.memory,
+            "gpu_slots": self.placement.gpu_slots,
+            "decisions": [decision.to_dict() for decision in self.chosen.decisions],
+            "deferred": self.chosen.deferred,
+            "comparisons": [
+                {"name": c.plan.name, "kept": c.kept.to_dict(), "held_out": c.held_out.to_dict()}
+                for c in self.comparisons
+            ],
+            "candidates": self.candidates,
+            "seconds": round(self.seconds, 3),
+            "plan": self.chosen.plan.model_dump(mode="json"),
+        }
+
+
+def plan(
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | str | Path,
+    **options: Any,
+) -> Planned:
+    """Decide residents, cache ways, deferral and bits, and predict what they are worth.
+
+    The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
+    on the kept part of the trace; `candidates` says how they are combined. What comes of it is
+    executed by the event engine on held-out steps, next to what runtimes do by default.
+
+    Parameters
+    ----------
+    machine, model
+        Objects, names of presets (``moeopt list machines``) or JSON files.
+    trace
+        A trace or its file.
+    **options
+        See `Request`: batch, context, steps, max_deferred, average_bits, time_limit_s and others.
+
+    Raises
+    ------
+    MoeoptError
+        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or the
+        GPU's memory, or an option is wrong; 3 or 4 if a decision has no solution or none in time.
+    """
+    request = Request(
+        machine=machine if isinstance(machine, Machine) else get_machine(machine),
+        model=model if isinstance(model, ModelShape) else get_model(model),
+        trace=trace if isinstance(trace, Trace) else moeopt.load_trace(trace),
+        **options,
+    )
+    begin = perf_counter()
+    kept, held_out = request.parts()
+    loads, later = loads_of(request, kept), loads_of(request, held_out)
+    search = Search(request, kept, loads)
+    found = list(search.candidates())
+    chosen, in_turn = best_of(found), found[0]
+    plans = [chosen.plan]
+    if chosen.deferred:
+        exact = best_of([candidate for candidate in found if candidate.deferred == 0])
+        plans.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
+    if in_turn is not chosen:
+        plans.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
+    plans += defaults(search.whole, chosen.plan)
+    return Planned(
+        request=request,
+        chosen=chosen,
+        comparisons=tuple(
+            Comparison(one, predicted(request, one, loads), predicted(request, one, later))
+            for one in plans
+        ),
+        memory=memory(request),
+        placement=search.whole,
+        candidates=len(found),
+        seconds=perf_counter() - begin,
+    )

@@ -1,0 +1,58 @@
+"""What a plan's steps take, by the event engine on loads that came."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from moeopt.sim.engine.decode.loads import Loads, loads_of_trace
+from moeopt.sim.engine.simulate import simulate
+from moeopt.sim.plan.schema import Plan
+from moeopt.sim.trace import Trace
+
+from .request import Request
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Latencies of executed steps.
+
+    Attributes
+    ----------
+    mean_ms
+        Until everything has ended, transfers included, over the number of steps.
+    median_ms, p95_ms
+        Of the steps' own latencies.
+    tokens_per_s
+        By the mean.
+    """
+
+    steps: int
+    mean_ms: float
+    median_ms: float
+    p95_ms: float
+    tokens_per_s: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON values."""
+        return asdict(self)
+
+
+def loads_of(request: Request, part: Trace) -> Loads:
+    """Return the first steps of a part of the trace, at most as many as asked for."""
+    return loads_of_trace(part, request.model, request.batch, available(request, part))
+
+
+def available(request: Request, part: Trace) -> int:
+    """Return how many steps of a part are used."""
+    return min(request.steps, part.tokens // request.batch)
+
+
+def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
+    """Execute a plan."""
+    found = simulate(plan, request.machine, request.model, loads)
+    end_ns = max(found.makespan_ns, int(found.step_ns.sum()))
+    median, p95 = np.quantile(found.step_ns, [0.5, 0.95]) / 1e6
+    mean = end_ns / found.steps / 1e6
+    rate = found.tokens * 1e9 / end_ns if end_ns else float("inf")
+    return Predicted(found.steps, mean, float(median), float(p95), rate)

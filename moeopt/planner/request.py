@@ -1,0 +1,76 @@
+"""What a plan is asked for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from moeopt.errors import InputError
+from moeopt.sim.holdout import hold_out
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.trace import Trace
+
+
+@dataclass(frozen=True)
+class Request:
+    """A machine, a model, what was routed so far, and how far the plan may go.
+
+    Attributes
+    ----------
+    batch, context
+        Tokens in a step, and tokens in the KV cache of each of them.
+    steps
+        Most steps that are decided on, and most that are held out.
+    held_out
+        Share of the trace that is held out.
+    reserved_gib
+        GPU memory that stays free.
+    max_deferred
+        Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
+        least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
+    average_bits, bits
+        Bits per weight of the experts on average, and the widths to choose from; without
+        `average_bits` every expert has the model's.
+    loss_table
+        Measured losses at these widths (``moeopt losses``); without one those of random experts.
+    time_limit_s, workers, seed
+        For all solving together; threads; seed of everything random.
+    """
+
+    machine: Machine
+    model: ModelShape
+    trace: Trace
+    batch: int = 1
+    context: int = 512
+    steps: int = 200
+    held_out: float = 0.3
+    reserved_gib: float = 1.0
+    max_deferred: int | None = None
+    average_bits: float | None = None
+    bits: str = "2,4,8,16"
+    loss_table: Path | None = None
+    time_limit_s: float = 60.0
+    workers: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless the numbers make sense and the machine can run such a plan."""
+        for name in ("batch", "steps", "workers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: must be at least 1, not {getattr(self, name)}")
+        if not self.time_limit_s > 0:
+            raise InputError(f"time_limit_s: must be above 0, not {self.time_limit_s}")
+        if self.max_deferred is not None and self.max_deferred < 0:
+            raise InputError(f"max_deferred: must not be negative, not {self.max_deferred}")
+        if self.machine.cpu is None:
+            name = self.machine.name
+            raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
+
+    @property
+    def most_deferred(self) -> int:
+        """Most experts of a layer that may be deferred."""
+        cap = max(0, self.model.top_k - 2)
+        return cap if self.max_deferred is None else min(self.max_deferred, cap)
+
+    def parts(self) -> tuple[Trace, Trace]:
+        """Return the part of the trace that is decided on, and the held-out one."""
+        return hold_out(self.trace, self.held_out, self.batch)

@@ -1,0 +1,1 @@
+"""placement: which experts live on the GPU for good, and which are computed elsewhere."""

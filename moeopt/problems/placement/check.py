@@ -1,0 +1,153 @@
+"""The judge: step by step and layer by layer, the later of GPU and offload. Knows no solvers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from .instance import Instance, expert_ns
+from .solution import Solution
+
+CONSTRAINTS = {
+    "PL-C1": "the GPU holds experts of the model, each once, in at most gpu_slots slots",
+    "PL-C2": "with fill, the experts on the GPU take all of gpu_slots",
+    "PL-C3": "the host has room for all experts, or without a copy for the offloaded ones",
+    "PL-C4": "with restriction whole-layers, a layer is on the GPU as a whole or not at all",
+    "PL-C5": "with restriction equal-counts, all layers have equally many experts on the GPU",
+    "PL-C6": "in each step and layer the GPU's experts sum to at most the layer's time",
+    "PL-C7": "in each step and layer the offloaded experts sum to at most the layer's time",
+    "PL-C8": "a layer that offloads an expert with tokens pays the fixed charge on that side",
+}
+
+OBJECTIVE = ("total_ns",)
+"""What is minimised, in order of importance; the name ends with the unit."""
+
+TIMED = ("PL-C6", "PL-C7", "PL-C8")
+"""The rules that make up a layer's time."""
+
+
+@dataclass(frozen=True)
+class LayerStep:
+    """One layer in one step: the two sides in ns, and the charge, 0 if nothing is offloaded."""
+
+    gpu_ns: int
+    offload_ns: int
+    fixed_ns: int
+
+    @property
+    def time_ns(self) -> int:
+        """The later of the two sides."""
+        return max(self.gpu_ns, self.offload_ns + self.fixed_ns)
+
+    def without(self, rules: Sequence[str]) -> int:
+        """Return the time that is left if some of the rules do not hold."""
+        gpu = 0 if "PL-C6" in rules else self.gpu_ns
+        fixed = 0 if "PL-C8" in rules else self.fixed_ns
+        return max(gpu, 0 if "PL-C7" in rules else self.offload_ns + fixed)
+
+
+def violations(
+    instance: Instance, solution: Solution, total_ns: int | None = None
+) -> list[tuple[str, str]]:
+    """Return what is wrong with a solution, as (constraint ID, sentence); empty if it is valid.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem and the decision to judge.
+    total_ns
+        The objective claimed, if there is a claim: PL-C6 to PL-C8 hold the solution to it.
+    """
+    found = [*_shape(instance, solution), *_room(instance, solution)]
+    found += _restrictions(instance, solution)
+    if total_ns is not None:
+        found += _overruns(instance, solution, total_ns)
+    return found
+
+
+def objective(instance: Instance, solution: Solution) -> int:
+    """Return the sum of all layers' times over all steps, in ns."""
+    return sum(layer.time_ns for layer in layer_steps(instance, solution))
+
+
+def layer_steps(instance: Instance, solution: Solution) -> Iterator[LayerStep]:
+    """Yield every layer of every step, in the order of execution.
+
+    Experts of a layer that `gpu` leaves out are offloaded, and so are numbers that do not exist:
+    `violations` reports both.
+    """
+    held = [set(row) for row in solution.gpu[: instance.layers]]
+    held += [set()] * (instance.layers - len(held))
+    for step in instance.steps:
+        for on_gpu, active in zip(held, step, strict=True):
+            gpu_ns = offload_ns = 0
+            offloaded = False
+            for expert, tokens in active:
+                if expert in on_gpu:
+                    gpu_ns += expert_ns(instance.gpu_expert_ns, tokens)
+                else:
+                    offload_ns += expert_ns(instance.offload_expert_ns, tokens)
+                    offloaded = True
+            yield LayerStep(gpu_ns, offload_ns, instance.layer_offload_fixed_ns * offloaded)
+
+
+def _shape(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+    if len(solution.gpu) != instance.layers:
+        yield "PL-C1", f"gpu has {len(solution.gpu)} rows for {instance.layers} layers"
+    for layer, row in enumerate(solution.gpu):
+        if len(set(row)) < len(row):
+            yield "PL-C1", f"gpu[{layer}]: names an expert twice"
+        if row and max(row) >= instance.experts:
+            yield "PL-C1", f"gpu[{layer}]: there is no expert {max(row)}, only {instance.experts}"
+
+
+def _room(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+    sizes = instance.sizes
+    used = sum(
+        int(sizes[layer, expert])
+        for layer, row in enumerate(solution.gpu[: instance.layers])
+        for expert in set(row)
+        if expert < instance.experts
+    )
+    if used > instance.gpu_slots:
+        yield "PL-C1", f"{used} slots are taken, there are {instance.gpu_slots}"
+    if instance.fill and used < instance.gpu_slots:
+        yield "PL-C2", f"{used} of {instance.gpu_slots} slots are taken, all must be"
+    on_host = int(sizes.sum()) - (0 if instance.host_copy else used)
+    if instance.host_slots is not None and on_host > instance.host_slots:
+        yield "PL-C3", f"the host holds {on_host} slots and has room for {instance.host_slots}"
+
+
+def _restrictions(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+    counts = [len(set(row)) for row in solution.gpu]
+    if instance.restriction == "whole-layers":
+        for layer, count in enumerate(counts):
+            if count not in (0, instance.experts):
+                yield "PL-C4", f"gpu[{layer}]: {count} of {instance.experts} experts"
+    if instance.restriction == "equal-counts" and len(set(counts)) > 1:
+        yield "PL-C5", f"layers have from {min(counts)} to {max(counts)} experts on the GPU"
+
+
+def _overruns(instance: Instance, solution: Solution, claim: int) -> Iterator[tuple[str, str]]:
+    """Name the rules that a claim below the objective leaves out.
+
+    A claim is one sum and says nothing about each layer. Named are the fewest rules without which
+    the sum meets the claim; of several such sets the one whose sum is nearest to it.
+    """
+    rows = list(layer_steps(instance, solution))
+    total = sum(row.time_ns for row in rows)
+    if total <= claim:
+        return
+    met: dict[tuple[str, ...], int] = {}
+    for size in range(1, len(TIMED) + 1):
+        for rules in combinations(TIMED, size):
+            met[rules] = sum(row.without(rules) for row in rows)
+        met = {rules: left for rules, left in met.items() if left <= claim}
+        if met:
+            break
+    for rule in max(met, key=lambda rules: met[rules]) if met else TIMED:
+        what = {
+            "PL-C6": "the GPU's experts",
+            "PL-C7": "the offloaded experts",
+            "PL-C8": "the charges",
+        }[rule]
+        yield rule, f"{what} take more than the claimed {claim} ns leave them: {total} ns in all"

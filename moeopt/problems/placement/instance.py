@@ -1,0 +1,206 @@
+"""The steps of a trace as token counts, what experts cost on either side, and the GPU's room."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator
+
+from moeopt.problems.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
+
+from .layer_steps import LayerSteps, layer_steps_of
+
+MAX_LAYERS = 1024
+MAX_EXPERTS = 4096
+MAX_STEPS = 2**20
+MAX_CELLS = 2**18
+"""Most layers x experts."""
+
+MAX_TABLE = 2**16
+MAX_TOTAL_NS = 2**50
+"""Longest that all steps may take with every expert on both sides, 13 days: its multiples by
+weights stay in 64 bits."""
+
+MAX_EXPERT_SLOTS = 2**20
+"""Most slots of one expert: the sum over all experts stays below `MAX_NUMBER`."""
+
+Restriction = Literal["whole-layers", "equal-counts"]
+
+Active = tuple[Count, Count]
+"""An expert and its tokens."""
+
+Layer = Annotated[tuple[Active, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
+"""The experts of a layer with tokens in one step."""
+
+Step = Annotated[tuple[Layer, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+
+Table = Annotated[
+    tuple[Nanoseconds, ...], Field(min_length=2, max_length=MAX_TABLE, fail_fast=True)
+]
+"""The time of an expert by its tokens; beyond the end the last slope continues."""
+
+Sizes = Annotated[
+    tuple[Annotated[int, Field(strict=True, ge=1, le=MAX_EXPERT_SLOTS)], ...],
+    Field(max_length=MAX_EXPERTS, fail_fast=True),
+]
+
+
+class Instance(InstanceEnvelope):
+    """One GPU with room for `gpu_slots`, a slower side for the rest, and the steps to serve.
+
+    Parameters
+    ----------
+    layers, experts
+        Layers with experts, and experts in each.
+    gpu_slots
+        The GPU's room for experts, over all layers: an upper limit unless `fill` is set.
+    gpu_expert_ns, offload_expert_ns
+        One expert on the GPU that has it, and on the other side (CPU, NDP), by its tokens. Entry 0
+        is 0; beyond the end the last slope continues.
+    layer_offload_fixed_ns
+        What a layer pays in a step in which it offloads anything: hand-over, submission.
+    steps
+        By step and layer: [expert, tokens] of each expert with tokens, each expert once.
+    restriction
+        "whole-layers": a layer is on the GPU as a whole or not at all; "equal-counts": all layers
+        have equally many experts there; None: any experts.
+    fill
+        Whether every slot must be used.
+    expert_slots
+        Slots that each expert takes, by layer; None: one each.
+    host_slots
+        The host's room for experts, None if it does not matter.
+    host_copy
+        Whether the host holds the experts that are on the GPU as well.
+    """
+
+    problem: Literal["placement"] = "placement"
+    layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
+    experts: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
+    gpu_slots: Count
+    gpu_expert_ns: Table
+    offload_expert_ns: Table
+    layer_offload_fixed_ns: Nanoseconds
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS, fail_fast=True)]
+    restriction: Restriction | None = None
+    fill: Flag = False
+    expert_slots: (
+        Annotated[tuple[Sizes, ...], Field(max_length=MAX_LAYERS, fail_fast=True)] | None
+    ) = None
+    host_slots: Count | None = None
+    host_copy: Flag = True
+
+    @field_validator("experts")
+    @classmethod
+    def _cells_are_bounded(cls, experts: int, info: ValidationInfo) -> int:
+        layers = info.data.get("layers", 1)
+        if layers * experts > MAX_CELLS:
+            raise field_error([], f"layers x experts must be at most {MAX_CELLS}")
+        return experts
+
+    @field_validator("gpu_expert_ns", "offload_expert_ns")
+    @classmethod
+    def _no_tokens_cost_nothing(cls, table: tuple[int, ...]) -> tuple[int, ...]:
+        if table[0] != 0:
+            raise field_error([0], f"no tokens cost 0, not {table[0]}")
+        return table
+
+    @field_validator("steps")
+    @classmethod
+    def _are_steps(cls, steps: tuple[Step, ...], info: ValidationInfo) -> tuple[Step, ...]:
+        layers, experts = info.data.get("layers"), info.data.get("experts")
+        if layers is None or experts is None:
+            return steps
+        for row, step in enumerate(steps):
+            if len(step) != layers:
+                reason = f"must have one list per layer, {layers}, not {len(step)}"
+                raise field_error([row], reason)
+            for layer, active in enumerate(step):
+                _check_active([row, layer], active, experts)
+        return steps
+
+    @field_validator("steps")
+    @classmethod
+    def _end_in_time(cls, steps: tuple[Step, ...], info: ValidationInfo) -> tuple[Step, ...]:
+        """Bound the time, which is at most that of both sides together."""
+        costs = ("gpu_expert_ns", "offload_expert_ns", "layer_offload_fixed_ns")
+        if not set(costs) <= set(info.data):
+            return steps
+        counts = np.array([n for _, n in chain.from_iterable(chain(*steps))], dtype=np.int64)
+        tokens, times = np.unique(counts, return_counts=True)
+        longest = len(steps) * len(steps[0]) * info.data["layer_offload_fixed_ns"]
+        for name in costs[:2]:
+            ns = [expert_ns(info.data[name], n) for n in tokens.tolist()]
+            if ns and min(ns) < 0:
+                count = int(tokens[ns.index(min(ns))])
+                raise field_error(
+                    [], f"{count} tokens are beyond {name}, whose slope falls below 0"
+                )
+            longest += sum(a * b for a, b in zip(ns, times.tolist(), strict=True))
+        if longest > MAX_TOTAL_NS:
+            reason = f"could take {longest} ns with these costs; {MAX_TOTAL_NS} is the most"
+            raise field_error([], reason)
+        return steps
+
+    @field_validator("expert_slots")
+    @classmethod
+    def _one_size_each(
+        cls, sizes: tuple[Sizes, ...] | None, info: ValidationInfo
+    ) -> tuple[Sizes, ...] | None:
+        layers, experts = info.data.get("layers"), info.data.get("experts")
+        if sizes is None or layers is None or experts is None:
+            return sizes
+        if len(sizes) != layers:
+            raise field_error([], f"must have one list per layer, {layers}, not {len(sizes)}")
+        for layer, row in enumerate(sizes):
+            if len(row) != experts:
+                reason = f"must have one entry per expert, {experts}, not {len(row)}"
+                raise field_error([layer], reason)
+        return sizes
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Slots of every expert, shape (layers, experts)."""
+        if self.expert_slots is None:
+            return np.ones((self.layers, self.experts), dtype=np.int64)
+        return np.array(self.expert_slots, dtype=np.int64)
+
+    @cached_property
+    def tokens(self) -> NDArray[np.int64]:
+        """Tokens of every expert over all steps, shape (layers, experts)."""
+        total = np.zeros((self.layers, self.experts), dtype=np.int64)
+        for step in self.steps:
+            for layer, active in enumerate(step):
+                for expert, count in active:
+                    total[layer, expert] += count
+        return total
+
+    @cached_property
+    def layer_steps(self) -> list[LayerSteps]:
+        """The steps of every layer as arrays, equal ones merged."""
+        return layer_steps_of(self)
+
+
+def expert_ns(table: Sequence[int], tokens: int) -> int:
+    """Return what a table of times says; beyond its end the last slope continues."""
+    last = len(table) - 1
+    if tokens <= last:
+        return table[tokens]
+    return table[last] + (tokens - last) * (table[last] - table[last - 1])
+
+
+def _check_active(at: list[str | int], active: Layer, experts: int) -> None:
+    """Refuse experts that do not exist, stand twice or have no tokens."""
+    seen: set[int] = set()
+    for place, (expert, tokens) in enumerate(active):
+        if expert >= experts:
+            reason = f"must be below experts = {experts}, not {expert}"
+            raise field_error([*at, place, 0], reason)
+        if expert in seen:
+            raise field_error([*at, place, 0], f"expert {expert} stands twice")
+        if tokens < 1:
+            raise field_error([*at, place, 1], "must be at least 1: others are left out")
+        seen.add(expert)

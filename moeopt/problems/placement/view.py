@@ -1,0 +1,55 @@
+"""A placement as a schedule to look at, and the facts about it that reports ask for."""
+
+from collections.abc import Iterable
+
+from moeopt.problems.schedule import Bar, Lane
+
+from .check import layer_steps
+from .instance import Instance
+from .solution import Solution
+
+
+def lanes(instance: Instance, solution: Solution) -> list[Lane]:
+    """Return the GPU, the other side and the later of the two, one bar per layer with its total.
+
+    In truth the layers take turns, step by step, and a layer waits for its later side every time.
+    """
+    gpu, off, both = ([0] * instance.layers for _ in range(3))
+    for number, step in enumerate(layer_steps(instance, solution)):
+        layer = number % instance.layers
+        gpu[layer] += step.gpu_ns
+        off[layer] += step.offload_ns + step.fixed_ns
+        both[layer] += step.time_ns
+    return [_lane("GPU", gpu, both), _lane("offload", off, both), _lane("layers", both, both)]
+
+
+def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
+    """Return which side is later more often, slots used, and shares of layer-steps in permille.
+
+    Counted are layers and steps with tokens: where the GPU is later than the other side, where
+    nothing is offloaded.
+    """
+    rows = [row for row in layer_steps(instance, solution) if row.gpu_ns or row.time_ns]
+    bound = sum(row.gpu_ns > row.offload_ns + row.fixed_ns for row in rows)
+    free = sum(row.offload_ns + row.fixed_ns == 0 for row in rows)
+    used = sum(
+        int(sizes[list(chosen)].sum())
+        for sizes, chosen in zip(instance.sizes, solution.gpu, strict=True)
+    )
+    return {
+        "bottleneck": "gpu" if 2 * bound > len(rows) else "offload",
+        "gpu_bound_permille": 1000 * bound // max(1, len(rows)),
+        "not_offloading_permille": 1000 * free // max(1, len(rows)),
+        "slots_used": used,
+        "slots_free": instance.gpu_slots - used,
+        "experts_on_gpu": sum(map(len, solution.gpu)),
+    }
+
+
+def _lane(device: str, lengths: Iterable[int], slots: Iterable[int]) -> Lane:
+    bars, clock = [], 0
+    for layer, (length, slot) in enumerate(zip(lengths, slots, strict=True)):
+        if length:
+            bars.append(Bar(clock, clock + length, str(layer), "work"))
+        clock += slot
+    return Lane(device, tuple(bars))

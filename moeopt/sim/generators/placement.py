@@ -1,0 +1,239 @@
+"""placement instances: the steps of a trace, the two sides' costs, and the room for experts.
+
+Times come from `moeopt.sim.cost`: an expert that is on the GPU, and one that the CPU computes. The
+fixed charge of a layer that offloads anything is one hand-over of its activations, `sync_us` of the
+machine. Room: the GPU's memory less the weights of everything else, the KV cache of all sequences
+at the stated context, and a reserve.
+"""
+
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import Frozen
+from moeopt.problems.placement.instance import MAX_TABLE, Instance, Restriction
+from moeopt.sim.batching import Batching, all_step_tokens
+from moeopt.sim.cost import path_cost, to_quanta
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.source import Source
+from moeopt.sim.synthetic import routing_trace
+from moeopt.sim.trace import Trace
+from moeopt.sim.windows import MAX_SYNTHETIC_TOKENS
+
+GIB = 2**30
+NS_PER_US = 1000
+
+Microseconds = Annotated[float, Field(ge=0, le=1e9)]
+
+
+class Options(Frozen):
+    """What this generator can be told besides machine, model, trace and seed.
+
+    For a hold-out, generate again from the other part of the trace, or from steps further on, and
+    pass the placement to `moeopt.sim.placement_holdout`.
+    """
+
+    batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a step")] = 1
+    batching: Annotated[
+        Batching, Field(description="how tokens make up a step; see moeopt.sim.batching")
+    ] = "window"
+    steps: Annotated[int, Field(ge=1, le=2**20, description="steps")] = 200
+    first_step: Annotated[int, Field(ge=0, le=2**31, description="where they start")] = 0
+    layers: Annotated[
+        int | None, Field(ge=1, le=1024, description="the first ones only; all if absent")
+    ] = None
+    share: Annotated[
+        float | None, Field(ge=0, le=1, description="share of the experts that fits on the GPU")
+    ] = None
+    gpu_slots: Annotated[
+        int | None,
+        Field(ge=0, le=2**42, description="slots; from share or the GPU's memory if absent"),
+    ] = None
+    context: Annotated[int, Field(ge=0, le=2**24, description="tokens in each KV cache")] = 0
+    reserved_gib: Annotated[
+        float, Field(ge=0, le=1024, description="GPU memory that stays free: buffers, graphs")
+    ] = 1.0
+    bits: Annotated[
+        int | None, Field(ge=1, le=64, description="bits per weight of the experts, if not native")
+    ] = None
+    cold_bits: Annotated[
+        int | None, Field(ge=1, le=64, description="of the less used experts: slots count bits")
+    ] = None
+    hot_share: Annotated[
+        float, Field(ge=0, le=1, description="share of each layer's experts that keep `bits`")
+    ] = 0.5
+    restriction: Annotated[
+        Restriction | None, Field(description="whole-layers or equal-counts; none if absent")
+    ] = None
+    fill: Annotated[bool, Field(description="whether every slot must be used")] = False
+    host_gib: Annotated[
+        float | None, Field(ge=0, le=2**20, description="host memory for experts; any if absent")
+    ] = None
+    host_copy: Annotated[bool, Field(description="the host holds the GPU's experts too")] = True
+    fixed_us: Microseconds | None = None
+    gpu_us: Microseconds | None = None
+    gpu_us_per_token: Microseconds = 0.0
+    offload_us: Microseconds | None = None
+    offload_us_per_token: Microseconds = 0.0
+
+
+def generate(source: Source, options: Options) -> Instance:
+    """Return the instance of some steps of a trace.
+
+    `gpu_us` and `offload_us`, with their times per token, replace the machine's times.
+
+    Raises
+    ------
+    InputError
+        If the trace does not fit the model or is too short, the machine lacks a CPU, or the GPU's
+        memory does not hold what it must.
+    """
+    model = source.model if options.bits is None else source.model.quantized(options.bits)
+    trace = _trace(source, options)
+    counts = _counts(trace, options, model.routed_experts)
+    most = min(MAX_TABLE - 1, max(options.batch, int(counts.max(initial=1))))
+    sizes = _sizes(counts, options, model)
+    unit_bytes = model.expert_bytes if sizes is None else model.expert_bytes / model.bits
+    room, memory = _room(source.machine, model, options, counts, unit_bytes)
+    decided: dict[str, Any] = {"layers": counts.shape[1], "gpu_slots": room}
+    provenance = source.provenance(trace, options.model_dump() | decided)
+    host_slots = None if options.host_gib is None else int(options.host_gib * GIB / unit_bytes)
+    return Instance(
+        name=source.name or _name(source, options, room),
+        provenance=provenance | {"gpu_memory": memory},
+        quantum_ns=source.quantum_ns,
+        layers=counts.shape[1],
+        experts=model.routed_experts,
+        gpu_slots=room,
+        gpu_expert_ns=_table(source, model, "gpu", options, most),
+        offload_expert_ns=_table(source, model, "cpu", options, most),
+        layer_offload_fixed_ns=_fixed_ns(source, options),
+        steps=tuple(
+            tuple(tuple((int(e), int(row[e])) for e in np.flatnonzero(row)) for row in step)
+            for step in counts
+        ),
+        restriction=options.restriction,
+        fill=options.fill,
+        expert_slots=sizes,
+        host_slots=host_slots,
+        host_copy=options.host_copy,
+    )
+
+
+def memory_of(
+    machine: Machine, model: ModelShape, sequences: int, context: int, reserved_gib: float
+) -> dict[str, int]:
+    """Return what the GPU's memory goes to, in bytes; vendors count it in GiB.
+
+    Parameters
+    ----------
+    sequences, context
+        How many KV caches there are, and tokens in each.
+    reserved_gib
+        What is left free.
+
+    Returns
+    -------
+    dict[str, int]
+        total, dense (all but the routed experts), kv_cache, reserved, and experts: what is left for
+        them, never negative.
+    """
+    total = int(machine.gpu.hbm_gb * GIB)
+    used = {
+        "dense": model.other_bytes(model.resident_weights),
+        "kv_cache": model.layers * sequences * context * model.kv_bytes_per_token if context else 0,
+        "reserved": int(reserved_gib * GIB),
+    }
+    return {"total": total, **used, "experts": max(0, total - sum(used.values()))}
+
+
+def _room(
+    machine: Machine,
+    model: ModelShape,
+    options: Options,
+    counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    unit_bytes: float,
+) -> tuple[int, dict[str, int] | str]:
+    """Return the slots, and how they come about."""
+    if options.gpu_slots is not None:
+        return options.gpu_slots, "gpu_slots as stated"
+    if options.share is not None:
+        experts = counts.shape[1] * counts.shape[2]
+        return round(options.share * experts * model.expert_bytes / unit_bytes), "share as stated"
+    memory = memory_of(machine, model, options.batch, options.context, options.reserved_gib)
+    return int(memory["experts"] / unit_bytes), memory
+
+
+def _trace(source: Source, options: Options) -> Trace:
+    """Return the real trace, or a synthetic one long enough for the steps."""
+    if source.workload is None or source.trace is not None:
+        return source.trace_of(1)
+    if options.batching != "window":
+        raise InputError("batching: must be window for a workload")
+    tokens = (options.first_step + options.steps) * options.batch
+    if tokens > MAX_SYNTHETIC_TOKENS:
+        raise InputError(f"steps: {tokens} tokens are more than {MAX_SYNTHETIC_TOKENS}")
+    model = source.model
+    layers = min(options.layers or len(model.moe_layers), len(model.moe_layers))
+    experts, top_k = model.routed_experts, model.top_k
+    return routing_trace(source.workload, experts, top_k, layers, tokens, source.seed)
+
+
+def _counts(
+    trace: Trace, options: Options, experts: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the tokens of every expert, shape (steps, layers, experts)."""
+    layers = options.layers or trace.layers
+    steps = all_step_tokens(trace, options.batch, options.batching)
+    end = options.first_step + options.steps
+    if end > len(steps) or layers > trace.layers:
+        need = f"steps {options.first_step} to {end} of {options.batch} in {layers} layers"
+        raise InputError(f"steps: {need}; {trace.name} has {len(steps)} in {trace.layers}")
+    return np.array(
+        [
+            [trace.counts(tokens, layer, experts) for layer in range(layers)]
+            for tokens in steps[options.first_step : end]
+        ]
+    )
+
+
+def _sizes(
+    counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]], options: Options, model: ModelShape
+) -> tuple[tuple[int, ...], ...] | None:
+    """Return each expert's bits if the less used ones have fewer; None if all have the same."""
+    if options.cold_bits is None:
+        return None
+    if model.bits != int(model.bits):
+        raise InputError(f"bits: {model.bits:g} per weight are no whole number of slots")
+    used = counts.sum(axis=0)
+    place = np.argsort(np.argsort(-used, axis=1, kind="stable"), axis=1)
+    hot = place < round(options.hot_share * used.shape[1])
+    return tuple(map(tuple, np.where(hot, int(model.bits), options.cold_bits).tolist()))
+
+
+def _table(
+    source: Source, model: ModelShape, side: str, options: Options, most: int
+) -> tuple[int, ...]:
+    tokens = np.arange(1, most + 1)
+    base = options.gpu_us if side == "gpu" else options.offload_us
+    slope = options.gpu_us_per_token if side == "gpu" else options.offload_us_per_token
+    if base is not None:
+        ns = to_quanta((base + slope * tokens) * NS_PER_US, source.quantum_ns)
+    elif side == "gpu":
+        ns = path_cost(source.machine, model, "gpu_hit", tokens, source.quantum_ns)
+    else:
+        ns = path_cost(source.machine, model, "cpu_striped", tokens, source.quantum_ns)
+    return (0, *ns.tolist())
+
+
+def _fixed_ns(source: Source, options: Options) -> int:
+    us = (source.machine.sync_us or 0.0) if options.fixed_us is None else options.fixed_us
+    return int(to_quanta(us * NS_PER_US, source.quantum_ns))
+
+
+def _name(source: Source, options: Options, slots: int) -> str:
+    where = f"slots{slots}-batch{options.batch}-steps{options.steps}-from{options.first_step}"
+    return f"{source.model.name}-{where}-seed{source.seed}"

@@ -1,0 +1,61 @@
+"""``moeopt plan``: the page, JSON, files, and one line where it cannot be done."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from tests.planner.test_planner import request
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with the small request's trace."""
+    path = tmp_path_factory.mktemp("plan") / "trace.npz"
+    moeopt.save_trace(request().trace, path)
+    return path
+
+
+def command(trace: Path, *options: str) -> list[str]:
+    """Return a command for a dozen steps."""
+    common = "--machine rtx4090-7960x --model deepseek-v2-lite --steps 12 --time-limit 10"
+    return ["plan", *common.split(), "--trace", str(trace), *options]
+
+
+def test_a_page_and_files(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan's file runs in the engine and gives the page's held-out latency or better."""
+    out, folder = tmp_path / "plan.json", tmp_path / "runtimes"
+    assert run(command(trace, "--out", str(out), "--export", str(folder))) == 0
+    said = capsys.readouterr().out
+    assert "residency" in said
+    assert "ktransformers uniform" in said
+    assert (folder / "residency-sglang.json").exists()
+    assert moeopt.load_plan(out) == moeopt.load_plan(folder / "plan.json")
+
+
+def test_json(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object on one line."""
+    assert run(command(trace, "--max-deferred", "0", "--json")) == 0
+    line = capsys.readouterr().out
+    assert line.count("\n") == 1
+    assert json.loads(line)["deferred"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--machine", "cxl-ndp"], "cpu: is missing"),
+        (["--batch", "0"], "batch: must be at least 1"),
+        (["--average-bits", "1", "--bits", "2,4"], "no solution"),
+    ],
+)
+def test_one_line(
+    options: list[str], reason: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors are one line and an exit code."""
+    assert run(command(trace, *options)) in (2, 3)
+    said = capsys.readouterr().err
+    assert reason in said
+    assert said.count("\n") == 1

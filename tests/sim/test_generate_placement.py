@@ -1,0 +1,155 @@
+"""placement instances: reproducible, from real and synthetic traces, with room for what fits."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.placement.check import objective
+from moeopt.problems.placement.heuristics import HEURISTICS, frequency
+from moeopt.problems.placement.instance import Instance
+from moeopt.sim.cost import path_cost
+from moeopt.sim.generators.placement import GIB, memory_of
+from moeopt.sim.holdout import hold_out
+from moeopt.sim.placement_holdout import held_out_ns
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.trace import Trace
+
+LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
+
+
+def trace(tokens: int = 40, layers: int = 4, seed: int = 0) -> Trace:
+    """Return a random trace of DeepSeek-V2-Lite's shape, cut to few layers, in two sequences."""
+    rng = np.random.default_rng(seed)
+    ids = rng.permuted(np.tile(np.arange(64), (tokens, layers, 1)), axis=2)[:, :, :6]
+    return Trace("drawn", ids, seq_len=np.array([tokens // 2, tokens - tokens // 2]))
+
+
+def made(**arguments: Any) -> Instance:
+    """Return an instance of DeepSeek-V2-Lite at 24 GB unless told otherwise."""
+    instance = moeopt.generate("placement", **(LITE | arguments))
+    assert isinstance(instance, Instance)
+    return instance
+
+
+def test_steps_are_those_of_the_trace() -> None:
+    """Every token is in one step, in the order of the trace; the first steps can be left out."""
+    given = trace()
+    instance = made(trace=given, batch=8, steps=3, first_step=1, share=0.5)
+    assert (len(instance.steps), instance.layers, instance.experts) == (3, 4, 64)
+    assert instance.gpu_slots == 128
+    for number, step in enumerate(instance.steps, 1):
+        for layer, active in enumerate(step):
+            chosen = given.topk_ids[8 * number : 8 * number + 8, layer]
+            assert dict(active) == {int(e): int((chosen == e).sum()) for e in np.unique(chosen)}
+    assert made(trace=given, batch=8, steps=3, first_step=1, share=0.5, layers=2).layers == 2
+
+
+def test_costs_are_those_of_the_machine_or_as_stated() -> None:
+    """One entry per token count up to the batch; the charge is one hand-over."""
+    instance = made(trace=trace(), batch=8, steps=2)
+    machine, model = get_machine("rtx4090-7960x"), get_model("deepseek-v2-lite")
+    tokens = np.arange(1, 9)
+    assert instance.gpu_expert_ns == (0, *path_cost(machine, model, "gpu_hit", tokens).tolist())
+    assert instance.offload_expert_ns[1:] == tuple(path_cost(machine, model, "cpu_striped", tokens))
+    assert instance.layer_offload_fixed_ns == 110_000
+    stated = {"gpu_us": 60, "gpu_us_per_token": 4, "offload_us": 150, "offload_us_per_token": 15}
+    instance = made(trace=trace(), batch=2, steps=2, fixed_us=30, quantum_ns=1000, **stated)
+    assert instance.gpu_expert_ns == (0, 64_000, 68_000)
+    assert instance.offload_expert_ns == (0, 165_000, 180_000)
+    assert instance.layer_offload_fixed_ns == 30_000
+
+
+def test_the_kv_cache_takes_its_share() -> None:
+    """24 GiB less 2.3 GiB of dense weights, less KV bytes of each sequence, less the reserve."""
+    machine, model = get_machine("rtx4090-7960x"), get_model("deepseek-v2-lite")
+    memory = memory_of(machine, model, 8, 1000, 2.0)
+    assert memory["total"] == 24 * GIB
+    assert memory["kv_cache"] == 27 * 8 * 1000 * (512 + 64) * 2
+    assert memory["dense"] == model.resident_weights * 2
+    assert memory["experts"] == 22 * GIB - memory["dense"] - memory["kv_cache"]
+    assert memory_of(machine, model, 64, 10**6, 2.0)["experts"] == 0
+    slots = [made(trace=trace(), steps=1, batch=b, context=c).gpu_slots
+             for b, c in ((1, 0), (1, 32_768), (8, 32_768))]  # fmt: skip
+    assert slots[0] > slots[1] > slots[2] > 0
+    instance = made(trace=trace(), steps=1)
+    assert instance.provenance is not None
+    assert instance.provenance["gpu_memory"]["experts"] // model.expert_bytes == instance.gpu_slots
+
+
+def test_bits_change_sizes_and_costs() -> None:
+    """A quarter of the bits, four times the slots; mixed bits count in slots of one bit."""
+    native, four = made(trace=trace(), steps=2), made(trace=trace(), steps=2, bits=4)
+    assert 4 * native.gpu_slots <= four.gpu_slots <= 4 * native.gpu_slots + 4
+    assert four.offload_expert_ns[1] < native.offload_expert_ns[1]
+    mixed = made(trace=trace(), steps=2, bits=8, cold_bits=4, hot_share=0.25, share=0.5)
+    assert mixed.expert_slots is not None
+    assert mixed.gpu_slots == 4 * 64 * 8 // 2
+    used = mixed.tokens[1]
+    hot = {e for e, size in enumerate(mixed.expert_slots[1]) if size == 8}
+    assert len(hot) == 16
+    assert min(used[e] for e in hot) >= max(used[e] for e in set(range(64)) - hot)
+
+
+def test_host_memory_counts_in_the_same_slots() -> None:
+    """16 GiB of experts of 16.5 MiB; restrictions are handed through."""
+    instance = made(trace=trace(), steps=1, host_gib=16.0, host_copy=False, fill=True)
+    assert instance.host_slots == int(16 * GIB / get_model("deepseek-v2-lite").expert_bytes)
+    assert (instance.host_copy, instance.fill) == (False, True)
+    assert made(trace=trace(), steps=1, restriction="whole-layers").restriction == "whole-layers"
+
+
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "qwen3-30b-a3b"])
+def test_workloads_give_any_model(model: str) -> None:
+    """As many steps as asked for; the same seed gives the same instance."""
+    arguments: dict[str, Any] = {"model": model, "workload": "trimoe-skew", "steps": 3, "batch": 4}
+    instance = made(**arguments, seed=3)
+    shape = get_model(model)
+    assert (len(instance.steps), instance.layers) == (3, len(shape.moe_layers))
+    assert {sum(n for _, n in layer) for layer in instance.steps[0]} == {4 * shape.top_k}
+    assert made(**arguments, seed=3) == instance
+    assert made(**arguments, seed=4).steps != instance.steps
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"steps": 41}, "steps: steps 0 to 41 of 1 in 4 layers; drawn has 40 in 4"),
+        ({"steps": 1, "layers": 5}, "steps: steps 0 to 1 of 1 in 5 layers"),
+        ({"machine": "cxl-ndp", "steps": 1}, "machine cxl-ndp: cpu: is missing"),
+        ({"share": 1.5}, "generate placement: share"),
+        ({"model": "mixtral-8x7b"}, "drawn: topk_ids: expert"),
+        (
+            {"trace": None, "workload": "trimoe-skew", "batching": "streams"},
+            "batching: must be window for a workload",
+        ),
+        (
+            {"trace": None, "workload": "trimoe-skew", "batch": 2**16, "steps": 65},
+            "steps: 4259840 tokens are more than",
+        ),
+    ],
+)
+def test_what_cannot_be_made(arguments: dict[str, Any], reason: str) -> None:
+    """One line with the field and the reason."""
+    with pytest.raises(InputError) as caught:
+        made(**({"trace": trace()} | arguments))
+    assert str(caught.value).startswith(reason)
+
+
+def test_every_placement_can_be_held_out() -> None:
+    """Decided on one sequence, used on the other; what does not fit is refused."""
+    kept, later = (made(trace=part, steps=20, share=0.25) for part in hold_out(trace()))
+    for heuristic in HEURISTICS.values():
+        plan = heuristic(kept)
+        assert plan is not None
+        assert held_out_ns(kept, plan) == objective(kept, plan)
+        moved = plan.model_copy(update={"instance": later.name})
+        assert held_out_ns(later, plan) == objective(later, moved)
+    full = frequency(kept)
+    assert full is not None
+    with pytest.raises(InputError, match="PL-C1: 64 slots are taken, there are 9"):
+        held_out_ns(later.model_copy(update={"gpu_slots": 9}), full)
+    with pytest.raises(InputError, match="PL-C1: gpu has 4 rows for 2 layers"):
+        held_out_ns(made(trace=trace(), steps=2, layers=2), full)
