@@ -12,6 +12,7 @@ from moeopt.cli.options import Workers
 if TYPE_CHECKING:
     from moeopt.gap.campaign import Campaign
     from moeopt.gap.rows import Row
+    from moeopt.gap.store import Store
 
 T = TypeVar("T", int, float)
 
@@ -52,7 +53,13 @@ def gap_command(
         bool, typer.Option("--resume", help="Do not repeat what the store has already.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Folder for gap.csv, every number of the run.")
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="DIR",
+            help="Folder for gap.csv and, with the extra `report`, index.html; without the extra "
+            "a note on stderr says so, and the exit code stays.",
+        ),
     ] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Every number, as CSV.")
@@ -68,18 +75,24 @@ def gap_command(
 
     With --store and no paths: of what the store holds.
     """
+    from moeopt.cli.gap_report import write_report
     from moeopt.errors import InputError
+    from moeopt.gap.store import Store
 
     if resume and store is None:
         raise InputError("--resume: needs --store, the file to go on with")
-    if paths:
-        campaign = _campaign(ctx, paths, methods, time_limit, seed, workers)
-        rows, code = _run(campaign, store, resume, jobs, executor)
-    elif store is not None:
-        rows, code = _stored(ctx, store), DONE
-    else:
-        raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
-    _write(rows, report, csv, parquet)
+    with Store() as memory:
+        kept = store or memory
+        if paths:
+            campaign = _campaign(ctx, paths, methods, time_limit, seed, workers)
+            rows, code = _run(campaign, kept, resume, jobs, executor)
+        elif store is not None:
+            rows, code = _stored(ctx, store), DONE
+        else:
+            raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
+        if report is not None:
+            write_report(ctx, rows, kept, report)
+    _write(rows, csv, parquet)
     _print(rows, markdown)
     return code
 
@@ -134,7 +147,7 @@ def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
 
 
 def _run(
-    campaign: "Campaign", store: Path | None, resume: bool, jobs: int, executor: str | None
+    campaign: "Campaign", store: "Path | Store", resume: bool, jobs: int, executor: str | None
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
     from moeopt.cli.campaign_progress import showing
@@ -160,20 +173,9 @@ def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
         return store.rows()
 
 
-def _write(
-    rows: "Sequence[Row]", report: Path | None, csv: Path | None, parquet: Path | None
-) -> None:
-    from moeopt.errors import InputError
+def _write(rows: "Sequence[Row]", csv: Path | None, parquet: Path | None) -> None:
     from moeopt.gap.export import export_csv, export_parquet
-    from moeopt.gap.table import to_csv
-    from moeopt.problems.json_files import write_bytes
 
-    if report is not None:
-        try:
-            report.mkdir(parents=True, exist_ok=True)
-            write_bytes(to_csv(rows).encode(), report / "gap.csv")
-        except OSError as error:
-            raise InputError(f"--report: {report}: {error.strerror}") from None
     if csv is not None:
         export_csv(rows, csv)
     if parquet is not None:

@@ -107,11 +107,22 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 def to_markdown(summaries: Sequence[Summary]) -> str:
-    """Return two tables, family by method, without times: the same on every machine.
+    """Return tables, family by method, without times: the same on every machine.
 
     The first gives the median and the largest excess over the optimum and the share of instances
-    solved to the optimum; the second counts the bottleneck devices of the schedules.
+    solved to the optimum; the second counts the bottleneck devices of the schedules. Several
+    problems have tables of their own, under headings, as their methods differ.
     """
+    problems = list(dict.fromkeys(s.problem for s in summaries))
+    if len(problems) == 1:
+        return _tables(summaries)
+    parts = [[s for s in summaries if s.problem == name] for name in problems]
+    return "\n".join(
+        f"### {name}\n\n{_tables(part)}" for name, part in zip(problems, parts, strict=True)
+    )
+
+
+def _tables(summaries: Sequence[Summary]) -> str:
     tables = [_pivot(summaries, _excess_cell)]
     if any(s.bottlenecks for s in summaries):
         tables.append(_pivot(summaries, _bottleneck_cell))

@@ -11,7 +11,7 @@ from moeopt.gap.report.papers import PUBLISHED, TITLES, own_heuristic
 from moeopt.gap.report.restrictions import FREE, prices
 from moeopt.gap.report.study import Study
 from moeopt.gap.report.svg import plain
-from moeopt.gap.report.words import amount, opening, seconds, sentence, takeaways
+from moeopt.gap.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.gap.report.worst import NAMED as WRITTEN_OUT
 from moeopt.gap.report.worst import worst_cases
 from moeopt.problems.registry import PROBLEMS, get_problem
@@ -74,6 +74,7 @@ def test_takeaways_count_each_instance_once(rows: Rows) -> None:
     """Also one of two families; the published heuristic is the one that is talked about."""
     again = made_row("trimoe", "c", 30, 10, family="another")
     study = Study([*rows, again])
+    assert study.problems == {"tri_domain": rows}
     [t] = takeaways(study)
     assert (t.method, t.instances, t.proven, t.compared, t.optimal) == ("trimoe", 4, 3, 3, 1)
     assert (t.middle, t.worst, t.worst_instance) == (0.5, 2.0, "c")
@@ -82,6 +83,22 @@ def test_takeaways_count_each_instance_once(rows: Rows) -> None:
     words = opening([t], 11)
     assert words.startswith("11 solves of 4 instances of 1 problem. For 3 of")
     assert "trimoe in tri_domain, which costs 200.0 % more" in words
+
+
+@pytest.mark.parametrize(
+    ("middle", "said"),
+    [(0.0, "cost no more than"), (0.0002, "at most 0.1 % more"), (0.034, "at most 3.4 % more")],
+)
+def test_the_opening_compares_problems(middle: float, said: str) -> None:
+    """The closest and the farthest; little is not called nothing."""
+    near = Takeaway("deferral", "How many", 4, 4, "saturate", "K", 4, 1, middle, 0.5, "a")
+    far = Takeaway("cache", "What the GPU has", 4, 2, "uniform-ways", "C", 2, 0, 0.4, 0.9, "b")
+    words = opening([far, near], 20)
+    assert "closest to it in deferral (how many): half of the instances cost " in words
+    assert said in words
+    assert "farthest from it in cache (what the GPU has): 40.0 % at the median" in words
+    assert "uniform-ways in cache, which costs 90.0 % more" in words
+    assert ("costs less than 0.1 % more" in sentence(near)) == (0 < middle < 0.001)
 
 
 def test_without_the_published_heuristic_another_speaks(rows: Rows) -> None:
@@ -251,6 +268,8 @@ def test_many_values_are_cut_into_four() -> None:
     assert [row[0] for row in found.table] == ["0 to 4", "5 to 9", "10 to 14", "15 to 19"]
     assert [row[1] for row in found.table] == [5] * 4
     assert found.table[3][3] == 1.9
+    two = Dependence("skew", [(1.25, 0.5), (3.0, 0.1)])
+    assert two.table == [("1.25 to 1.25", 1, 0.5, 0.5), ("3 to 3", 1, 0.1, 0.1)]
 
 
 def test_numbers_have_units() -> None:
@@ -258,6 +277,7 @@ def test_numbers_have_units() -> None:
     assert amount("tri_domain", 8_105_000) == "8.105 ms"
     assert amount("deferral", (2_000_000, 3)) == "2 ms, total penalty 3"
     assert amount("bitwidth", 3_894_550) == "summed loss 3,894,550"
+    assert amount("placement", 15_917_250_000) == "15,917 ms"
     assert amount("tri_domain", None) == "-"
     assert [seconds(value) for value in (0.0, 0.0123, 12.3)] == ["< 0.001", "0.012", "12"]
 

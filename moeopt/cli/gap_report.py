@@ -1,0 +1,69 @@
+"""What ``moeopt gap --report DIR`` writes: gap.csv, and the HTML where its extra is installed."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from moeopt.gap.rows import Row
+    from moeopt.gap.store import Store
+
+ASKED = ("methods", "time_limit", "seed", "workers", "jobs", "executor", "store", "report")
+"""The options that decide what a report says."""
+
+
+def write_report(
+    ctx: typer.Context, rows: "Sequence[Row]", kept: "Path | Store", folder: Path
+) -> None:
+    """Write a report on rows into a folder, which is made if need be.
+
+    Parameters
+    ----------
+    ctx
+        Of the command, which the report names.
+    kept
+        The store that the rows come from.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written.
+    """
+    from moeopt.errors import InputError
+    from moeopt.gap.report.write import FILE, missing
+    from moeopt.gap.report.write import write_report as write_html
+    from moeopt.gap.store import Store
+    from moeopt.gap.table import to_csv
+    from moeopt.problems.json_files import write_bytes
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(to_csv(rows).encode(), folder / "gap.csv")
+        if absent := missing():
+            print(
+                f"moeopt: note: {folder / FILE} needs {' and '.join(absent)}: "
+                "pip install 'moeopt[report]'",
+                file=sys.stderr,
+            )
+            return
+        with nullcontext(kept) if isinstance(kept, Store) else Store(kept, create=False) as store:
+            write_html(rows, store, folder, _command(ctx))
+    except OSError as error:
+        raise InputError(f"--report: {folder}: {error.strerror}") from None
+
+
+def _command(ctx: typer.Context) -> str:
+    """Return the command line that makes the same report; a store is used instead of solving."""
+    words = ["moeopt", "gap", *map(str, ctx.params["paths"] or ())]
+    for name in ASKED:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            words += [f"--{name.replace('_', '-')}", str(ctx.params[name])]
+    if ctx.params["paths"] and ctx.params["store"]:
+        words.append("--resume")
+    return shlex.join(words)
