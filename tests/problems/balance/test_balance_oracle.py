@@ -17,6 +17,7 @@ from tests.problems.balance.balance_random_instances import KINDS, random_instan
 
 METHODS = {n: m for n, m in problem_methods(get_problem("balance")).items() if m.kind == "exact"}
 PER_KIND = 32
+SHARES = [range(12), pytest.param(range(12, PER_KIND), marks=pytest.mark.slow)]
 
 
 def instance_of(experts: list[tuple[int, int, bool]], **changes: Any) -> Instance:
@@ -89,13 +90,14 @@ def test_the_oracle_leaves_nothing_out() -> None:
     assert all(0 <= entry <= 2 for rows in found for row in rows for entry in row)
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 32 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it.
     """
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         optimum = solve(instance, "brute-force").objective
         assert isinstance(optimum, int)

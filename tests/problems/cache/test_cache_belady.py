@@ -74,7 +74,9 @@ def tiny(seed: int) -> Instance:
     )
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [3, *(pytest.param(part, marks=pytest.mark.slow) for part in range(3))]
+)
 def test_the_bound_is_below_every_retention(part: int) -> None:
     """Also at each weight: the flow is not above any, and no prices are above the flow."""
     met = 0

@@ -17,6 +17,7 @@ from moeopt.solve.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 
 PER_KIND = 45
+SHARES = [range(15), pytest.param(range(15, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 
 
@@ -104,13 +105,14 @@ def test_the_oracle_leaves_nothing_out() -> None:
     assert count(instance) == expected
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 45 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it.
     """
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         oracle = solve(instance, "brute-force")
         optimum = (oracle.status, oracle.objective)

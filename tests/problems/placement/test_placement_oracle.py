@@ -13,6 +13,7 @@ from moeopt.solve.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 
 PER_KIND = 18
+SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 
 
@@ -71,13 +72,14 @@ def test_the_oracle_leaves_nothing_out() -> None:
     assert len(found) == len(set(found)) == count(instance) == 64
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 18 instances of each kind all exact methods give the oracle's answer, from scratch.
 
     No heuristic is below it, no bound above it, and every objective lies on the grid.
     """
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         oracle = solve(instance, "brute-force")
         for method in ("price-and-swap", *MODELS):

@@ -19,6 +19,7 @@ from moeopt.solve.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 
 PER_KIND = 100
+SHARES = [range(30), pytest.param(range(30, PER_KIND), marks=pytest.mark.slow)]
 
 
 def expert(number: int, **given: object) -> dict[str, object]:
@@ -92,13 +93,14 @@ def test_the_oracle_leaves_nothing_out() -> None:
     assert len({c.assignment for c in candidates(instance)}) == count(instance) == 3**4
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 100 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it.
     """
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         optimum = solve(instance, "brute-force").objective
         assert optimum is not None
