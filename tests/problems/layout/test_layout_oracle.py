@@ -24,7 +24,7 @@ from moeopt.solve.run import solve
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 PER_KIND = 24
-SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(3), pytest.param(range(3, PER_KIND), marks=pytest.mark.slow)]
 EXACT = [
     name for name in moeopt.methods("layout") if name not in HEURISTICS and name != "brute-force"
 ]

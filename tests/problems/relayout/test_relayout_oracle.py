@@ -20,7 +20,7 @@ from moeopt.solve.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
 
 PER_KIND = 26
-SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(3), pytest.param(range(3, PER_KIND), marks=pytest.mark.slow)]
 METHODS = [
     name
     for name, method in problem_methods(get_problem("relayout")).items()
