@@ -59,9 +59,7 @@ class Search:
         r = self.request
         self.times = times_of_model(r.machine, r.model, r.batch, r.context)
         self.widths = bits.bits(r, self.part, 0.1)
-        chosen = None if self.widths is None else self.widths.solution
-        if chosen is not None and not isinstance(chosen, Bits):
-            raise TypeError(f"{chosen!r} is no solution of bitwidth")
+        chosen = None if self.widths is None else self.widths.solved_as(Bits)
         whole = residency.whole_instance(r, self.part, available(r, self.part), chosen)
         if not isinstance(whole, Placement):
             raise TypeError(f"{whole!r} is no instance of placement")
@@ -82,9 +80,7 @@ class Search:
         limit = 0.4 if share == 1 else 0.2 / (parts - 1)
         placed = residency.residency(r, self.whole, slots, limit)
         made = [placed] if self.widths is None else [self.widths, placed]
-        residents = placed.solution
-        if not isinstance(residents, Residents):
-            raise TypeError(f"{residents!r} is no solution of placement")
+        residents = placed.solved_as(Residents)
         plan = Plan(name="plan", resident=residents.gpu, times=self.times)
         if self.widths is not None:
             plan = plan.model_copy(update={"bits": _widths(self.widths)})
@@ -123,21 +119,15 @@ def best_of(found: list[Candidate]) -> Candidate:
 
 
 def _ways(decision: Decision) -> tuple[int, ...]:
-    solution = decision.solution
-    if not isinstance(solution, Ways):
-        raise TypeError(f"{solution!r} is no solution of cache")
+    solution = decision.solved_as(Ways)
     return tuple(count or 0 for count in solution.ways)
 
 
 def _deferred(decision: Decision) -> tuple[int, ...]:
-    solution = decision.solution
-    if not isinstance(solution, Deferred):
-        raise TypeError(f"{solution!r} is no solution of deferral")
+    solution = decision.solved_as(Deferred)
     return tuple(count or 0 for count in solution.deferred)
 
 
 def _widths(decision: Decision) -> tuple[tuple[float, ...], ...]:
-    solution = decision.solution
-    if not isinstance(solution, Bits):
-        raise TypeError(f"{solution!r} is no solution of bitwidth")
+    solution = decision.solved_as(Bits)
     return tuple(tuple(float(width or 0) for width in layer) for layer in solution.bits)

@@ -1,7 +1,7 @@
 """One decision of a plan: the instance, what a method made of it, and what that says."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import moeopt
 from moeopt.errors import MoeoptError
@@ -9,6 +9,8 @@ from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.solve.result import Result
 
 from .request import Request
+
+S = TypeVar("S", bound=SolutionEnvelope)
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Decision:
         if self.result.solution is None:
             raise RuntimeError(f"{self.instance.name}: a decision without a solution")
         return self.result.solution
+
+    def solved_as(self, kind: type[S]) -> S:
+        """Return the solution as what its problem's solutions are."""
+        if not isinstance(self.solution, kind):
+            raise TypeError(f"{self.instance.name}: the solution is no {kind.__module__}")
+        return self.solution
 
     def proof(self) -> str:
         """Return what is known about how good it is."""
