@@ -46,10 +46,10 @@ from moeopt.sim.cost import path_cost
 from moeopt.sim.fixed_layout import Schedule
 from moeopt.sim.generators import layout as layouts
 from moeopt.sim.generators import relayout
+from moeopt.sim.holdout.relayout import execute, migrated
 from moeopt.sim.layout_rule import STRIPED, Layout, cold_localized
 from moeopt.sim.predictor import LoadPredictor
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.relayout_holdout import execute, migrated
 from moeopt.sim.source import Source
 from moeopt.sim.windows import LayerWindows
 from moeopt.sim.workload import Workload

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moeopt.errors import InputError
-from moeopt.sim.holdout import hold_out
+from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.trace import Trace

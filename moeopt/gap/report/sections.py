@@ -9,6 +9,7 @@ from moeopt.gap.gantt import draw_gantt
 from moeopt.gap.plan import Key
 from moeopt.gap.report.curves import Curve, profiles, proof_times
 from moeopt.gap.report.fields import Dependence, dependences
+from moeopt.gap.report.heldout import HeldOut, held_out
 from moeopt.gap.report.papers import is_exact, own_heuristic
 from moeopt.gap.report.plots import dependence_chart, profile_chart, proof_chart
 from moeopt.gap.report.restrictions import Price, prices
@@ -45,6 +46,7 @@ class Section:
     fields: Sequence[Dependence]
     cases: Sequence[tuple[Case, Picture | None]]
     prices: Sequence[Price]
+    held_out: Sequence[HeldOut]
 
 
 def sections(study: Study) -> list[Section]:
@@ -84,6 +86,7 @@ def _section(
         found,
         [(case, _schedules(f"{problem}-case{n}", case)) for n, case in enumerate(cases, 1)],
         prices(problem, rows, study.instances),
+        held_out(problem, rows, study.instances, labels),
     )
 
 

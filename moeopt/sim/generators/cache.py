@@ -31,7 +31,7 @@ class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed.
 
     For a hold-out, generate again from the other part of the trace, or from tokens further on, and
-    pass the plan to `moeopt.sim.cache_holdout`.
+    pass the plan to `moeopt.sim.holdout`.
     """
 
     tokens: Annotated[

@@ -21,7 +21,7 @@ class Options(LayerOptions):
 
     The windows are `first_window`, `first_window + spacing` and so on, with weight 1 each. For a
     hold-out, generate again with the first window after them and pass the layout to
-    `moeopt.sim.layout_holdout`.
+    `moeopt.sim.holdout.layout`.
     """
 
     windows: Annotated[int, Field(ge=1, le=256, description="windows, one scenario each")] = 1

@@ -26,14 +26,14 @@ from moeopt.sim.windows import MAX_SYNTHETIC_TOKENS
 GIB = 2**30
 NS_PER_US = 1000
 
-Microseconds = Annotated[float, Field(ge=0, le=1e9)]
+MAX_US = 1e9
 
 
 class Options(Frozen):
     """What this generator can be told besides machine, model, trace and seed.
 
     For a hold-out, generate again from the other part of the trace, or from steps further on, and
-    pass the placement to `moeopt.sim.placement_holdout`.
+    pass the placement to `moeopt.sim.holdout`.
     """
 
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a step")] = 1
@@ -73,11 +73,24 @@ class Options(Frozen):
         float | None, Field(ge=0, le=2**20, description="host memory for experts; any if absent")
     ] = None
     host_copy: Annotated[bool, Field(description="the host holds the GPU's experts too")] = True
-    fixed_us: Microseconds | None = None
-    gpu_us: Microseconds | None = None
-    gpu_us_per_token: Microseconds = 0.0
-    offload_us: Microseconds | None = None
-    offload_us_per_token: Microseconds = 0.0
+    fixed_us: Annotated[
+        float | None,
+        Field(ge=0, le=MAX_US, description="of a layer that offloads; the machine's if absent"),
+    ] = None
+    gpu_us: Annotated[
+        float | None,
+        Field(ge=0, le=MAX_US, description="an expert on the GPU, instead of the machine's time"),
+    ] = None
+    gpu_us_per_token: Annotated[
+        float, Field(ge=0, le=MAX_US, description="added to gpu_us for each of its tokens")
+    ] = 0.0
+    offload_us: Annotated[
+        float | None,
+        Field(ge=0, le=MAX_US, description="an expert elsewhere, instead of the machine's time"),
+    ] = None
+    offload_us_per_token: Annotated[
+        float, Field(ge=0, le=MAX_US, description="added to offload_us for each of its tokens")
+    ] = 0.0
 
 
 def generate(source: Source, options: Options) -> Instance:

@@ -14,7 +14,7 @@ from moeopt.problems.layout.instance import COSTS, Instance, Scenario
 from moeopt.problems.layout.solution import Domain, Solution
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.layout_holdout import execute_layout
+from moeopt.sim.holdout.layout import execute_layout
 
 EXPERTS, DIMMS = 6, 3
 

@@ -14,7 +14,7 @@ from moeopt.problems.relayout.instance import COSTS, Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.relayout_holdout import execute, hold_out_migrations, migrated
+from moeopt.sim.holdout.relayout import execute, hold_out_migrations, migrated
 
 DIMMS = 3
 

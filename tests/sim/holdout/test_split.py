@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moeopt.errors import InputError
-from moeopt.sim.holdout import hold_out
+from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.trace import Trace, all_step_tokens
 
 LENGTHS = np.array([4, 1, 7, 3, 5])
