@@ -1,14 +1,21 @@
 """Solves on a Dask cluster: the same jobs, on whatever workers its scheduler has."""
 
+import json
 import logging
 from concurrent.futures import CancelledError
 from importlib import import_module
+from itertools import count
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from moeopt.errors import InputError
 from moeopt.gap.attempt import Ended, Failure, attempt
 from moeopt.gap.plan import Job
+from moeopt.gap.records import frozen
+from moeopt.gap.watch import Watch
+from moeopt.gap.worker import News, NowAndThen
 
 REACH_S = 10
 WORKERS_S = 30
@@ -18,12 +25,14 @@ class Cluster:
     """A Dask scheduler and its workers, each of which makes one solve at a time.
 
     A worker that dies is replaced by Dask, which gives its solve to another one; a solve that has
-    killed several is reported. Nothing is heard of incumbents before a solve ends.
+    killed several is reported. Incumbents and bounds come as events of a topic of its own.
 
     Parameters
     ----------
     address
         ``dask://HOST:PORT`` of the scheduler.
+    watch
+        Told of incumbents and bounds.
 
     Raises
     ------
@@ -31,7 +40,7 @@ class Cluster:
         If `distributed` is not installed, the address is wrong, or nobody answers.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, watch: Watch) -> None:
         target = _target(address)
         try:
             distributed: Any = import_module("distributed")
@@ -50,8 +59,12 @@ class Cluster:
         except TimeoutError:
             self._client.close()
             raise InputError(f"executor: {address}: the scheduler has no workers") from None
-        self._ended = distributed.as_completed(loop=self._client.loop)
-        self._jobs: dict[str, Job] = {}
+        self._watch = watch
+        self._running: dict[int, tuple[Job, Any]] = {}
+        self._numbers = count()
+        self._inbox: SimpleQueue[tuple[int, News | None]] = SimpleQueue()
+        self._topic = f"moeopt-{uuid4().hex}"
+        self._client.subscribe_topic(self._topic, self._hear)
 
     @property
     def slots(self) -> int:
@@ -63,24 +76,48 @@ class Cluster:
 
     def submit(self, job: Job) -> None:
         """Send a job to the scheduler."""
-        future = self._client.submit(attempt, job, pure=False)
-        self._jobs[future.key] = job
-        self._ended.add(future)
+        number = next(self._numbers)
+        future = self._client.submit(attempt_and_tell, job, number, self._topic, pure=False)
+        self._running[number] = job, future
+        future.add_done_callback(lambda _: self._inbox.put((number, None)))
 
     def completed(self) -> tuple[Job, Ended]:
         """Wait for a result."""
-        future = next(self._ended)
-        job = self._jobs.pop(future.key)
+        while True:
+            number, news = self._inbox.get()
+            if number not in self._running:  # news that came after the result
+                continue
+            if news is None:
+                return self._end_of(number)
+            self._watch.improved(self._running[number][0], *news)
+
+    def close(self) -> None:
+        """Give back what has not started; a worker finishes the solve it is making."""
+        self._client.cancel([future for _, future in self._running.values()], force=True)
+        self._client.close()
+
+    def _end_of(self, number: int) -> tuple[Job, Ended]:
+        job, future = self._running.pop(number)
         try:
             ended: Ended = future.result()
         except (Exception, CancelledError) as error:  # a dead worker, a lost scheduler
             return job, Failure("died", f"{type(error).__name__}: {error}")
         return job, ended
 
-    def close(self) -> None:
-        """Give back what has not started; a worker finishes the solve it is making."""
-        self._client.cancel(list(self._ended.futures), force=True)
-        self._client.close()
+    def _hear(self, event: tuple[float, str]) -> None:
+        """Take an event; called in Dask's own thread."""
+        number, seconds, objective, bound = json.loads(event[1])
+        self._inbox.put((number, (seconds, frozen(objective), frozen(bound))))
+
+
+def attempt_and_tell(job: Job, number: int, topic: str) -> Ended:
+    """Make one solve on a worker, which tells of incumbents and bounds.
+
+    They go as text: the scheduler's own format has no integers beyond 64 bits.
+    """
+    worker: Any = import_module("distributed").get_worker()
+    tell = NowAndThen(lambda *news: worker.log_event(topic, json.dumps([number, *news])))
+    return attempt(job, tell)
 
 
 def _target(address: str) -> str:

@@ -155,8 +155,8 @@ def oversubscribed(jobs: int, workers: int) -> str | None:
     if jobs * workers <= cores:
         return None
     return (
-        f"{jobs} jobs with {workers} worker{'s' * (workers > 1)} each need {jobs * workers} cores, "
-        f"there are {cores}: solves take longer, and time limits cut in earlier"
+        f"{jobs} job{'s' * (jobs > 1)} with {workers} worker{'s' * (workers > 1)} each need "
+        f"{jobs * workers} cores, there are {cores}: solves take longer, and time limits cut in earlier"
     )
 
 

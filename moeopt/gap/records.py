@@ -77,7 +77,7 @@ def from_columns(problem: str, instance: str, key: Key, columns: Sequence[Any]) 
         violations=[(rule, sentence) for rule, sentence in json.loads(named["violations"])],
         build_s=named["build_s"],
         solve_s=named["solve_s"],
-        trace=[(at, _frozen(best), _frozen(low)) for at, best, low in json.loads(named["trace"])],
+        trace=[(at, frozen(best), frozen(low)) for at, best, low in json.loads(named["trace"])],
         raw_status=named["raw_status"],
         versions=json.loads(named["versions"]),
     )
@@ -89,10 +89,11 @@ def _text(objective: Objective | None) -> str | None:
 
 
 def _objective(text: str | None) -> Objective | None:
-    return None if text is None else _frozen(json.loads(text))
+    return None if text is None else frozen(json.loads(text))
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """Return an objective as it was before it was JSON."""
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -187,7 +187,7 @@ def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Exec
     if address is not None:
         from moeopt.gap.cluster import Cluster
 
-        return Cluster(address)
+        return Cluster(address, watch)
     if jobs == 1:
         return Here(watch)
     from moeopt.gap.pool import Pool

@@ -11,6 +11,7 @@ from time import monotonic
 from moeopt.gap.attempt import Ended, attempt
 from moeopt.gap.plan import Job
 from moeopt.problems.objective import Objective
+from moeopt.solve.task import Progress
 
 Ready = None
 """The first message: the process is up."""
@@ -54,21 +55,34 @@ def serve(connection: "Connection[Message, Job]") -> None:
 
 def _solve(connection: "Connection[Message, Job]", job: Job) -> None:
     """Solve one job; news of it go out now and then, and never after its result."""
-    sending = threading.Lock()
-    latest = -NEWS_EVERY_S
-    over = False
-
-    def on_progress(seconds: float, objective: Objective | None, bound: Objective | None) -> None:
-        nonlocal latest
-        with sending:
-            if not over and monotonic() - latest >= NEWS_EVERY_S:
-                latest = monotonic()
-                connection.send((seconds, objective, bound))
-
-    ended = attempt(job, on_progress)
-    with sending:
-        over = True
+    news = NowAndThen(lambda *news: connection.send(news))
+    ended = attempt(job, news)
+    with news.sending:
+        news.over = True
         connection.send(ended)
+
+
+class NowAndThen:
+    """Passes on a solve's incumbents and bounds, but not more often than anybody can read.
+
+    Solvers call from their own threads. Whoever holds `sending` is alone; after `over` nothing is
+    passed on any more.
+    """
+
+    def __init__(self, send: Progress) -> None:
+        self._send = send
+        self._latest = -NEWS_EVERY_S
+        self.sending = threading.Lock()
+        self.over = False
+
+    def __call__(
+        self, seconds: float, objective: Objective | None, bound: Objective | None
+    ) -> None:
+        """Pass on the news if the last ones are old enough."""
+        with self.sending:
+            if not self.over and monotonic() - self._latest >= NEWS_EVERY_S:
+                self._latest = monotonic()
+                self._send(seconds, objective, bound)
 
 
 def _left_behind(before: Collection[threading.Thread]) -> bool:

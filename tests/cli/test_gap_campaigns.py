@@ -81,7 +81,7 @@ def test_too_many_jobs_are_warned_of(
     monkeypatch.setattr(pool, "available_cores", lambda: 1)
     assert run(["gap", "family", "--methods", "threshold", "--workers", "2", "--markdown"]) == 0
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("moeopt: warning: 1 jobs with 2 workers each need 2 cores, there are 1")
+    assert line.startswith("moeopt: warning: 1 job with 2 workers each need 2 cores, there are 1")
 
 
 @pytest.mark.parametrize(

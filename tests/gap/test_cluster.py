@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.gap.plan import Job
 from moeopt.gap.store import Store
+from moeopt.gap.watch import Watch
+from moeopt.problems.objective import Objective
 from tests.gap.rows_compared import timeless
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
@@ -66,6 +69,33 @@ def test_resume_goes_on_elsewhere(cluster: str, tmp_path: Path) -> None:
     assert set(started) == {instance.name for instance in INSTANCES[2:4]}
     with pytest.raises(moeopt.InputError, match=r"brute-force: .* candidates"):
         moeopt.gap([random_instance(0, experts=40)], ["brute-force"], executor=cluster)
+
+
+class Listener(Watch):
+    """Notes the incumbents and bounds it hears of."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, object, object]] = []
+
+    def improved(
+        self, job: Job, seconds: float, objective: Objective | None, bound: Objective | None
+    ) -> None:
+        """Note them."""
+        assert seconds >= 0
+        self.heard.append((job.instance.name, objective, bound))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_incumbents_come_while_a_worker_solves(cluster: str) -> None:
+    """Also those of several entries; none is better than what is found in the end."""
+    listener = Listener()
+    rows = moeopt.gap(INSTANCES, ["cp-sat"], executor=cluster, watch=listener)
+    found = {row.result.instance: row.result.objective for row in rows}
+    names = {name for name, _, _ in listener.heard}
+    assert {INSTANCES[0].name, INSTANCES[-1].name} <= names
+    for name, objective, bound in listener.heard:
+        assert objective is None or objective >= found[name]
+        assert bound is None or bound <= found[name]
 
 
 @pytest.mark.parametrize(
