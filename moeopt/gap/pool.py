@@ -156,7 +156,8 @@ def oversubscribed(jobs: int, workers: int) -> str | None:
         return None
     return (
         f"{jobs} job{'s' * (jobs > 1)} with {workers} worker{'s' * (workers > 1)} each need "
-        f"{jobs * workers} cores, there are {cores}: solves take longer, and time limits cut in earlier"
+        f"{jobs * workers} cores, there are {cores}: solves take longer, and time limits cut in "
+        "earlier"
     )
 
 
