@@ -19,7 +19,8 @@ class ExactMethod:
         The module beside ``exact.py`` with ``solve(instance, search)``, imported when first run.
     then
         An exact method of the problem that hands a model to a solver and goes on from the
-        incumbent and the bound if the algorithm ends before its proof; None if there is none.
+        incumbent and the bound if the algorithm ends before its proof; None if there is none. Not
+        after a `Search` that was `enough`.
     """
 
     module: str
@@ -67,6 +68,9 @@ class Search:
         The proven lower bound; None if there is none.
     infeasible
         Whether it is proven that there is no solution.
+    enough
+        Whether the gap that is left is small and not worth more time: `ExactMethod.then` is not
+        tried.
     note
         The algorithm's own word on how it ended, for `Result.raw_status`.
     """
@@ -79,6 +83,7 @@ class Search:
     objective: Objective | None = None
     bound: Objective | None = None
     infeasible: bool = False
+    enough: bool = False
     note: str = ""
     _begin: float = field(default_factory=perf_counter)
     _stop: threading.Event = field(default_factory=threading.Event)

@@ -25,7 +25,7 @@ def run(task: Task) -> Outcome:
         )
     outcome = _outcome(task, search, running)
     outcome.solve_s = task.deadline.elapsed_s - begin
-    if method.then is None or search.closed or search.stopped:
+    if method.then is None or search.closed or search.stopped or search.enough:
         return outcome
     return _go_on(task, method.then, outcome)
 

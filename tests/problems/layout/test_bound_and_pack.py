@@ -166,6 +166,23 @@ def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | Non
     assert results[0].objective == results[1].objective
 
 
+@pytest.mark.parametrize("model", ["deepseek-v2", "qwen3-235b-a22b"])
+def test_at_one_nanosecond_it_stops_early(model: str) -> None:
+    """With a small gap, and without handing on what no solver closes; a coarser grid is proven."""
+    common = {"machine": "trimoe", "model": model, "workload": "trimoe-skew", "batch": 512}
+    fine, coarse = (
+        moeopt.solve(
+            moeopt.generate("layout", table_noise=0.03, quantum_ns=quantum, **common),
+            "bound-and-pack",
+        )
+        for quantum in (1, 10_000)
+    )
+    assert (fine.status, fine.raw_status) == ("feasible", "TOO_FINE_FOR_A_PROOF")
+    assert fine.termination == "completed"
+    assert fine.objective - fine.bound <= 0.005 * fine.objective
+    assert coarse.status == "optimal"
+
+
 def test_the_same_seed_gives_the_same_plan() -> None:
     """Twice the same solution."""
     for seed in range(4):

@@ -69,7 +69,7 @@ def solve(instance: Instance, search: Search) -> None:
         search.prove(weight * bound * scenario.unit_ns)
 
     run = _run(scenario, lambda: search.remaining_s, found, proved, None, search.seed)
-    search.note = run.note
+    search.note, search.enough = run.note, run.enough
 
 
 def solve_scenario(

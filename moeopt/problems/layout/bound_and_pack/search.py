@@ -40,6 +40,17 @@ TRIALS = 2000
 RESOLUTION = 5000
 """Parts of the makespan that a bisection may leave open; a flow decides them."""
 
+FINE = 100_000
+"""Where a DIMM's work may be any multiple of less than a part in so many of the makespan, and no
+few pieces are packed, a proof is number partitioning.
+"""
+
+MANY = 40
+"""Pieces from which on such a packing cannot be decided."""
+
+SMALL_GAP = 200
+"""There the search ends as soon as less than a part in so many, 0.5 %, is open."""
+
 BISECTIONS = 6
 """Attempts to raise the bound of a state that a flow of rounded sizes cannot refute."""
 
@@ -63,6 +74,8 @@ class BoundAndPack:
         The proven bound: no makespan is below it.
     closed
         Whether it is proven that nothing is below ``incumbent.upper``.
+    enough
+        Whether the search ended with a small gap that no method would close.
     note
         How the search ended.
     """
@@ -72,6 +85,7 @@ class BoundAndPack:
     on_bound: Callable[[int], None]
     bound: int = -1
     closed: bool = False
+    enough: bool = False
     note: str = "TIME_LIMIT"
     _pushed: list[Key] = field(default_factory=list)
     _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
@@ -191,6 +205,9 @@ class BoundAndPack:
 
     def _settle(self, bound: int, stage: int, r: int, e: int) -> bool:
         """Ask for a plan below the incumbent's makespan; if that stays open, raise the bound."""
+        if self._hopeless(bound, r, e):
+            self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
+            return False
         verdict = self._ask(stage, self._upper - 1, r, e)
         if verdict == "better":
             self._push(bound, stage, r, e)
@@ -206,6 +223,12 @@ class BoundAndPack:
                     high = min(middle, self._upper - 1)
             self._push(low, OPEN, r, e)
         return verdict != "limit"
+
+    def _hopeless(self, bound: int, r: int, e: int) -> bool:
+        """Tell whether a state's packing is too fine to be decided, and little is at stake."""
+        sizes, _ = self._scenario.packed(r, e)
+        fine = int(np.gcd.reduce(sizes)) * FINE < self._upper
+        return fine and len(sizes) > MANY and (self._upper - bound) * SMALL_GAP <= self._upper
 
     def _ask(self, stage: int, makespan: int, r: int, e: int) -> Verdict:
         limit_s = self.remaining_s()
