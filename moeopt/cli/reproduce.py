@@ -40,7 +40,7 @@ def reproduce_command(
         typer.Option("--sweep", metavar="NAME", help="Sensitivity instead of figures; or all."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with real traces; else MOEOPT_DATA.")
+        Path | None, typer.Option("--data", help="Folder with real traces; else MOEOPT_TRACES.")
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from moeopt.errors import InputError, MoeoptError
 from moeopt.problems.json_files import read_object
 
-VARIABLE = "MOEOPT_DATA"
+VARIABLE = "MOEOPT_TRACES"
 
 Statistic = dict[str, Any]
 """Numbers measured on real traces, as JSON values."""
@@ -24,7 +24,7 @@ class MissingDataError(MoeoptError):
 
 
 def use(folder: Path | None) -> None:
-    """Look for traces in `folder` from now on, instead of where MOEOPT_DATA points.
+    """Look for traces in `folder` from now on, instead of where MOEOPT_TRACES points.
 
     Raises
     ------

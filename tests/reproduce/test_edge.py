@@ -191,7 +191,7 @@ def test_the_stored_statistic_is_what_the_traces_give() -> None:
     for model, files in hits.FILES.items():
         folder = real_trace_file(files[0]).parents[1]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("MOEOPT_DATA", str(folder))
+            patch.setenv("MOEOPT_TRACES", str(folder))
             found = hits.measured(model)
         with without_traces():
             assert found == hits.measured(model)

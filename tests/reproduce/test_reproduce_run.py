@@ -84,7 +84,7 @@ def test_a_missing_trace_is_named_instead_of_a_value() -> None:
     assert figure.ours.values == (None, None)
     assert figure.verdict == "not computable"
     assert figure.ours.note == (
-        "not computable: needs trace nowhere/trace.npz in the folder of --data or MOEOPT_DATA"
+        "not computable: needs trace nowhere/trace.npz in the folder of --data or MOEOPT_TRACES"
     )
 
 

@@ -1,6 +1,6 @@
 """What the figures need of Mixtral's routing: how many of a token's two experts caches hold.
 
-Run as a module with MOEOPT_DATA set, this prints what `statistics.json` holds.
+Run as a module with MOEOPT_TRACES set, this prints what `statistics.json` holds.
 """
 
 import csv

@@ -1,6 +1,6 @@
 """What the figures need of Mixtral's routing: how a prompt tells which experts its answer uses.
 
-Run as a module with MOEOPT_DATA set, this prints what `statistics.json` holds.
+Run as a module with MOEOPT_TRACES set, this prints what `statistics.json` holds.
 """
 
 import json

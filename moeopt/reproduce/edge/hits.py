@@ -1,6 +1,6 @@
 """How many of a decoded token's experts were prefetched after its prompt (dataset-free, III-D).
 
-Run as a module with MOEOPT_DATA set, this prints what `hits.json` holds.
+Run as a module with MOEOPT_TRACES set, this prints what `hits.json` holds.
 """
 
 import json
