@@ -15,9 +15,21 @@ def differing(rows: Sequence[Row]) -> list[str]:
 
 
 def labels(rows: Sequence[Row]) -> list[str]:
-    """Return each row's method, with the time limit and so on where the rows differ in it."""
+    """Return each row's method, with the time limit and so on where the rows differ in it.
+
+    The time limit is left out for methods that had one only and never needed all of it.
+    """
     told = differing(rows)
-    return [" ".join([row.key.method, *_words(row.key, told)]) for row in rows]
+    limits: dict[str, set[float]] = {}
+    for row in rows:
+        limits.setdefault(row.key.method, set()).add(row.key.time_limit_s)
+    limited = {row.key.method for row in rows if row.result.termination == "time_limit"}
+    limited |= {method for method, of in limits.items() if len(of) > 1}
+    free = [name for name in told if name != "time_limit_s"]
+    return [
+        " ".join([row.key.method, *_words(row.key, told if row.key.method in limited else free)])
+        for row in rows
+    ]
 
 
 def _words(key: Key, told: Sequence[str]) -> list[str]:

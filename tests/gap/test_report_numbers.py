@@ -1,9 +1,11 @@
 """What the report computes: profiles, proofs, dependences, restrictions, differing decisions."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from moeopt.gap.labels import labels
 from moeopt.gap.report.curves import profiles, proof_times
 from moeopt.gap.report.decisions import NAMED, differences
 from moeopt.gap.report.fields import Dependence, dependences, fields, skew
@@ -280,6 +282,17 @@ def test_numbers_have_units() -> None:
     assert amount("placement", 15_917_250_000) == "15,917 ms"
     assert amount("tri_domain", None) == "-"
     assert [seconds(value) for value in (0.0, 0.0123, 12.3)] == ["< 0.001", "0.012", "12"]
+
+
+def test_a_limit_that_nobody_felt_is_not_told() -> None:
+    """A heuristic with one limit is called by its name; what was cut short says by what."""
+    felt = made_row("cp-sat", "a", 11, 10, time_limit_s=2.0)
+    felt = replace(felt, result=replace(felt.result, termination="time_limit"))
+    rows = [made_row("greedy", "a", 12, 10, time_limit_s=10.0), felt]
+    assert labels(rows) == ["greedy", "cp-sat 2 s"]
+    twice = [*rows, made_row("greedy", "a", 12, 10, time_limit_s=20.0)]
+    assert labels(twice) == ["greedy 10 s", "cp-sat 2 s", "greedy 20 s"]
+    assert labels(rows[1:]) == ["cp-sat"]
 
 
 def test_labels_are_cut_and_printable() -> None:
