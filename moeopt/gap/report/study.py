@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from moeopt.gap.attempt import Failure
 from moeopt.gap.labels import TOLD, labels
 from moeopt.gap.plan import Key
+from moeopt.gap.report.papers import is_exact
 from moeopt.gap.rows import Row
 from moeopt.gap.store import Store
 from moeopt.problems.envelope import InstanceEnvelope
@@ -37,7 +38,8 @@ class Study:
 
     @classmethod
     def of(cls, rows: Sequence[Row], store: Store, command: str) -> "Study":
-        """Add to rows what their store knows about them."""
+        """Add to rows what their store knows about them; heuristics come before exact methods."""
+        rows = sorted(rows, key=lambda row: is_exact(row.result.problem, row.key.method))
         hashes = dict.fromkeys(row.key.instance for row in rows)
         failures = store.failures()
         hashes |= dict.fromkeys(key.instance for key, _ in failures)

@@ -5,9 +5,19 @@ import pytest
 
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.scenarios import resplit as module
-from moeopt.problems.layout.scenarios.plan import DIMM, DIMMS, Plan, load, new_plan, objective
+from moeopt.problems.layout.scenarios.plan import (
+    DIMM,
+    DIMMS,
+    DOMAIN,
+    RESIDENT,
+    WEIGHT,
+    Plan,
+    load,
+    new_plan,
+    objective,
+)
 from moeopt.problems.layout.scenarios.resplit import resplit, resplit_pairs
-from moeopt.problems.layout.scenarios.rows import CPU, GPU, IDLE, NDP, STRIPED, Rows
+from moeopt.problems.layout.scenarios.rows import CPU, GPU, IDLE, NDP, NDP_COST, STRIPED, Rows
 from tests.problems.layout.layout_random_instances import random_instance
 
 
@@ -102,3 +112,30 @@ def test_stopping_leaves_a_whole_plan() -> None:
     before = plan.choice.copy()
     resplit_pairs(plan, 7, lambda: True)
     assert (plan.choice == before).all()
+
+
+def tied_plan() -> Plan:
+    """Return 36 localized rows of small works on twelve DIMMs: many plans are equally good."""
+    rows, dimms, scenarios, rng = 36, 12, 3, np.random.default_rng(22)
+    cost = np.zeros((8, rows, scenarios))
+    cost[NDP_COST] = rng.integers(1, 9, cost[NDP_COST].shape)
+    rng = np.random.default_rng(22)
+    rng.integers(1, 40, (rows, scenarios))
+    choice = np.full((rows, DOMAIN + scenarios), NDP, dtype=np.int64)
+    choice[:, DIMM], choice[:, RESIDENT] = rng.integers(0, dimms, rows), 0
+    state = np.zeros((DIMMS + 3 * dimms, scenarios))
+    state[WEIGHT] = 1
+    return Plan(cost, choice, np.zeros((rows, 4, scenarios)), state)
+
+
+def test_dividing_ends() -> None:
+    """Ties are decided by what falls on the whole; by each pair's longer sides this went round."""
+    asked = 0
+
+    def stopped() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 20_000
+
+    resplit_pairs(tied_plan(), 36, stopped)
+    assert asked < 20_000
