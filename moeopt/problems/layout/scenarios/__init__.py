@@ -18,7 +18,10 @@ FIRST_SHARE = 0.25
 """Part of the time for plans before the bounds begin, if there is one worker."""
 
 BOUND_SHARE = 0.5
-"""Part of the time for the bounds, if there is one worker."""
+"""Part of the time that is left then for the bounds, if there is one worker."""
+
+BESIDE_SHARE = 0.35
+"""Part of the time for the second worker's bounds: later they hardly rise, and plans still fall."""
 
 OTHER_SEED = 1_000_003
 """Added to the seed of the search for the second worker's plans."""
@@ -46,7 +49,7 @@ def solve(instance: Instance, search: Search) -> JointBound:
     if search.workers > 1:
         with ThreadPoolExecutor(max_workers=1) as pool:
             plans = pool.submit(_improve, improver, search, 0.0)
-            bound.raise_until(0.0)
+            bound.raise_until(search.remaining_s * (1 - BESIDE_SHARE))
             second = Improver(instance, rows, search, start, search.seed + OTHER_SEED, lock)
             _improve(second, search, 0.0)
             plans.result()

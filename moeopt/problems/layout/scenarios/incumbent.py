@@ -18,7 +18,10 @@ from .rows import CPU, GPU, IDLE, NDP, STRIPED, Layout, Rows, as_solution
 from .second_stage import scheduled
 
 FIRST_MOVES = 12_000
-"""Moves per row in the first round; each round without success takes twice as many."""
+"""Moves per row in the first round, for a plan soon."""
+
+MOVES = 48_000
+"""Moves per row in later ones; each after a round without success takes twice as many."""
 
 BATCHES = 40
 """Temperatures in a round, at least."""
@@ -26,16 +29,25 @@ BATCHES = 40
 WORK = 800_000
 """Moves times scenarios between two looks at the clock: about 50 ms."""
 
-HOT, REHEATED, COLD = 1.5e-3, 5e-4, 3e-5
+HOT, REHEATED, COLD = 1.6e-3, 5e-4, 8e-5
 """Temperatures relative to the objective: at the start, of the best plan anew, and the last."""
 
-NORMS = ((2, 7), (5, 8), (4, 8), (3, 8))
-"""First and last exponents of the norm, as powers of two, in turn: which is best varies.
+CROWDED = ((6, 8), (5, 8), (6, 8), (4, 8))
+SPARSE = ((2, 7), (4, 8), (3, 8), (6, 8))
+"""First and last exponents of the norm, as powers of two, by round: which are best varies.
 
-Every other round is from the start: low exponents first are best where DIMMs hold one row or two.
+Low ones first are best where DIMMs hold one row or two (`FEW`): they level the DIMMs before all
+else. Where there are many the norm must be near the maximum from the beginning, or a slow search
+settles on what is best for the average.
 """
 
-PATIENCE = 6
+FEW = 3
+"""Localized rows per DIMM up to which DIMMs are sparse."""
+
+AGAIN = 3
+"""Which round of four goes on from the best plan; the others are from the start."""
+
+PATIENCE = 5
 """Rounds without success, each twice as long as the last, after which it is given up."""
 
 
@@ -70,6 +82,8 @@ class Improver:
         seed = search.seed if seed is None else seed
         self.random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
         self.start = first_choice(rows, start)
+        few = int((start.dimm != STRIPED).sum()) <= FEW * instance.dimms
+        self.norms = SPARSE if few else CROWDED
         reads = (instance.dram_striped_ns, instance.dram_localized_ns)
         self.plan = new_plan(rows, reads, instance.dimms, self.start.copy())
         load(self.plan, 0)
@@ -83,18 +97,21 @@ class Improver:
         return self.failures >= PATIENCE
 
     def round(self, until_s: float = 0.0) -> None:
-        """Anneal once; ends early when `until_s` seconds are left of the search's time."""
+        """Anneal once; cools down faster if only `until_s` seconds would be left in the end."""
         before = float(self.best.objective[0])
-        moves = FIRST_MOVES * len(self.rows.experts) << self.failures
-        again = self.rounds % 2
+        each = MOVES << self.failures if self.rounds else FIRST_MOVES
+        moves = each * len(self.rows.experts)
+        again = self.rounds % len(self.norms) == AGAIN
         self.plan.choice[:] = self.best.choice if again else self.start
         hot = REHEATED if again else HOT
-        first, last = NORMS[self.rounds % len(NORMS)]
+        first, last = self.norms[self.rounds % len(self.norms)]
         batches = max(BATCHES, moves * len(self.rows.weight) // WORK)
+        given_s = self.search.remaining_s - until_s
         for batch in range(batches):
-            if self.search.remaining_s <= until_s or self.search.closed:
+            left_s = self.search.remaining_s - until_s
+            if left_s <= 0 or self.search.closed:
                 break
-            done = batch / batches
+            done = max(batch / batches, 1 - left_s / given_s)
             temperature = hot * (COLD / hot) ** done * before
             doublings = round(first + (last - first) * done)
             batch_moves = moves // batches + 1
