@@ -47,7 +47,7 @@ FEW = 3
 AGAIN = 3
 """Which round of four goes on from the best plan; the others are from the start."""
 
-PATIENCE = 5
+PATIENCE = 4
 """Rounds without success, each twice as long as the last, after which it is given up."""
 
 
