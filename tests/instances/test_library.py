@@ -54,7 +54,7 @@ def test_files_are_those_of_the_index(problem: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "share", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 8))]
+    "share", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 16))]
 )
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_optimum_is_proven_again(problem: str, share: int, root: Path) -> None:
@@ -62,9 +62,9 @@ def test_every_optimum_is_proven_again(problem: str, share: int, root: Path) -> 
     best = entries(root, problem, "best_known.json")
     proven = {file: entry for file, entry in best.items() if entry["status"] == "optimal"}
     assert len(proven) >= 30
-    for file, entry in list(proven.items())[share::8]:
+    for file, entry in list(proven.items())[share::16]:
         instance = moeopt.load(root / "instances" / problem / file)
-        result = moeopt.solve(instance, entry["method"], time_limit_s=60)
+        result = moeopt.solve(instance, entry["method"], time_limit_s=120)
         assert (result.status, in_json(result.objective)) == ("optimal", entry["objective"]), file
         assert entry["bound"] == entry["objective"], file
 
