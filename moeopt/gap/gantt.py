@@ -91,9 +91,7 @@ def _draw(panel: Panel, axis: Any, horizon_ns: int) -> None:
                 )
                 text.set(parse_math=False, color=INK[bar.kind])
                 text.set_clip_on(True)
-                text.set_in_layout(
-                    False
-                )  # a label inside its bar; measuring hundreds takes seconds
+                text.set_in_layout(False)  # it lies in its bar; measuring hundreds takes seconds
     end_ns = max((lane.end_ns for lane in panel.lanes), default=0)
     axis.axvline(end_ns * MS, color="#cc3311", linewidth=1)
 
