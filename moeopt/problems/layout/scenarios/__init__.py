@@ -45,7 +45,8 @@ def solve(instance: Instance, search: Search) -> JointBound:
     )
     lock = Lock()
     improver = Improver(instance, rows, search, start, lock=lock)
-    bound = JointBound(instance, rows, search)
+    relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * float(rows.weight.max())
+    bound = JointBound(instance, rows, search, relaxed_ns)
     if search.workers > 1:
         with ThreadPoolExecutor(max_workers=1) as pool:
             plans = pool.submit(_improve, improver, search, 0.0)

@@ -35,6 +35,27 @@ LARGEST = 1000.0
 Terms = list[tuple[int, float]]
 
 
+@dataclass(frozen=True)
+class ScenarioColumns:
+    """The columns of one scenario.
+
+    Attributes
+    ----------
+    makespan, own
+        The makespan, and what the longest DIMM does besides striped reads.
+    striped
+        Those of host reads of striped experts.
+    items, sizes_ns
+        Those of what a DIMM does by itself, localized reads and NDP work, and how long it takes.
+    """
+
+    makespan: int
+    own: int
+    striped: NDArray[np.int64]
+    items: NDArray[np.int64]
+    sizes_ns: NDArray[np.int64]
+
+
 @dataclass
 class Model:
     """A mixed-integer program under construction; times in units of `unit_ns`.
@@ -43,8 +64,8 @@ class Model:
     ----------
     resident, localized
         First stage: a column per row of `Rows`.
-    makespans
-        The column of each scenario's makespan.
+    scenarios
+        Second stage: the columns of each scenario.
     """
 
     unit_ns: float
@@ -57,7 +78,7 @@ class Model:
     row_upper: list[float] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
     localized: list[int] = field(default_factory=list)
-    makespans: list[int] = field(default_factory=list)
+    scenarios: list[ScenarioColumns] = field(default_factory=list)
 
     def column(self, cost: float = 0.0, upper: float = 1.0, integer: bool = False) -> int:
         """Add a column from 0 to `upper` and return its number."""
@@ -111,19 +132,21 @@ def aggregated(instance: Instance, rows: Rows, scenarios: list[int], whole: bool
     heaviest = float(rows.weight.max())
     for s in scenarios:
         makespan = model.column(float(rows.weight[s]) / heaviest, upper=np.inf)
-        model.makespans.append(makespan)
-        _add_scenario(model, instance, rows, s, whole)
+        model.scenarios.append(_scenario(model, instance, rows, s, makespan, whole))
     return model
 
 
-def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int, whole: bool) -> None:
+def _scenario(
+    model: Model, instance: Instance, rows: Rows, s: int, makespan: int, whole: bool
+) -> ScenarioColumns:
     """Add the domains of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
-    makespan, own, unit = model.makespans[-1], model.column(upper=np.inf), model.unit_ns
+    own, unit = model.column(upper=np.inf), model.unit_ns
     striped, local = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
     gpu: Terms = [(makespan, -1.0)]
     cpu: Terms = [(makespan, -1.0)]
     every: Terms = [(makespan, -1.0), (own, 1.0)]
     average: Terms = [(own, -float(instance.dimms))]
+    items: list[tuple[int, int]] = []
     for i in np.flatnonzero(rows.active[:, s]).tolist():
         cost = rows.cost[:, i, s] / unit
         hit, gpu_striped, cpu_striped, ndp = (model.column(integer=whole) for _ in range(4))
@@ -132,6 +155,7 @@ def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int, whole: b
         every += [(gpu_striped, striped), (cpu_striped, striped)]
         average += [(ndp, cost[NDP_COST])]
         on_own = [ndp]
+        items.append((ndp, int(rows.cost[NDP_COST, i, s])))
         if rows.cost[NDP_COST, i, s] > instance.dram_localized_ns:
             # Otherwise NDP costs the DIMM no more than a host's read, and the hosts nothing.
             gpu_local, cpu_local = (model.column(integer=whole) for _ in range(2))
@@ -139,6 +163,7 @@ def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int, whole: b
             cpu += [(cpu_local, cost[CPU_LOCAL])]
             average += [(gpu_local, local), (cpu_local, local)]
             on_own += [gpu_local, cpu_local]
+            items += [(column, instance.dram_localized_ns) for column in (gpu_local, cpu_local)]
             if whole:
                 model.at_most([(gpu_local, local), (cpu_local, local), (own, -1.0)], 0.0)
         if whole:
@@ -151,6 +176,9 @@ def _add_scenario(model: Model, instance: Instance, rows: Rows, s: int, whole: b
         model.at_most([*away, (model.localized[i], 1.0)], 1.0)
     for terms in (gpu, cpu, every, average):
         model.at_most(terms, 0.0)
+    columns, sizes = np.array(items, dtype=np.int64).reshape(-1, 2).T
+    striped_reads = np.array([column for column, _ in every[2:]], dtype=np.int64)
+    return ScenarioColumns(makespan, own, striped_reads, columns, sizes)
 
 
 def proven(instance: Instance, rows: Rows, model: Model, found: Found, scenarios: list[int]) -> int:

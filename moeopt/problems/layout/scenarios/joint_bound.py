@@ -7,11 +7,15 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.search import Search
 
 from .aggregated import aggregated, proven
+from .refutation import grouped_bounds
 from .rows import Rows
 from .wait_and_see import scenario_bounds
 
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
+
+REFUTATION_SHARE = 0.8
+"""Part of what time is left then for groups of scenarios, where they are worth it."""
 
 
 @dataclass
@@ -22,14 +26,20 @@ class JointBound:
     ----------
     alone
         Weighted wait-and-see bound of each scenario.
+    grouped
+        The same of groups of scenarios, each with one layout; empty before any is known.
     together
         The better of the aggregated bounds on all scenarios; 0 before one is known.
+    relaxed
+        The optimum of the aggregated model's linear relaxation.
     """
 
     instance: Instance
     rows: Rows
     search: Search
+    relaxed: float = 0.0
     alone: list[int] = field(default_factory=list)
+    grouped: list[int] = field(default_factory=list)
     together: int = 0
 
     def raise_until(self, until_s: float) -> None:
@@ -38,17 +48,28 @@ class JointBound:
         share = WAIT_AND_SEE_SHARE * self._left(until_s)
         self.alone = scenario_bounds(self.instance, self.search, share)
         self._prove(sum(self.alone))
+        if self.relaxed < sum(self.alone):  # packing matters more than what scenarios share
+            self._refute(until_s + (1 - REFUTATION_SHARE) * self._left(until_s))
         for whole in (False, True):  # the second is for what time the first has left over
             if self._left(until_s) > 0 and not self.search.closed:
                 self._aggregate(self._left(until_s), whole)
+        self._refute(until_s)
+
+    def _refute(self, until_s: float) -> None:
+        """Raise the bounds of groups of scenarios, once."""
+        if self._left(until_s) > 0 and not (self.grouped or self.search.closed):
+            self.grouped = grouped_bounds(
+                self.instance, self.rows, self.search, self.alone, until_s
+            )
+            self._prove(sum(self.grouped))
 
     def _aggregate(self, limit_s: float, whole: bool) -> None:
         """Solve the aggregated model, with no makespan below its wait-and-see bound."""
         everything = list(range(len(self.alone)))
         model = aggregated(self.instance, self.rows, everything, whole)
-        for s, column in zip(everything, model.makespans, strict=True):
+        for s, columns in zip(everything, model.scenarios, strict=True):
             least = self.alone[s] // int(self.rows.weight[s])
-            model.lower[column] = least / model.unit_ns
+            model.lower[columns.makespan] = least / model.unit_ns
         found = model.solve(limit_s)
         bound = proven(self.instance, self.rows, model, found, everything)
         self.together = max(self.together, bound)
