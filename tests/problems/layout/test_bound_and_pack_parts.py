@@ -12,7 +12,7 @@ from moeopt.problems.layout.bound_and_pack.arc_flow import Graph, Items, pack
 from moeopt.problems.layout.bound_and_pack.classes import decide
 from moeopt.problems.layout.bound_and_pack.hosts import assign
 from moeopt.problems.layout.bound_and_pack.packing import longest_first, repair
-from moeopt.problems.layout.bound_and_pack.prices import prices_at
+from moeopt.problems.layout.bound_and_pack.prices import largest_piece, prices_at
 from moeopt.problems.layout.bound_and_pack.scenario import (
     CPU_LOCAL,
     CPU_STRIPED,
@@ -108,7 +108,8 @@ def test_rounded_costs_refute_no_schedule(
     plans = plans_of(scenario)
     for way, r, e in random.Random(seed).sample(plans, min(25, len(plans))):
         at = int(np.ceil(together(scenario, way, r)))
-        assert decide(scenario, r, e, at, 10.0) != "infeasible"
+        prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
+        assert decide(scenario, r, e, at, prices, 10.0) != "infeasible"
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -158,7 +159,8 @@ def test_bounds_and_decisions_hold_in_every_state(seed: int) -> None:
     }
     rng = random.Random(seed)
     for state in rng.sample(sorted(least), min(6, len(least))):
-        prices = prices_at(scenario, *state, int(least[state]))
+        room = largest_piece(scenario, state[0], int(least[state]))
+        prices = prices_at(scenario, *state, room)
         for other, value in least.items():
             reads = -(-other[1] // scenario.dimms) * scenario.local_read
             packed = max(value, other[0] * scenario.striped_read + reads)
@@ -166,8 +168,11 @@ def test_bounds_and_decisions_hold_in_every_state(seed: int) -> None:
             assert simple[other] <= np.ceil(packed) or lattice > 1
             assert prices is None or prices.bound(*other) <= np.ceil(value)
         at = int(np.ceil(least[state]))
-        assert decide(scenario, *state, at, 10.0) != "infeasible"
-        assert at == 0 or decide(scenario, *state, at - 1, 10.0) == "infeasible"
+        for makespan in (at, at - 1) if at else (at,):
+            prices = prices_at(scenario, *state, largest_piece(scenario, state[0], makespan))
+            for known in (prices, None):
+                answer = decide(scenario, *state, makespan, known, 10.0)
+                assert (answer == "infeasible") == (makespan < at)
         if (way := assign(scenario, *state, at)) is not None:
             everyone = np.concatenate([way, np.full(scenario.experts - len(way), NDP)])
             assert len(way) == scenario.leavers(*state)

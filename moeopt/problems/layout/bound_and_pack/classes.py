@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array, hstack, vstack
 from moeopt.numeric.highs import Program, Vector, minimize
 
 from .arc_flow import Graph, bins_of
-from .prices import LOCAL, ON_CPU, ON_GPU, STRIPED, allowed_ways, prices_at
+from .prices import LOCAL, ON_CPU, ON_GPU, STRIPED, Prices, allowed_ways
 from .scenario import HIT, NDP, Scenario
 
 MAX_COST = 10_000
@@ -36,21 +36,27 @@ class Ways:
     bins: list[list[int]] | None = None
 
 
+Answer = Ways | Literal["infeasible", "limit"]
+
+
 def decide(
     scenario: Scenario,
     striped_reads: int,
     local_reads: int,
     makespan: int,
+    prices: Prices | None,
     limit_s: float,
     graph: Graph | None = None,
     step: int = 1,
-) -> Ways | Literal["infeasible", "limit"]:
+) -> Answer:
     """Return ways of a state within the makespan, or that there are none.
 
     Parameters
     ----------
     scenario, striped_reads, local_reads, makespan
         The question.
+    prices
+        Prices that hold within the makespan: `prices_at`. They shrink the program.
     limit_s
         Seconds for HiGHS.
     graph, step
@@ -73,7 +79,6 @@ def decide(
     slots = scenario.dimms * scenario.slots
     upper = [limit, limit, together, scenario.hits, striped_reads, local_reads, slots]
     allowed = allowed_ways(scenario, room)
-    prices = prices_at(scenario, striped_reads, local_reads, makespan)
     if prices is not None and prices.bound(striped_reads, local_reads) > makespan:
         return "infeasible"
     if room < scenario.local_read:

@@ -7,6 +7,7 @@ import numpy as np
 from .arc_flow import Graph, Items, pack
 from .classes import decide
 from .incumbent import Incumbent, Ints
+from .prices import Prices
 from .scenario import Scenario, Times
 
 MAX_CELLS = 4_000_000
@@ -42,8 +43,10 @@ def packs(
     return "better" if incumbent.upper <= makespan else "open"
 
 
-def packs_somehow(incumbent: Incumbent, makespan: int, r: int, e: int, limit_s: float) -> Verdict:
-    """Decide whether the state (r, e) has any plan within the makespan."""
+def packs_somehow(
+    incumbent: Incumbent, makespan: int, r: int, e: int, prices: Prices | None, limit_s: float
+) -> Verdict:
+    """Decide whether the state (r, e) has any plan within the makespan, for which `prices` hold."""
     scenario = incumbent.scenario
     capacity = makespan - r * scenario.striped_read
     sizes = np.concatenate([scenario.ndp, np.full(e, scenario.local_read)])
@@ -51,7 +54,7 @@ def packs_somehow(incumbent: Incumbent, makespan: int, r: int, e: int, limit_s: 
     step, items, graph = graph_of(scenario, sizes, capacity, 0)
     if len(graph.item) > MAX_ARCS:
         return "open"
-    answer = decide(scenario, r, e, makespan, limit_s, graph, step)
+    answer = decide(scenario, r, e, makespan, prices, limit_s, graph, step)
     if answer == "infeasible":
         return "no"
     if answer == "limit" or answer.bins is None:

@@ -70,16 +70,21 @@ def allowed_ways(scenario: Scenario, room: int) -> NDArray[np.bool_]:
     return allowed
 
 
-def prices_at(
-    scenario: Scenario, striped_reads: int, local_reads: int, makespan: int
-) -> Prices | None:
-    """Return the prices that bound a state best; None if the solver has none.
+def largest_piece(scenario: Scenario, striped_reads: int, makespan: int) -> int:
+    """Return up to which NDP cost a DIMM has room within the makespan.
 
-    No NDP cost may exceed what `makespan` leaves.
+    Raised as far as that admits no other expert: prices depend on the makespan in this way only.
     """
     room = makespan - striped_reads * scenario.striped_read
     longer = scenario.ndp[scenario.ndp > room]
-    room = int(longer[-1]) - 1 if len(longer) else MAX_SUM
+    return int(longer[-1]) - 1 if len(longer) else MAX_SUM
+
+
+def prices_at(scenario: Scenario, striped_reads: int, local_reads: int, room: int) -> Prices | None:
+    """Return the prices that bound a state best; None if the solver has none.
+
+    They hold for schedules with no NDP cost above `room`.
+    """
     allowed = allowed_ways(scenario, room)
     cost, size = scenario.classes
     classes, dimms = len(size), scenario.dimms

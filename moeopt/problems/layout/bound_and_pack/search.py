@@ -20,10 +20,10 @@ from heapq import heappop, heappush
 import numpy as np
 
 from . import hosts
-from .classes import decide
+from .classes import Answer, decide
 from .flows import Verdict, packs, packs_somehow
 from .incumbent import Incumbent, Ints
-from .prices import Prices, prices_at
+from .prices import Prices, largest_piece, prices_at
 from .scenario import Scenario
 from .states import least_capacity, simple_bounds
 
@@ -90,11 +90,14 @@ class BoundAndPack:
     _pushed: list[Key] = field(default_factory=list)
     _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
     _prices: list[Prices] = field(default_factory=list)
+    _best_prices: dict[tuple[int, int, int], Prices | None] = field(default_factory=dict)
 
     def run(self) -> None:
         """Search until the proof is complete, nothing is left to try, or the time is up."""
-        self._dive()
-        for bound, stage, r, e in self._states():
+        bounds, reads, local_reads = simple_bounds(self._scenario, self._upper)
+        first = list(zip(bounds.tolist(), reads.tolist(), local_reads.tolist(), strict=True))
+        self._dive(first[:DIVES])
+        for bound, stage, r, e in self._states(first):
             if bound >= self._upper:
                 break
             self._raise_bound(bound)
@@ -111,10 +114,9 @@ class BoundAndPack:
     def _upper(self) -> int:
         return self.incumbent.upper
 
-    def _dive(self) -> None:
+    def _dive(self, states: list[tuple[int, int, int]]) -> None:
         """Look for a good plan at once, in the states of least bounds."""
-        first = simple_bounds(self._scenario, self._upper)
-        for bound, r, e in zip(*(part[:DIVES].tolist() for part in first), strict=True):
+        for bound, r, e in states:
             bound = max(bound, self._priced(r, e))
             for makespan in (bound, self._upper - 1):
                 if bound >= self._upper or self.remaining_s() <= 0:
@@ -123,13 +125,10 @@ class BoundAndPack:
                 if way is not None:
                     self.incumbent.pack(self.incumbent.complete(way), makespan, DIVE_TRIALS)
                     break
-                if makespan == bound:
-                    bound = max(bound, self._price(bound, r, e))
 
-    def _states(self) -> Iterator[Key]:
+    def _states(self, first: list[tuple[int, int, int]]) -> Iterator[Key]:
         """Yield the state of least bound, first stages first, of all not dealt with."""
-        first = simple_bounds(self._scenario, self._upper)
-        for bound, r, e in zip(*(part.tolist() for part in first), strict=True):
+        for bound, r, e in first:
             fresh = (bound, SIMPLE, r, e)
             while self._pushed and self._pushed[0] < fresh:
                 yield heappop(self._pushed)
@@ -172,11 +171,18 @@ class BoundAndPack:
 
     def _price(self, bound: int, r: int, e: int) -> int:
         """Look for prices that raise the bound of a state; keep them if they do."""
-        prices = prices_at(self._scenario, r, e, bound)
+        prices = self._prices_of(bound, r, e)
         if prices is None or prices.bound(r, e) <= bound:
             return -1
         self._prices.append(prices)
         return prices.bound(r, e)
+
+    def _prices_of(self, makespan: int, r: int, e: int) -> Prices | None:
+        """Return the best prices of a state within a makespan; few makespans make a difference."""
+        room = largest_piece(self._scenario, r, makespan)
+        if (r, e, room) not in self._best_prices:
+            self._best_prices[r, e, room] = prices_at(self._scenario, r, e, room)
+        return self._best_prices[r, e, room]
 
     def _sharpen(self, bound: int, r: int, e: int) -> None:
         sizes, _ = self._scenario.packed(r, e)
@@ -234,12 +240,13 @@ class BoundAndPack:
         limit_s = self.remaining_s()
         if stage == FLOW:
             return packs(self.incumbent, self._ways[r, e], makespan, r, e, limit_s)
-        return packs_somehow(self.incumbent, makespan, r, e, limit_s)
+        prices = self._prices_of(makespan, r, e)
+        return packs_somehow(self.incumbent, makespan, r, e, prices, limit_s)
 
     def _general(self, bound: int, r: int, e: int) -> bool:
         """Refute a state with the DIMMs taken together, or find its least makespan so."""
         makespan = self._upper - 1
-        answer = decide(self._scenario, r, e, makespan, self.remaining_s())
+        answer = self._decide(makespan, r, e)
         if answer == "limit":
             return False
         if answer == "infeasible":
@@ -248,11 +255,15 @@ class BoundAndPack:
         self._push(self._least(bound, r, e), GENERAL_FLOW, r, e)
         return True
 
+    def _decide(self, makespan: int, r: int, e: int) -> Answer:
+        prices = self._prices_of(makespan, r, e)
+        return decide(self._scenario, r, e, makespan, prices, self.remaining_s())
+
     def _least(self, low: int, r: int, e: int) -> int:
         """Return a bound from `low` on: the least makespan, the DIMMs taken together."""
         high, middle = self._upper - 1, low
         while high - low > self._upper // RESOLUTION and self.remaining_s() > 0:
-            answer = decide(self._scenario, r, e, middle, self.remaining_s())
+            answer = self._decide(middle, r, e)
             if answer == "limit":
                 break
             if answer == "infeasible":
