@@ -96,10 +96,10 @@ def test_it_equals_cpsat() -> None:
 
 
 def test_rounded_sizes_never_refute_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With costs far too fine for flows and HiGHS the bracket still holds the optimum."""
+    """With costs far too fine for flows, and HiGHS saying yes, the bracket holds the optimum."""
     monkeypatch.setattr(flows, "MAX_CELLS", 30)
     monkeypatch.setattr(flows, "COARSE", 5)
-    monkeypatch.setattr(classes, "MAX_COST", 12)
+    monkeypatch.setattr(classes, "MARGIN", classes.LONGEST / 12)
     open_, closed = 0, 0
     for kind in ("mixed", "hosts bind", "dimm slots tight", "monotone"):
         for instance in tiny_instances(kind):
@@ -145,6 +145,15 @@ def test_a_scenario_without_tokens_takes_no_time() -> None:
     rows = [empty, *(s.model_dump() for s in instance.scenarios[1:])]
     changed = Instance.model_validate(instance.model_dump() | {"scenarios": rows})
     assert solve_scenario(changed, 0, lambda: 10.0).bound_ns == 0
+
+
+def test_where_tolerances_say_yes_integers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much HiGHS lets pass, all is proven as long as sizes are not rounded."""
+    monkeypatch.setattr(classes, "MARGIN", classes.LONGEST)
+    for kind in ("mixed", "hosts bind", "arbitrary", "cheap localized reads"):
+        for instance in tiny_instances(kind):
+            search = solved(instance)
+            assert (search.objective, search.bound) == (least(instance),) * 2, instance.name
 
 
 @pytest.mark.parametrize(("dimms", "hbm_slots", "dimm_slots"), [(8, 0, None), (16, 6, 6)])

@@ -11,6 +11,7 @@ from moeopt.problems.layout.bound_and_pack import Scenario, classes, flows
 from moeopt.problems.layout.bound_and_pack.arc_flow import Graph, Items, pack
 from moeopt.problems.layout.bound_and_pack.classes import decide
 from moeopt.problems.layout.bound_and_pack.hosts import assign
+from moeopt.problems.layout.bound_and_pack.incumbent import Incumbent
 from moeopt.problems.layout.bound_and_pack.packing import longest_first, repair
 from moeopt.problems.layout.bound_and_pack.prices import largest_piece, prices_at
 from moeopt.problems.layout.bound_and_pack.scenario import (
@@ -97,19 +98,44 @@ def test_flows_of_rounded_sizes_refute_no_packing(
         assert packed != "infeasible"
 
 
-@pytest.mark.parametrize("max_cost", [3, 10, 30])
+@pytest.mark.parametrize("margin", [0.0001, 30.0, 1000.0])
 @pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
-def test_rounded_costs_refute_no_schedule(
-    seed: int, max_cost: int, monkeypatch: pytest.MonkeyPatch
+def test_no_margin_refutes_a_schedule(
+    seed: int, margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the costs are divided by, a makespan that is attained is never refuted."""
-    monkeypatch.setattr(classes, "MAX_COST", max_cost)
+    """However much is added to it, a makespan that is attained is never refuted."""
+    monkeypatch.setattr(classes, "MARGIN", margin)
     scenario = Scenario.of(larger_instance(seed), 0)
     plans = plans_of(scenario)
     for way, r, e in random.Random(seed).sample(plans, min(25, len(plans))):
         at = int(np.ceil(together(scenario, way, r)))
         prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
         assert decide(scenario, r, e, at, prices, 10.0) != "infeasible"
+
+
+@pytest.mark.parametrize("margin", [0.0001, 10_000.0])
+@pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
+def test_a_state_has_a_plan_from_its_least_makespan_on(
+    seed: int, margin: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HiGHS and, where it lets too much pass, CP-SAT find what trying every packing finds."""
+    monkeypatch.setattr(classes, "MARGIN", margin)
+    scenario = Scenario.of(larger_instance(seed), 0)
+    exact: dict[tuple[int, int], int] = {}
+    for way, r, e in plans_of(scenario):
+        sizes = [*scenario.ndp[way == NDP].tolist(), *[scenario.local_read] * e]
+        own = least_makespan(sizes, scenario.dimms, scenario.slots)
+        if own is not None:
+            hosts = Plan(way, np.full(scenario.experts, -1)).hosts(scenario)
+            makespan = max(hosts, r * scenario.striped_read + own)
+            exact[r, e] = min(exact.get((r, e), makespan), makespan)
+    for r, e in random.Random(seed).sample(sorted(exact), min(8, len(exact))):
+        for at in (exact[r, e], exact[r, e] - 1) if exact[r, e] else (0,):
+            incumbent = Incumbent(scenario, at + 1, lambda plan, makespan: None)
+            prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
+            verdict = flows.packs_somehow(incumbent, at, r, e, prices, 10.0)
+            assert verdict == ("better" if at == exact[r, e] else "no")
+            assert (incumbent.plan is None) == (verdict == "no")
 
 
 @pytest.mark.parametrize("seed", range(40))

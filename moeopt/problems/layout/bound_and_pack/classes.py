@@ -3,10 +3,10 @@
 Experts with equal costs are exchangeable, so a class's count per way is all there is to decide. The
 question is always whether a state (r, e) has a schedule within a makespan, yes or no.
 
-Why HiGHS's "no" is a proof. Costs are divided by a number that leaves at most `MAX_COST`, rounding
-costs down and the makespan up, and half a step is added to the makespan: a schedule that exists
-satisfies every row with half a step to spare, where HiGHS's tolerances are worth less than a
-hundredth (1e-6 times `MAX_COST` in all). Its "yes" is no proof: the caller recomputes everything.
+Why HiGHS's "no" is a proof. Times are divided so that the makespan is `LONGEST`, ways that take
+longer are out, and `MARGIN` is added to the makespan: a schedule that exists satisfies every row
+with that to spare, a hundred times HiGHS's tolerance for a row. Its "yes" is no proof: the caller
+recomputes everything, and asks `in_integers` where it is none.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ from .arc_flow import Graph, bins_of
 from .prices import LOCAL, ON_CPU, ON_GPU, STRIPED, Prices, allowed_ways
 from .scenario import HIT, NDP, Scenario
 
-MAX_COST = 10_000
+LONGEST = 10_000.0
+MARGIN = 1e-4
 
 ANY_SCHEDULE = 10.0
 """Relative gap at which the first schedule found ends the search."""
@@ -63,29 +64,24 @@ def decide(
         If given, the DIMMs' items flow through the graph, whose sizes are in steps of `step`,
         rounded down; otherwise the DIMMs are taken together.
     """
+    if prices is not None and prices.bound(striped_reads, local_reads) > makespan:
+        return "infeasible"
+    most = most_of(scenario, striped_reads, local_reads, makespan, prices)
     cost, size = scenario.classes
     room = makespan - striped_reads * scenario.striped_read
-    longest = max(int(cost[:NDP].max()), makespan, 1)
-    coarse = -(-longest // MAX_COST)
+    unit = max(makespan, 1) / LONGEST
     columns, classes = cost.size, len(size)
     rows = np.zeros((7, 6, classes))
-    rows[0, ON_GPU], rows[1, ON_CPU] = cost[ON_GPU] // coarse, cost[ON_CPU] // coarse
-    rows[2, NDP], rows[2, LOCAL] = cost[NDP] // coarse, scenario.local_read // coarse
+    rows[0, ON_GPU], rows[1, ON_CPU] = cost[ON_GPU] / unit, cost[ON_CPU] / unit
+    rows[2, NDP], rows[2, LOCAL] = cost[NDP] / unit, scenario.local_read / unit
     rows[3, HIT], rows[4, STRIPED], rows[5, LOCAL] = 1, 1, 1
     rows[6, NDP], rows[6, LOCAL] = 1, 1
-    limit = -(-makespan // coarse) + 0.5
-    together = -(-scenario.dimms * room // coarse) + 0.5
+    limit = makespan / unit + MARGIN
+    together = scenario.dimms * room / unit + MARGIN
     lower = [-np.inf, -np.inf, -np.inf, 0, striped_reads, local_reads, 0]
     slots = scenario.dimms * scenario.slots
     upper = [limit, limit, together, scenario.hits, striped_reads, local_reads, slots]
-    allowed = allowed_ways(scenario, room)
-    if prices is not None and prices.bound(striped_reads, local_reads) > makespan:
-        return "infeasible"
-    if room < scenario.local_read:
-        allowed[LOCAL] = False
-    most = np.where(allowed, size, 0)
-    if prices is not None:
-        most = np.minimum(most, prices.most(striped_reads, local_reads, makespan))
+    rows[:3, most == 0] = 0
     matrix = csr_array(np.vstack([rows.reshape(7, -1), np.hstack([np.eye(classes)] * 6)]))
     lower_all, upper_all = np.concatenate([lower, size]), np.concatenate([upper, size])
     lows, highs = np.zeros(columns), most.ravel().astype(float)
@@ -111,6 +107,25 @@ def decide(
     values = np.rint(found.values).astype(np.int64)
     way = scenario.ways(values[:columns].reshape(6, classes))
     return Ways(way, None if graph is None else bins_of(graph, values[columns:]))
+
+
+def most_of(
+    scenario: Scenario,
+    striped_reads: int,
+    local_reads: int,
+    makespan: int,
+    prices: Prices | None,
+) -> NDArray[np.int64]:
+    """Return how many of each class may go each way within the makespan, shape (6, classes)."""
+    cost, size = scenario.classes
+    room = makespan - striped_reads * scenario.striped_read
+    allowed = allowed_ways(scenario, room) & (cost <= makespan)
+    if room < scenario.local_read:
+        allowed[LOCAL] = False
+    most = np.where(allowed, size, 0)
+    if prices is not None:
+        most = np.minimum(most, prices.most(striped_reads, local_reads, makespan))
+    return most
 
 
 def _flow_rows(scenario: Scenario, graph: Graph, step: int) -> tuple[csr_array, Vector, Vector]:

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from .arc_flow import Graph, Items, pack
-from .classes import decide
+from .classes import Answer, decide, most_of
 from .incumbent import Incumbent, Ints
 from .prices import Prices
 from .scenario import Scenario, Times
@@ -55,6 +55,16 @@ def packs_somehow(
     if len(graph.item) > MAX_ARCS:
         return "open"
     answer = decide(scenario, r, e, makespan, prices, limit_s, graph, step)
+    if _take(incumbent, answer, items, step, makespan) == "open":
+        from .in_integers import decide_in_integers
+
+        most = most_of(scenario, r, e, makespan, prices)
+        answer = decide_in_integers(scenario, r, e, makespan, most, limit_s, graph, step)
+    return _take(incumbent, answer, items, step, makespan)
+
+
+def _take(incumbent: Incumbent, answer: Answer, items: Items, step: int, makespan: int) -> Verdict:
+    """Offer the plan of an answer, if it has one; "open" if that is later than the makespan."""
     if answer == "infeasible":
         return "no"
     if answer == "limit" or answer.bins is None:
