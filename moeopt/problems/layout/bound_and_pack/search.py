@@ -37,8 +37,11 @@ QUICK_TRIALS = 400
 TRIALS = 2000
 """Trials of one packing: some 20 ms at the most."""
 
-RESOLUTION = 5000
-"""Parts of the makespan that a bisection may leave open; a flow decides them."""
+RESOLUTION = 100_000
+"""A bisection may leave such a part of the makespan open; a flow decides it."""
+
+FINE_RESOLUTION = 1000
+"""The same where no flow can decide anything (`FINE`)."""
 
 FINE = 100_000
 """Where a DIMM's work may be any multiple of less than a part in so many of the makespan, and no
@@ -50,6 +53,12 @@ MANY = 40
 
 SMALL_GAP = 200
 """There the search ends as soon as less than a part in so many, 0.5 %, is open."""
+
+PATIENCE = 0.25
+"""Part of the time left that one question about such a packing may take."""
+
+PACKINGS = 8
+"""Attempts to pack it; one in three ends far off."""
 
 BISECTIONS = 6
 """Attempts to raise the bound of a state that a flow of rounded sizes cannot refute."""
@@ -90,6 +99,7 @@ class BoundAndPack:
     _pushed: list[Key] = field(default_factory=list)
     _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
     _prices: list[Prices] = field(default_factory=list)
+    _good: set[tuple[int, int]] = field(default_factory=set)
     _best_prices: dict[tuple[int, int, int], Prices | None] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -150,6 +160,9 @@ class BoundAndPack:
         known = self._priced(r, e)
         if known > bound:
             self._push(known, min(stage, QUICK), r, e)
+        elif stage >= FLOW and self._hopeless(bound, r, e):
+            self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
+            return False
         elif stage == SIMPLE:
             self._sharpen(bound, r, e)
         elif stage == QUICK:
@@ -210,34 +223,54 @@ class BoundAndPack:
         return self._settle(bound, FLOW, r, e)
 
     def _settle(self, bound: int, stage: int, r: int, e: int) -> bool:
-        """Ask for a plan below the incumbent's makespan; if that stays open, raise the bound."""
-        if self._hopeless(bound, r, e):
-            self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
-            return False
-        verdict = self._ask(stage, self._upper - 1, r, e)
+        """Ask for a plan below the incumbent's makespan; if that stays open, raise the bound.
+
+        A "no" ends the state then. Where there was a better plan there may be others: the next
+        question is half way to the bound.
+        """
+        makespan = self._goal(r, e)
+        if (r, e) in self._good:
+            makespan = min(makespan, (bound + self._upper - 1) // 2)
+        verdict = self._ask(stage, makespan, r, e)
         if verdict == "better":
+            self._good.add((r, e))
             self._push(bound, stage, r, e)
+        elif verdict == "no":
+            self._push(makespan + 1, stage, r, e)
         elif verdict == "open":
-            low, high = bound, self._upper - 1
-            for _ in range(BISECTIONS):
-                if low >= high or self.remaining_s() <= 0:
-                    break
-                middle = (low + high) // 2
-                if self._ask(stage, middle, r, e) == "no":
-                    low = middle + 1
-                else:
-                    high = min(middle, self._upper - 1)
-            self._push(low, OPEN, r, e)
-        return verdict != "limit"
+            self._push(self._bisected(bound, stage, r, e), OPEN, r, e)
+        else:
+            self._push(bound, OPEN, r, e)
+        return self.remaining_s() > 0
+
+    def _bisected(self, low: int, stage: int, r: int, e: int) -> int:
+        """Return a bound from `low` on by asking for earlier and earlier plans."""
+        high = self._upper - 1
+        for _ in range(BISECTIONS):
+            if low >= high or self.remaining_s() <= 0:
+                break
+            middle = (low + high) // 2
+            if self._ask(stage, middle, r, e) == "no":
+                low = middle + 1
+            else:
+                high = min(middle, self._upper - 1)
+        return low
+
+    def _goal(self, r: int, e: int) -> int:
+        """Return which makespan to ask for: any below the incumbent's, or one by a small gap."""
+        return self._upper - (-(-self._upper // SMALL_GAP) if self._too_fine(r, e) else 1)
 
     def _hopeless(self, bound: int, r: int, e: int) -> bool:
         """Tell whether a state's packing is too fine to be decided, and little is at stake."""
+        return (self._upper - bound) * SMALL_GAP <= self._upper and self._too_fine(r, e)
+
+    def _too_fine(self, r: int, e: int) -> bool:
+        """Tell whether a state's packing is number partitioning."""
         sizes, _ = self._scenario.packed(r, e)
-        fine = int(np.gcd.reduce(sizes)) * FINE < self._upper
-        return fine and len(sizes) > MANY and (self._upper - bound) * SMALL_GAP <= self._upper
+        return len(sizes) > MANY and int(np.gcd.reduce(sizes)) * FINE < self._upper
 
     def _ask(self, stage: int, makespan: int, r: int, e: int) -> Verdict:
-        limit_s = self.remaining_s()
+        limit_s = self.remaining_s() * (PATIENCE if self._too_fine(r, e) else 1)
         if stage == FLOW:
             return packs(self.incumbent, self._ways[r, e], makespan, r, e, limit_s)
         prices = self._prices_of(makespan, r, e)
@@ -245,15 +278,22 @@ class BoundAndPack:
 
     def _general(self, bound: int, r: int, e: int) -> bool:
         """Refute a state with the DIMMs taken together, or find its least makespan so."""
-        makespan = self._upper - 1
+        makespan = self._goal(r, e)
         answer = self._decide(makespan, r, e)
         if answer == "limit":
             return False
         if answer == "infeasible":
-            return True
-        self.incumbent.pack(answer.way, makespan, TRIALS)
-        self._push(self._least(bound, r, e), GENERAL_FLOW, r, e)
+            self._push(makespan + 1, GENERAL_FLOW, r, e)
+        else:
+            self._pack(answer.way, makespan, r, e)
+            self._push(self._least(bound, r, e), GENERAL_FLOW, r, e)
         return True
+
+    def _pack(self, way: Ints, makespan: int, r: int, e: int) -> None:
+        """Pack as well as can be; what is too fine for flows is tried from several sides."""
+        for _ in range(PACKINGS if self._too_fine(r, e) else 1):
+            if self.incumbent.pack(way, makespan, TRIALS):
+                break
 
     def _decide(self, makespan: int, r: int, e: int) -> Answer:
         prices = self._prices_of(makespan, r, e)
@@ -261,15 +301,16 @@ class BoundAndPack:
 
     def _least(self, low: int, r: int, e: int) -> int:
         """Return a bound from `low` on: the least makespan, the DIMMs taken together."""
-        high, middle = self._upper - 1, low
-        while high - low > self._upper // RESOLUTION and self.remaining_s() > 0:
+        high, middle = self._goal(r, e), low
+        parts = FINE_RESOLUTION if self._too_fine(r, e) else RESOLUTION
+        while high - low > self._upper // parts and self.remaining_s() > 0:
             answer = self._decide(middle, r, e)
             if answer == "limit":
                 break
             if answer == "infeasible":
                 low = middle + 1
             else:
-                self.incumbent.pack(answer.way, middle, TRIALS)
+                self._pack(answer.way, middle, r, e)
                 high = middle
             middle = (low + high) // 2
         return low
