@@ -28,6 +28,7 @@ from .scenario import Scenario
 from .states import least_capacity, simple_bounds
 
 SIMPLE, QUICK, FLOW, GENERAL, GENERAL_FLOW, OPEN = range(6)
+PACKED = (FLOW, GENERAL_FLOW, OPEN)
 
 DIVES = 40
 """States that are tried for a good plan first."""
@@ -57,6 +58,9 @@ SMALL_GAP = 200
 
 PATIENCE = 0.25
 """Part of the time left that one question about such a packing may take."""
+
+GLANCE = 0.05
+"""The same of a question about such a state with the DIMMs taken together, mostly done in less."""
 
 PACKINGS = 8
 """Attempts to pack it; one in three ends far off."""
@@ -161,7 +165,7 @@ class BoundAndPack:
         known = self._priced(r, e)
         if known > bound:
             self._push(known, min(stage, QUICK), r, e)
-        elif stage >= FLOW and self._hopeless(bound, r, e):
+        elif stage in PACKED and self._hopeless(bound, r, e):
             self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
             return False
         elif stage == SIMPLE:
@@ -279,8 +283,12 @@ class BoundAndPack:
 
     def _general(self, bound: int, r: int, e: int) -> bool:
         """Refute a state with the DIMMs taken together, or find its least makespan so."""
-        makespan = self._goal(r, e)
-        answer = self._decide(makespan, r, e)
+        makespan = self._upper - 1
+        fine = self._too_fine(r, e)
+        answer = self._decide(makespan, r, e, GLANCE if fine else 1.0)
+        if answer == "limit" and fine:
+            makespan = self._goal(r, e)
+            answer = self._decide(makespan, r, e)
         if answer == "limit":
             return False
         if answer == "infeasible":
@@ -296,15 +304,17 @@ class BoundAndPack:
             if self.incumbent.pack(way, makespan, TRIALS):
                 break
 
-    def _decide(self, makespan: int, r: int, e: int) -> Answer:
+    def _decide(self, makespan: int, r: int, e: int, share: float = 1.0) -> Answer:
+        """Decide with the DIMMs taken together, in a share of the time left."""
         prices = self._prices_of(makespan, r, e)
-        return decide(self._scenario, r, e, makespan, prices, self.remaining_s())
+        return decide(self._scenario, r, e, makespan, prices, share * self.remaining_s())
 
     def _least(self, low: int, r: int, e: int) -> int:
         """Return a bound from `low` on: the least makespan, the DIMMs taken together."""
-        high, middle = self._goal(r, e), low
-        parts = FINE_RESOLUTION if self._too_fine(r, e) else RESOLUTION
-        while high - low > self._upper // parts and self.remaining_s() > 0:
+        high, fine = self._goal(r, e), self._too_fine(r, e)
+        parts = FINE_RESOLUTION if fine else RESOLUTION
+        middle = high if fine else low  # a small gap is enough, or the first bound is the answer
+        while high - low >= max(1, self._upper // parts) and self.remaining_s() > 0:
             answer = self._decide(middle, r, e)
             if answer == "limit":
                 break
