@@ -2,7 +2,10 @@
 
     python benchmarks/studies/layout_scenarios.py --traces DIR [--limit 60] [--windows 4,8,16]
 
-DIR holds DeepSeek-V2-Lite traces (``*.npz`` with ``topk_ids``); the first in order of name is used.
+Loads: DeepSeek-V2 at batch 512 with the skew of TriMoE 3.1, and at batch 768 with log-normal
+popularity (sigma 1.6, drift 0.2); DeepSeek-V2-Lite from DIR, which holds traces (``*.npz`` with
+``topk_ids``), of which the first in order of name is used.
+
 Prints one Markdown row per instance: each bound by itself and the best plan, in ms, the gap, and
 what the machine gave: seconds, seconds of processor time, and its load (what ran beside included).
 """
@@ -12,12 +15,16 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
+from scipy.stats import norm
+
 import moeopt
 from moeopt.problems.layout import check
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.scenarios import solve
 from moeopt.problems.search import Search
+from moeopt.sim.workload import Workload
 
 HEADER = (
     "| loads | windows | simple | wait and see | groups | aggregated | bound | plan | gap "
@@ -39,17 +46,29 @@ def main() -> None:
     trace = moeopt.load_trace(traces[0])
     print(HEADER, flush=True)
     for windows in map(int, arguments.windows.split(",")):
-        common = {"machine": "trimoe", "batch": 512, "hbm_slots": 6, "windows": windows, "seed": 1}
+        common = {"machine": "trimoe", "hbm_slots": 6, "windows": windows, "seed": 1}
+        skewed = {"model": "deepseek-v2", "batch": 512, "workload": "trimoe-skew"}
+        log_normal = {"model": "deepseek-v2", "batch": 768, "workload": _log_normal(experts=160)}
+        real = {"model": "deepseek-v2-lite", "batch": 512, "trace": trace}
+        real |= {"layer": 10, "first_window": 0}
         made = {
-            "DeepSeek-V2, trimoe-skew": moeopt.generate(
-                "layout", model="deepseek-v2", workload="trimoe-skew", **common
-            ),
-            f"DeepSeek-V2-Lite, {trace.name}": moeopt.generate(
-                "layout", model="deepseek-v2-lite", trace=trace, layer=10, first_window=0, **common
-            ),
+            "DeepSeek-V2, trimoe-skew": moeopt.generate("layout", **common, **skewed),
+            "DeepSeek-V2, log-normal": moeopt.generate("layout", **common, **log_normal),
+            f"DeepSeek-V2-Lite, {trace.name}": moeopt.generate("layout", **common, **real),
         }
         for name, instance in made.items():
             print(_row(name, instance, arguments.limit, arguments.workers), flush=True)
+
+
+def _log_normal(experts: int) -> Workload:
+    law = 1.6 * norm.ppf((experts - np.arange(experts) - 0.5) / experts)
+    return Workload(
+        name="log-normal",
+        skew=0.0,
+        drift=0.2,
+        source="quantiles of a log-normal law, sigma 1.6",
+        shape=tuple(law.tolist()),
+    )
 
 
 def _row(name: str, instance: Instance, limit_s: float, workers: int) -> str:
