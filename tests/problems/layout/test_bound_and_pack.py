@@ -4,11 +4,12 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import moeopt
 from moeopt.problems.layout import oracle
-from moeopt.problems.layout.bound_and_pack import classes, flows, solve, solve_scenario
+from moeopt.problems.layout.bound_and_pack import classes, fine, flows, solve, solve_scenario
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.search import Search
@@ -179,17 +180,63 @@ def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | Non
 def test_at_one_nanosecond_it_stops_early(model: str) -> None:
     """With a small gap, and without handing on what no solver closes; a coarser grid is proven."""
     common = {"machine": "trimoe", "model": model, "workload": "trimoe-skew", "batch": 512}
-    fine, coarse = (
+    at_1_ns, coarse = (
         moeopt.solve(
             moeopt.generate("layout", table_noise=0.03, quantum_ns=quantum, **common),
             "bound-and-pack",
         )
         for quantum in (1, 10_000)
     )
-    assert (fine.status, fine.raw_status) == ("feasible", "TOO_FINE_FOR_A_PROOF")
-    assert fine.termination == "completed"
-    assert fine.objective - fine.bound <= 0.005 * fine.objective
+    assert (at_1_ns.status, at_1_ns.raw_status) == ("feasible", "TOO_FINE_FOR_A_PROOF")
+    assert at_1_ns.termination == "completed"
+    assert at_1_ns.objective - at_1_ns.bound <= 0.005 * at_1_ns.objective
     assert coarse.status == "optimal"
+
+
+def test_at_one_nanosecond_hosts_may_bind() -> None:
+    """32 DIMMs and 256 experts, where the dominant set does not fit the hosts: 0.5 % as well."""
+    instance = moeopt.generate(
+        "layout",
+        machine="trimoe",
+        model="deepseek-v3",
+        workload="trimoe-skew",
+        batch=512,
+        hbm_slots=6,
+        dimms=32,
+        table_noise=0.03,
+        quantum_ns=1,
+    )
+    result = moeopt.solve(instance, "bound-and-pack")
+    assert (result.status, result.raw_status) == ("feasible", "TOO_FINE_FOR_A_PROOF")
+    assert result.objective - result.bound <= 0.005 * result.objective
+
+
+def test_exact_rooflines_are_proven_where_hosts_bind() -> None:
+    """The DIMMs' work has a divisor, the hosts' has none: a nanosecond decides."""
+    instance = moeopt.generate(
+        "layout",
+        machine="trimoe",
+        model="qwen3-235b-a22b",
+        workload="trimoe-skew",
+        batch=512,
+        hbm_slots=6,
+        quantum_ns=1,
+    )
+    result = moeopt.solve(instance, "bound-and-pack")
+    assert (result.status, result.bound) == ("optimal", result.objective)
+    assert result.objective % 1000 != 0
+
+
+def test_the_small_gap_is_that() -> None:
+    """What is asked for is better by 0.5 %, rounded so that a "no" leaves at most that open."""
+    for upper in (1, 199, 200, 201, 1000, 18_955_296):
+        refuted_up_to = fine.goal(upper)
+        assert (upper - (refuted_up_to + 1)) * 200 <= upper
+        assert upper - refuted_up_to >= 1
+    sizes = np.arange(1000, 900, -1)
+    assert fine.too_fine(sizes, 10**6)
+    assert not fine.too_fine(sizes * 5000, 10**6)
+    assert not fine.too_fine(sizes[:10], 10**6)
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from . import hosts
+from . import fine, hosts
 from .classes import Answer, decide
 from .flows import Verdict, packs, packs_somehow
 from .incumbent import Incumbent, Ints
@@ -41,29 +41,6 @@ TRIALS = 2000
 
 RESOLUTION = 100_000
 """A bisection may leave such a part of the makespan open; a flow decides it."""
-
-FINE_RESOLUTION = 1000
-"""The same where no flow can decide anything (`FINE`)."""
-
-FINE = 100_000
-"""Where a DIMM's work may be any multiple of less than a part in so many of the makespan, and no
-few pieces are packed, a proof is number partitioning.
-"""
-
-MANY = 40
-"""Pieces from which on such a packing cannot be decided."""
-
-SMALL_GAP = 200
-"""There the search ends as soon as less than a part in so many, 0.5 %, is open."""
-
-PATIENCE = 0.25
-"""Part of the time left that one question about such a packing may take."""
-
-GLANCE = 0.05
-"""The same of a question about such a state with the DIMMs taken together, mostly done in less."""
-
-PACKINGS = 8
-"""Attempts to pack it; one in three ends far off."""
 
 BISECTIONS = 6
 """Attempts to raise the bound of a state that a flow of rounded sizes cannot refute."""
@@ -263,19 +240,17 @@ class BoundAndPack:
 
     def _goal(self, r: int, e: int) -> int:
         """Return which makespan to ask for: any below the incumbent's, or one by a small gap."""
-        return self._upper - (-(-self._upper // SMALL_GAP) if self._too_fine(r, e) else 1)
+        return fine.goal(self._upper) if self._too_fine(r, e) else self._upper - 1
 
     def _hopeless(self, bound: int, r: int, e: int) -> bool:
         """Tell whether a state's packing is too fine to be decided, and little is at stake."""
-        return (self._upper - bound) * SMALL_GAP <= self._upper and self._too_fine(r, e)
+        return bound > fine.goal(self._upper) and self._too_fine(r, e)
 
     def _too_fine(self, r: int, e: int) -> bool:
-        """Tell whether a state's packing is number partitioning."""
-        sizes, _ = self._scenario.packed(r, e)
-        return len(sizes) > MANY and int(np.gcd.reduce(sizes)) * FINE < self._upper
+        return fine.too_fine(self._scenario.packed(r, e)[0], self._upper)
 
     def _ask(self, stage: int, makespan: int, r: int, e: int) -> Verdict:
-        limit_s = self.remaining_s() * (PATIENCE if self._too_fine(r, e) else 1)
+        limit_s = self.remaining_s() * (fine.PATIENCE if self._too_fine(r, e) else 1)
         if stage == FLOW:
             return packs(self.incumbent, self._ways[r, e], makespan, r, e, limit_s)
         prices = self._prices_of(makespan, r, e)
@@ -283,10 +258,9 @@ class BoundAndPack:
 
     def _general(self, bound: int, r: int, e: int) -> bool:
         """Refute a state with the DIMMs taken together, or find its least makespan so."""
-        makespan = self._upper - 1
-        fine = self._too_fine(r, e)
-        answer = self._decide(makespan, r, e, GLANCE if fine else 1.0)
-        if answer == "limit" and fine:
+        makespan, too_fine = self._upper - 1, self._too_fine(r, e)
+        answer = self._decide(makespan, r, e, fine.GLANCE if too_fine else 1.0)
+        if answer == "limit" and too_fine:
             makespan = self._goal(r, e)
             answer = self._decide(makespan, r, e)
         if answer == "limit":
@@ -300,7 +274,7 @@ class BoundAndPack:
 
     def _pack(self, way: Ints, makespan: int, r: int, e: int) -> None:
         """Pack as well as can be; what is too fine for flows is tried from several sides."""
-        for _ in range(PACKINGS if self._too_fine(r, e) else 1):
+        for _ in range(fine.PACKINGS if self._too_fine(r, e) else 1):
             if self.incumbent.pack(way, makespan, TRIALS):
                 break
 
@@ -311,9 +285,11 @@ class BoundAndPack:
 
     def _least(self, low: int, r: int, e: int) -> int:
         """Return a bound from `low` on: the least makespan, the DIMMs taken together."""
-        high, fine = self._goal(r, e), self._too_fine(r, e)
-        parts = FINE_RESOLUTION if fine else RESOLUTION
-        middle = high if fine else low  # a small gap is enough, or the first bound is the answer
+        high, too_fine = self._goal(r, e), self._too_fine(r, e)
+        parts = fine.RESOLUTION if too_fine else RESOLUTION
+        middle = (
+            high if too_fine else low
+        )  # a small gap is enough, or the first bound is the answer
         while high - low >= max(1, self._upper // parts) and self.remaining_s() > 0:
             answer = self._decide(middle, r, e)
             if answer == "limit":
