@@ -14,8 +14,11 @@ from .wait_and_see import scenario_bounds
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
 
+PACKING = 1.02
+"""By so much wait and see exceeds the aggregated relaxation where packing is what matters most."""
+
 REFUTATION_SHARE = 0.8
-"""Part of what time is left then for groups of scenarios, where they are worth it."""
+"""Part of what time is left there for groups of scenarios; elsewhere they get what is left over."""
 
 
 @dataclass
@@ -48,7 +51,7 @@ class JointBound:
         share = WAIT_AND_SEE_SHARE * self._left(until_s)
         self.alone = scenario_bounds(self.instance, self.search, share)
         self._prove(sum(self.alone))
-        if self.relaxed < sum(self.alone):  # packing matters more than what scenarios share
+        if PACKING * self.relaxed < sum(self.alone):
             self._refute(until_s + (1 - REFUTATION_SHARE) * self._left(until_s))
         for whole in (False, True):  # the second is for what time the first has left over
             if self._left(until_s) > 0 and not self.search.closed:
