@@ -21,8 +21,8 @@ MAX_CANDIDATES = 6_000
 
 
 def _instances() -> list[Instance]:
-    made = [random_instance(seed, "several scenarios") for seed in range(90)]
-    made += [random_instance(seed, kind) for kind in KINDS for seed in range(24)]
+    made = [random_instance(seed, "several scenarios") for seed in range(60)]
+    made += [random_instance(seed, kind) for kind in KINDS for seed in range(12)]
     made = [instance for instance in made if len(instance.scenarios) > 1]
     return [instance for instance in made if count(instance) <= MAX_CANDIDATES]
 

@@ -9,8 +9,6 @@ Each state passes through stages, all at the same bound before any at a higher o
 `GENERAL`   the hosts bind: others may leave, the DIMMs taken together (`classes`);
 `GENERAL_FLOW` as before, each DIMM for itself;
 `OPEN`      nothing left to try: the search ends without a proof when this is the least bound.
-
-The last three are asked for a plan below the incumbent's makespan, so that a "no" ends the state.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +41,7 @@ RESOLUTION = 100_000
 """A bisection may leave such a part of the makespan open; a flow decides it."""
 
 BISECTIONS = 6
-"""Attempts to raise the bound of a state that a flow of rounded sizes cannot refute."""
+"""Attempts to raise a bound where a flow of rounded sizes cannot refute."""
 
 Key = tuple[int, int, int, int]
 """Bound, stage, striped reads, localized reads."""
@@ -205,10 +203,9 @@ class BoundAndPack:
         return self._settle(bound, FLOW, r, e)
 
     def _settle(self, bound: int, stage: int, r: int, e: int) -> bool:
-        """Ask for a plan below the incumbent's makespan; if that stays open, raise the bound.
+        """Ask for a plan below the incumbent's makespan: "no" ends the state; if open, bisect.
 
-        A "no" ends the state then. Where there was a better plan there may be others: the next
-        question is half way to the bound.
+        Where there was a better plan there may be others: ask half way to the bound.
         """
         makespan = self._goal(r, e)
         if (r, e) in self._good:
