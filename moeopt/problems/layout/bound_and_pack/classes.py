@@ -24,6 +24,7 @@ from .scenario import HIT, NDP, Scenario
 
 LONGEST = 10_000.0
 MARGIN = 1e-4
+"""The makespan in the program's units, and what is added to it."""
 
 ANY_SCHEDULE = 10.0
 """Relative gap at which the first schedule found ends the search."""

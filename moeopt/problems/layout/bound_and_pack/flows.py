@@ -1,5 +1,6 @@
 """Two questions that a flow answers: whether the DIMMs hold these items, or any schedule's."""
 
+from time import perf_counter
 from typing import Literal
 
 import numpy as np
@@ -54,12 +55,16 @@ def packs_somehow(
     step, items, graph = graph_of(scenario, sizes, capacity, 0)
     if len(graph.item) > MAX_ARCS:
         return "open"
+    begin = perf_counter()
     answer = decide(scenario, r, e, makespan, prices, limit_s, graph, step)
-    if _take(incumbent, answer, items, step, makespan) == "open":
-        from .in_integers import decide_in_integers
+    verdict = _take(incumbent, answer, items, step, makespan)
+    left_s = limit_s - (perf_counter() - begin)
+    if verdict != "open" or left_s <= 0:
+        return verdict
+    from .in_integers import decide_in_integers
 
-        most = most_of(scenario, r, e, makespan, prices)
-        answer = decide_in_integers(scenario, r, e, makespan, most, limit_s, graph, step)
+    most = most_of(scenario, r, e, makespan, prices)
+    answer = decide_in_integers(scenario, r, e, makespan, most, left_s, graph, step)
     return _take(incumbent, answer, items, step, makespan)
 
 

@@ -30,10 +30,7 @@ PATIENCE = 0.5
 
 
 def groups_of(scenarios: int) -> list[list[int]]:
-    """Return the scenarios in groups of nearly equal size, neighbours apart.
-
-    Windows that follow each other are alike; it is the unlike ones that cannot all have their way.
-    """
+    """Return the scenarios in groups of neighbours, of nearly equal size."""
     count = -(-scenarios // GROUP)
     ends = [n * scenarios // count for n in range(count + 1)]
     return [list(range(a, b)) for a, b in pairwise(ends)]

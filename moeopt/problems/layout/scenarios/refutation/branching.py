@@ -1,7 +1,7 @@
 """Branch on the numbers of striped reads until no plan is left within a slack, or one may be."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from moeopt.problems.layout.instance import Instance
@@ -21,7 +21,7 @@ class Group:
     """Some scenarios, together and each by itself."""
 
     together: SharedLayout
-    alone: list[SharedLayout] = field(default_factory=list)
+    alone: list[SharedLayout]
 
     @classmethod
     def of(

@@ -12,7 +12,7 @@ a cost in it with room to spare. All other rows have entries of -1, 0 and 1 and 
 sides, which a plan satisfies exactly.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -87,8 +87,7 @@ class SharedLayout:
         integer = np.ones(len(model.cost), dtype=np.int64)
         for columns in model.scenarios:
             integer[[columns.makespan, columns.own]] = 0
-        program = model.program(integer=True)
-        program = Program(**(vars(program) | {"integer": integer}))
+        program = replace(model.program(integer=True), integer=integer)
         return cls(instance, model, program, cutoff, reads, weight, least_ns)
 
     def most_ns(self, number: int, slack: int) -> int:
