@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -16,7 +17,7 @@ from benchmarks.harness.case import Case, case_names, load_case, parts
 from benchmarks.harness.contradictions import contradictions
 from benchmarks.harness.display import Display
 from benchmarks.harness.machine import machine, use_one_core, versions
-from benchmarks.harness.measure import measure
+from benchmarks.harness.measure import measure, measure_against
 from benchmarks.harness.report import Report, to_document, to_markdown
 from benchmarks.harness.summary import summarise
 from moeopt.problems.json_files import save
@@ -38,7 +39,7 @@ def main(argv: Sequence[str], folder: Path = CASES) -> int:
     contradicted = False
     for name in options.case or known:
         case = load_case(folder, name)
-        report = run_case(name, case, options.repeats, options.time_limit, command)
+        report = run_case(name, case, options.repeats, options.time_limit, command, options.factor)
         print(to_markdown(report))
         if options.out:
             _write(report, options.out)
@@ -48,13 +49,21 @@ def main(argv: Sequence[str], folder: Path = CASES) -> int:
     return int(contradicted)
 
 
-def run_case(name: str, case: Case, repeats: int, time_limit_s: float, command: str) -> Report:
+def run_case(
+    name: str,
+    case: Case,
+    repeats: int,
+    time_limit_s: float,
+    command: str,
+    factor: float | None = None,
+) -> Report:
     """Measure one case, with progress on stderr."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
     contenders, instances = parts(name, case)
     runs = []
     with Display(name, repeats * len(instances) * len(contenders)) as display:
-        for run in measure(contenders, instances, repeats, time_limit_s, display.announce):
+        taking = measure if factor is None else partial(measure_against, case.BASELINE, factor)
+        for run in taking(contenders, instances, repeats, time_limit_s, display.announce):
             runs.append(run)
             display.note(run)
         display.finish()
@@ -66,6 +75,7 @@ def run_case(name: str, case: Case, repeats: int, time_limit_s: float, command: 
         command=command,
         repeats=repeats,
         time_limit_s=time_limit_s,
+        factor=factor,
         machine=machine(),
         versions=versions(),
         contradictions=contradictions(runs),
@@ -83,11 +93,18 @@ def _options(argv: Sequence[str], known: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--time-limit", type=float, default=60.0, help="seconds for each run; default: 60"
     )
+    parser.add_argument(
+        "--factor",
+        type=float,
+        help="measure the baseline first, then give the others so many times what it took",
+    )
     parser.add_argument("--out", type=Path, help="folder to write CASE.json and CASE.md to")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     options = parser.parse_args(argv)
     if options.repeats < 1 or not options.time_limit > 0:
         parser.error("--repeats and --time-limit must be positive")
+    if options.factor is not None and not options.factor > 0:
+        parser.error("--factor must be positive")
     if unknown := [name for name in options.case if name not in known]:
         parser.error(f"unknown case {unknown[0]!r}; known cases: {', '.join(known)}")
     return options

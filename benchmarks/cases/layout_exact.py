@@ -24,7 +24,6 @@ def contenders() -> Mapping[str, Contender]:
     return {
         "bound-and-pack": moeopt_solve(method="bound-and-pack"),
         "cp-sat": moeopt_solve(method="cp-sat"),
-        "cp-sat, no warm start": moeopt_solve(method="cp-sat", warm_start=False),
         "milp/highs": moeopt_solve(method="milp", engine="highs"),
     }
 

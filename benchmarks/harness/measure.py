@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import TypeVar
 
 from moeopt.numeric.native_output import native_stdout_to_stderr
@@ -29,6 +30,46 @@ def measure(
     A contender that hit the limit or failed on an instance is not repeated on that instance.
     """
     _warm_up(contenders, instances[0])
+    limits = {instance.name: time_limit_s for instance in instances}
+    yield from _rounds(contenders, instances, repeats, limits, announce)
+
+
+def measure_against(
+    baseline: str,
+    factor: float,
+    contenders: Mapping[str, Contender],
+    instances: Sequence[InstanceEnvelope],
+    repeats: int,
+    time_limit_s: float,
+    announce: Announce = lambda repeat, instance, contender: None,
+) -> Iterator[Run]:
+    """Yield the baseline's runs, then the others', who get `factor` times its median time.
+
+    Who needs longer is shown to be slower by that factor, at the least cost in time. `time_limit_s`
+    is the baseline's limit, and the most that the others get.
+    """
+    _warm_up(contenders, instances[0])
+    limits = {instance.name: time_limit_s for instance in instances}
+    first = {baseline: contenders[baseline]}
+    taken: dict[str, list[float]] = {name: [] for name in limits}
+    for run in _rounds(first, instances, repeats, limits, announce):
+        if run.measurement:
+            taken[run.instance].append(run.measurement.seconds)
+        yield run
+    for name, seconds in taken.items():
+        if seconds:
+            limits[name] = min(time_limit_s, factor * median(seconds))
+    others = {name: contender for name, contender in contenders.items() if name != baseline}
+    yield from _rounds(others, instances, repeats, limits, announce)
+
+
+def _rounds(
+    contenders: Mapping[str, Contender],
+    instances: Sequence[InstanceEnvelope],
+    repeats: int,
+    limits_s: Mapping[str, float],
+    announce: Announce,
+) -> Iterator[Run]:
     finished = set()
     for repeat in range(repeats):
         for instance in instances:
@@ -36,7 +77,7 @@ def measure(
                 announce(repeat, instance.name, name)
                 if (name, instance.name) in finished:
                     continue
-                run = _turn(repeat, name, contender, instance, time_limit_s)
+                run = _turn(repeat, name, contender, instance, limits_s[instance.name])
                 if run.last:
                     finished.add((name, instance.name))
                 yield run

@@ -15,7 +15,10 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Report:
-    """One case, measured; `machine` and `versions` are those of `benchmarks.harness.machine`."""
+    """One case, measured; `machine` and `versions` are those of `benchmarks.harness.machine`.
+
+    `factor`, unless None, is what the others' limit was: so many times what the baseline took.
+    """
 
     case: str
     description: str
@@ -24,6 +27,7 @@ class Report:
     command: str
     repeats: int
     time_limit_s: float
+    factor: float | None
     machine: dict[str, Any]
     versions: dict[str, str]
     contradictions: list[str]
@@ -74,8 +78,11 @@ def _three_digits(value: float) -> str:
 def _limit_note(report: Report) -> list[str]:
     if not any(row.at_limit for row in report.rows):
         return []
+    limit = f"{report.time_limit_s:g} s"
+    if report.factor is not None:
+        limit = f"{report.factor:g} times what `{report.baseline}` took, at most {limit},"
     return [
-        f"A contender that hit the limit of {report.time_limit_s:g} s on an instance was not "
+        f"A contender that hit the limit of {limit} on an instance was not "
         "repeated there. It counts with the time until it stopped; ≥ marks figures that are "
         "therefore lower bounds."
     ]

@@ -9,7 +9,7 @@ from benchmarks.harness.case import case_names, load_case, parts
 from benchmarks.harness.contenders import moeopt_solve, textbook
 from benchmarks.harness.contradictions import contradictions
 from benchmarks.harness.judged import FalseClaimError, judged_objective
-from benchmarks.harness.measure import WARM_UP_S, measure
+from benchmarks.harness.measure import WARM_UP_S, measure, measure_against
 from benchmarks.harness.measurement import Measurement, Run
 from benchmarks.harness.summary import Figure, summarise
 from benchmarks.run import CASES, main
@@ -93,6 +93,29 @@ def test_the_limit_ends_the_repeats_on_that_instance_only():
     assert against_y.ratio == Figure(1 / 2)
 
 
+def test_with_a_factor_the_others_get_that_many_times_what_the_baseline_took():
+    limits: list[tuple[str, float]] = []
+
+    def slow(instance: InstanceEnvelope, time_limit_s: float) -> Measurement:
+        limits.append((instance.name, time_limit_s))
+        return Measurement(time_limit_s, None, None, proven=False, hit_limit=True)
+
+    calls: list[str] = []
+    contenders = {"slow": slow, "x": Fake(calls, "x", a=[0.1, 0.3, 0.2], b=[1, 2, 3])}
+    runs = list(measure_against("x", 10, contenders, [A, B], repeats=3, time_limit_s=LIMIT_S))
+    assert calls == ["xa", "xb"] * 3
+    assert limits == [("a", WARM_UP_S), ("a", pytest.approx(2)), ("b", LIMIT_S)]
+    assert [run.contender for run in runs] == ["x"] * 6 + ["slow"] * 2
+    ratio = summarise(runs, contenders, baseline="x")[0].ratio
+    assert ratio == Figure(pytest.approx((10 + LIMIT_S / 2) / 2), at_least=True)
+
+
+def test_a_baseline_that_fails_leaves_the_others_the_whole_limit():
+    contenders = {"x": raises, "y": Fake([], "y", a=[1])}
+    runs = list(measure_against("x", 10, contenders, [A], repeats=1, time_limit_s=LIMIT_S))
+    assert [run.failure for run in runs] == ["RuntimeError: no licence", None]
+
+
 def test_a_failure_is_recorded_and_the_others_go_on():
     contenders = {"x": raises, "y": Fake([], "y", a=[1, 1])}
     runs = list(measure(contenders, [A], repeats=2, time_limit_s=LIMIT_S))
@@ -146,7 +169,9 @@ def test_the_command_writes_json_and_markdown_and_fails_on_contradictions(
     assert {"moeopt", "ortools", "scipy", "pulp", "numpy"} == set(document["versions"])
 
 
-@pytest.mark.parametrize("argv", [["nonesuch"], ["--repeats", "0"], ["--time-limit", "0"]])
+@pytest.mark.parametrize(
+    "argv", [["nonesuch"], ["--repeats", "0"], ["--time-limit", "0"], ["--factor", "-1"]]
+)
 def test_unusable_options_are_refused(argv, capsys):
     with pytest.raises(SystemExit) as stop:
         main(argv)
