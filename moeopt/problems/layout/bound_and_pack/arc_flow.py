@@ -16,6 +16,9 @@ from moeopt.numeric.highs import Program, minimize
 
 from .scenario import Times
 
+ANY_PACKING = 10.0
+"""Relative gap at which the first packing found ends the search."""
+
 Ints = NDArray[np.int64]
 Nodes = NDArray[np.bool_]
 
@@ -164,9 +167,21 @@ def pack(
     every right-hand side a small integer, so that a packing satisfies each row without any error,
     and tolerances of 1e-6 only admit more. What it calls a packing, the caller checks.
     """
-    arcs, nodes, sizes = len(graph.tail), len(graph.ends), len(graph.sizes)
-    if not arcs:
+    if not len(graph.tail):
         return "infeasible" if copies.any() else []
+    found = minimize(program(graph, copies, bins, whole=True), limit_s, relative_gap=ANY_PACKING)
+    if found.values is None:
+        return "infeasible" if found.status == "infeasible" else "limit"
+    return bins_of(graph, np.rint(found.values).astype(np.int64))
+
+
+def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
+    """Return the program of the flows that use each size as often as there are copies.
+
+    Any flow will do, but an objective makes HiGHS prefer flows along few arcs, which are whole
+    sooner: up to ten times faster than without, whichever it is.
+    """
+    arcs, nodes, sizes = len(graph.tail), len(graph.ends), len(graph.sizes)
     each, ones = np.arange(arcs), np.ones(arcs)
     # Rows: what flows into each node less what flows out; then how often each item is used.
     row = np.concatenate([graph.head, graph.tail, nodes + graph.item])
@@ -176,13 +191,9 @@ def pack(
     upper = np.concatenate([np.where(graph.ends, bins, 0), copies]).astype(np.float64)
     lower[0], upper[0] = -bins, 0
     most = copies[graph.item].astype(np.float64)
-    program = Program(
-        np.zeros(arcs), np.zeros(arcs), most, np.ones(arcs, dtype=np.int64), matrix, lower, upper
-    )
-    found = minimize(program, limit_s)
-    if found.values is None:
-        return "infeasible" if found.status == "infeasible" else "limit"
-    return bins_of(graph, np.rint(found.values).astype(np.int64))
+    price = np.random.default_rng(0).random(arcs) * graph.sizes[graph.item] / graph.sizes[0]
+    kind = np.full(arcs, int(whole))
+    return Program(price, np.zeros(arcs), most, kind, matrix, lower, upper)
 
 
 def bins_of(graph: Graph, flow: Ints) -> list[list[int]]:

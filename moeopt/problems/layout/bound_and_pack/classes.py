@@ -50,6 +50,8 @@ def decide(
     limit_s: float,
     graph: Graph | None = None,
     step: int = 1,
+    *,
+    to_spare: float = 0.0,
 ) -> Answer:
     """Return ways of a state within the makespan, or that there are none.
 
@@ -64,6 +66,8 @@ def decide(
     graph, step
         If given, the DIMMs' items flow through the graph, whose sizes are in steps of `step`,
         rounded down; otherwise the DIMMs are taken together.
+    to_spare
+        The part of the DIMMs' room that shall be left: then they are easier to pack.
     """
     if prices is not None and prices.bound(striped_reads, local_reads) > makespan:
         return "infeasible"
@@ -78,7 +82,7 @@ def decide(
     rows[3, HIT], rows[4, STRIPED], rows[5, LOCAL] = 1, 1, 1
     rows[6, NDP], rows[6, LOCAL] = 1, 1
     limit = makespan / unit + MARGIN
-    together = scenario.dimms * room / unit + MARGIN
+    together = (1 - to_spare) * scenario.dimms * room / unit + MARGIN
     lower = [-np.inf, -np.inf, -np.inf, 0, striped_reads, local_reads, 0]
     slots = scenario.dimms * scenario.slots
     upper = [limit, limit, together, scenario.hits, striped_reads, local_reads, slots]

@@ -7,6 +7,7 @@ import numpy as np
 
 from .arc_flow import Graph, Items, pack
 from .classes import Answer, decide, most_of
+from .dive import dive
 from .incumbent import Incumbent, Ints
 from .prices import Prices
 from .scenario import Scenario, Times
@@ -31,17 +32,32 @@ def packs(
 
     "no" holds whatever the leavers' ways, and whoever else leaves in the state (r, e).
     """
-    scenario = incumbent.scenario
+    begin, scenario = perf_counter(), incumbent.scenario
     sizes, experts = scenario.packed(r, e)
     capacity = makespan - r * scenario.striped_read
     step, items, graph = graph_of(scenario, sizes, capacity, int(sizes.sum()))
-    packed = pack(graph, items.copies, scenario.dimms, limit_s)
+    packed = dive(graph, items.copies, scenario.dimms, capacity // step, scenario.slots, limit_s)
+    if packed == "open":
+        packed = pack(graph, items.copies, scenario.dimms, limit_s - (perf_counter() - begin))
     if packed == "infeasible":
         return "no"
     if packed == "limit":
         return "limit"
     incumbent.offer(incumbent.complete(leavers), experts, items.places(packed, sizes // step))
     return "better" if incumbent.upper <= makespan else "open"
+
+
+def packs_well(incumbent: Incumbent, way: Ints, makespan: int, r: int, limit_s: float) -> bool:
+    """Try to pack what the DIMMs hold if the experts run so, within the makespan."""
+    scenario = incumbent.scenario
+    sizes, experts = incumbent.items_of(way)
+    capacity = makespan - r * scenario.striped_read
+    step, items, graph = graph_of(scenario, sizes, capacity, int(sizes.sum()))
+    packed = dive(graph, items.copies, scenario.dimms, capacity // step, scenario.slots, limit_s)
+    if packed in ("infeasible", "open"):
+        return False
+    incumbent.offer(way, experts, items.places(packed, sizes // step))
+    return incumbent.upper <= makespan
 
 
 def packs_somehow(

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import fine, hosts
 from .classes import Answer, decide
-from .flows import Verdict, packs, packs_somehow
+from .flows import Verdict, packs, packs_somehow, packs_well
 from .incumbent import Incumbent, Ints
 from .prices import Prices, largest_piece, prices_at
 from .scenario import Scenario
@@ -39,6 +39,8 @@ TRIALS = 2000
 
 RESOLUTION = 100_000
 """A bisection may leave such a part of the makespan open; a flow decides it."""
+
+TO_SPARE = 0.005
 
 BISECTIONS = 6
 """Attempts to raise a bound where a flow of rounded sizes cannot refute."""
@@ -79,7 +81,7 @@ class BoundAndPack:
     _pushed: list[Key] = field(default_factory=list)
     _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
     _prices: list[Prices] = field(default_factory=list)
-    _good: set[tuple[int, int]] = field(default_factory=set)
+    _good: dict[tuple[int, int], int] = field(default_factory=dict)
     _best_prices: dict[tuple[int, int, int], Prices | None] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -208,11 +210,12 @@ class BoundAndPack:
         Where there was a better plan there may be others: ask half way to the bound.
         """
         makespan = self._goal(r, e)
-        if (r, e) in self._good:
+        times = self._good.get((r, e), 0)
+        if times and times % 2 == 0:
             makespan = min(makespan, (bound + self._upper - 1) // 2)
         verdict = self._ask(stage, makespan, r, e)
+        self._good[r, e] = times + 1 if verdict == "better" else 0
         if verdict == "better":
-            self._good.add((r, e))
             self._push(bound, stage, r, e)
         elif verdict == "no":
             self._push(makespan + 1, stage, r, e)
@@ -265,8 +268,15 @@ class BoundAndPack:
         if answer == "infeasible":
             self._push(makespan + 1, GENERAL_FLOW, r, e)
         else:
+            before = self._upper
             self._pack(answer.way, makespan, r, e)
-            self._push(self._least(bound, r, e), GENERAL_FLOW, r, e)
+            if self._upper == before and not too_fine:
+                self._pack_better(answer.way, makespan, r, e)
+            if self._upper < before and not too_fine:
+                self._push(bound, GENERAL, r, e)
+            else:
+                least = self._least(bound, r, e) if too_fine else bound
+                self._push(least, GENERAL_FLOW, r, e)
         return True
 
     def _pack(self, way: Ints, makespan: int, r: int, e: int) -> None:
@@ -274,6 +284,26 @@ class BoundAndPack:
         for _ in range(fine.PACKINGS if self._too_fine(r, e) else 1):
             if self.incumbent.pack(way, makespan, TRIALS):
                 break
+
+    def _pack_better(self, way: Ints, makespan: int, r: int, e: int) -> None:
+        sizes, _ = self.incumbent.items_of(way)
+        room = self._scenario.dimms * (makespan - r * self._scenario.striped_read)
+        if sizes.sum() > (1 - TO_SPARE) * room:
+            prices = self._prices_of(makespan, r, e)
+            roomy = decide(
+                self._scenario,
+                r,
+                e,
+                makespan,
+                prices,
+                self.remaining_s(),
+                to_spare=TO_SPARE,
+            )
+            if not isinstance(roomy, str):
+                way = roomy.way
+                if self.incumbent.pack(way, makespan, TRIALS):
+                    return
+        packs_well(self.incumbent, way, makespan, r, self.remaining_s())
 
     def _decide(self, makespan: int, r: int, e: int, share: float = 1.0) -> Answer:
         """Decide with the DIMMs taken together, in a share of the time left."""
