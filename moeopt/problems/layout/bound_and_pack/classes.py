@@ -30,6 +30,10 @@ ANY_SCHEDULE = 10.0
 """Relative gap at which the first schedule found ends the search."""
 
 
+MANY_TIMES = 2000
+"""From so many on, there is a sum of the GPU's costs near every makespan."""
+
+
 @dataclass(frozen=True)
 class Ways:
     """Ways for all experts, and with a graph the items (see `Graph`) of each DIMM."""
@@ -82,10 +86,11 @@ def decide(
     rows[3, HIT], rows[4, STRIPED], rows[5, LOCAL] = 1, 1, 1
     rows[6, NDP], rows[6, LOCAL] = 1, 1
     limit = makespan / unit + MARGIN
+    gpu_limit = latest(scenario, striped_reads, local_reads, makespan) / unit + MARGIN
     together = (1 - to_spare) * scenario.dimms * room / unit + MARGIN
     lower = [-np.inf, -np.inf, -np.inf, 0, striped_reads, local_reads, 0]
     slots = scenario.dimms * scenario.slots
-    upper = [limit, limit, together, scenario.hits, striped_reads, local_reads, slots]
+    upper = [gpu_limit, limit, together, scenario.hits, striped_reads, local_reads, slots]
     rows[:3, most == 0] = 0
     matrix = csr_array(np.vstack([rows.reshape(7, -1), np.hstack([np.eye(classes)] * 6)]))
     lower_all, upper_all = np.concatenate([lower, size]), np.concatenate([upper, size])
@@ -112,6 +117,27 @@ def decide(
     values = np.rint(found.values).astype(np.int64)
     way = scenario.ways(values[:columns].reshape(6, classes))
     return Ways(way, None if graph is None else bins_of(graph, values[columns:]))
+
+
+def latest(scenario: Scenario, striped_reads: int, local_reads: int, makespan: int) -> int:
+    """Return when the GPU can be done at the latest within the makespan.
+
+    Memory-bound experts cost it all the same, so that there are few sums of its costs; where there
+    are many, the makespan is returned.
+    """
+    cost, size = scenario.classes
+    times = np.zeros(1, dtype=np.int64)
+    for way, reads in ((HIT, scenario.hits), (ON_GPU[1], striped_reads), (ON_GPU[2], local_reads)):
+        values, at = np.unique(cost[way], return_inverse=True)
+        for number, value in enumerate(values.tolist()):
+            if value > makespan:
+                continue
+            most = min(reads, int(size[at == number].sum()))
+            times = np.add.outer(times, value * np.arange(most + 1)).ravel()
+            times = np.unique(times[times <= makespan])
+            if len(times) > MANY_TIMES:
+                return makespan
+    return int(times[-1])
 
 
 def most_of(

@@ -21,8 +21,8 @@ def decide_in_integers(
     makespan: int,
     most: NDArray[np.int64],
     limit_s: float,
-    graph: Graph,
-    step: int,
+    graph: Graph | None = None,
+    step: int = 1,
 ) -> Answer:
     """Return ways of a state within the makespan and with bins in the graph, or that none are.
 
@@ -49,7 +49,13 @@ def decide_in_integers(
     model.add(sum(count[HIT]) <= scenario.hits)
     model.add(sum(v for way in STRIPED for v in count[way]) == striped_reads)
     model.add(sum(v for way in LOCAL for v in count[way]) == local_reads)
-    arcs = _add_flow(model, scenario, graph, step, count)
+    model.add(sum(v for way in (NDP, *LOCAL) for v in count[way]) <= scenario.dimms * scenario.slots)
+    reads = [int(scenario.local_read)] * len(size)
+    terms = [v for way in (NDP, *LOCAL) for v in count[way]]
+    times = [int(t) for t in np.minimum(cost[NDP], makespan + 1)] + reads * len(LOCAL)
+    room = makespan - striped_reads * scenario.striped_read
+    model.add(cp_model.LinearExpr.weighted_sum(terms, times) <= scenario.dimms * room)
+    arcs = [] if graph is None else _add_flow(model, scenario, graph, step, count)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = limit_s
@@ -59,6 +65,8 @@ def decide_in_integers(
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "limit"
     chosen = np.array([[solver.value(v) for v in way] for way in count], dtype=np.int64)
+    if graph is None:
+        return Ways(scenario.ways(chosen))
     flow = np.array([solver.value(v) for v in arcs], dtype=np.int64)
     return Ways(scenario.ways(chosen), bins_of(graph, flow))
 
