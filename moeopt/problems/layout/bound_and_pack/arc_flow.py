@@ -176,11 +176,7 @@ def pack(
 
 
 def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
-    """Return the program of the flows that use each size as often as there are copies.
-
-    Any flow will do, but an objective makes HiGHS prefer flows along few arcs, which are whole
-    sooner: up to ten times faster than without, whichever it is.
-    """
+    """Return the program of the flows that use each size as often as there are copies."""
     arcs, nodes, sizes = len(graph.tail), len(graph.ends), len(graph.sizes)
     each, ones = np.arange(arcs), np.ones(arcs)
     # Rows: what flows into each node less what flows out; then how often each item is used.
@@ -191,9 +187,18 @@ def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
     upper = np.concatenate([np.where(graph.ends, bins, 0), copies]).astype(np.float64)
     lower[0], upper[0] = -bins, 0
     most = copies[graph.item].astype(np.float64)
-    price = np.random.default_rng(0).random(arcs) * graph.sizes[graph.item] / graph.sizes[0]
     kind = np.full(arcs, int(whole))
-    return Program(price, np.zeros(arcs), most, kind, matrix, lower, upper)
+    return Program(preference(graph), np.zeros(arcs), most, kind, matrix, lower, upper)
+
+
+def preference(graph: Graph) -> NDArray[np.float64]:
+    """Return a price of each arc, between 0 and 1.
+
+    Any flow will do, but with an objective, whichever it is, flows run along few arcs, and are
+    whole sooner: that makes HiGHS up to ten times faster.
+    """
+    price = np.random.default_rng(0).random(len(graph.tail))
+    return price * graph.sizes[graph.item] / max(graph.sizes, default=1)
 
 
 def bins_of(graph: Graph, flow: Ints) -> list[list[int]]:

@@ -18,7 +18,7 @@ from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from moeopt.numeric.highs import Program, Vector, minimize
 
-from .arc_flow import Graph, bins_of
+from .arc_flow import Graph, bins_of, preference
 from .prices import LOCAL, ON_CPU, ON_GPU, STRIPED, Prices, allowed_ways
 from .scenario import HIT, NDP, Scenario
 
@@ -30,8 +30,8 @@ ANY_SCHEDULE = 10.0
 """Relative gap at which the first schedule found ends the search."""
 
 
-MANY_TIMES = 2000
-"""From so many on, there is a sum of the GPU's costs near every makespan."""
+MANY_COSTS = 6
+"""With more different costs there is a sum of them near every makespan."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ def decide(
     graph: Graph | None = None,
     step: int = 1,
     *,
+    whole: bool = True,
     to_spare: float = 0.0,
 ) -> Answer:
     """Return ways of a state within the makespan, or that there are none.
@@ -70,6 +71,8 @@ def decide(
     graph, step
         If given, the DIMMs' items flow through the graph, whose sizes are in steps of `step`,
         rounded down; otherwise the DIMMs are taken together.
+    whole
+        Whether the flow must be whole; if not, the ways are, and come without bins.
     to_spare
         The part of the DIMMs' room that shall be left: then they are easier to pack.
     """
@@ -104,19 +107,22 @@ def decide(
         lows = np.concatenate([lows, np.zeros(len(graph.tail))])
         highs = np.concatenate([highs, np.full(len(graph.tail), scenario.experts)])
     width = len(lows)
+    kind = np.ones(width, dtype=np.int64)
+    if not whole:
+        kind[columns:] = 0
     # Any schedule will do, but with an objective HiGHS prunes: 2 to 10 times faster than without.
     # Host time, the CPU's counted twice, did best of those tried.
     price = np.zeros(width)
     price[:columns] = (rows[0] + 2 * rows[1]).ravel()
-    program = Program(
-        price, lows, highs, np.ones(width, dtype=np.int64), matrix, lower_all, upper_all
-    )
+    if graph is not None:
+        price[columns:] = LONGEST / 100 * preference(graph)
+    program = Program(price, lows, highs, kind, matrix, lower_all, upper_all)
     found = minimize(program, limit_s, relative_gap=ANY_SCHEDULE)
     if found.values is None:
         return "infeasible" if found.status == "infeasible" else "limit"
     values = np.rint(found.values).astype(np.int64)
     way = scenario.ways(values[:columns].reshape(6, classes))
-    return Ways(way, None if graph is None else bins_of(graph, values[columns:]))
+    return Ways(way, bins_of(graph, values[columns:]) if graph is not None and whole else None)
 
 
 def latest(scenario: Scenario, striped_reads: int, local_reads: int, makespan: int) -> int:
@@ -126,17 +132,16 @@ def latest(scenario: Scenario, striped_reads: int, local_reads: int, makespan: i
     are many, the makespan is returned.
     """
     cost, size = scenario.classes
+    reads = {HIT: scenario.hits, ON_GPU[1]: striped_reads, ON_GPU[2]: local_reads}
+    kinds = {way: np.unique(cost[way], return_inverse=True) for way in reads}
+    if sum(len(values) for values, _ in kinds.values()) > MANY_COSTS:
+        return makespan
     times = np.zeros(1, dtype=np.int64)
-    for way, reads in ((HIT, scenario.hits), (ON_GPU[1], striped_reads), (ON_GPU[2], local_reads)):
-        values, at = np.unique(cost[way], return_inverse=True)
+    for way, (values, at) in kinds.items():
         for number, value in enumerate(values.tolist()):
-            if value > makespan:
-                continue
-            most = min(reads, int(size[at == number].sum()))
+            most = min(reads[way], int(size[at == number].sum()))
             times = np.add.outer(times, value * np.arange(most + 1)).ravel()
             times = np.unique(times[times <= makespan])
-            if len(times) > MANY_TIMES:
-                return makespan
     return int(times[-1])
 
 

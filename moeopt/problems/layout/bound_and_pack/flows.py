@@ -72,7 +72,16 @@ def packs_somehow(
     if len(graph.item) > MAX_ARCS:
         return "open"
     begin = perf_counter()
-    answer = decide(scenario, r, e, makespan, prices, limit_s, graph, step)
+    answer = decide(scenario, r, e, makespan, prices, limit_s, graph, step, whole=False)
+    if answer == "infeasible":
+        return "no"
+    if answer == "limit":
+        return "limit"
+    left_s = limit_s - (perf_counter() - begin)
+    if packs_well(incumbent, answer.way, makespan, r, left_s):
+        return "better"
+    left_s = limit_s - (perf_counter() - begin)
+    answer = decide(scenario, r, e, makespan, prices, left_s, graph, step)
     verdict = _take(incumbent, answer, items, step, makespan)
     left_s = limit_s - (perf_counter() - begin)
     if verdict != "open" or left_s <= 0:

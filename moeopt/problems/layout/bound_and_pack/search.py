@@ -259,6 +259,9 @@ class BoundAndPack:
     def _general(self, bound: int, r: int, e: int) -> bool:
         """Refute a state with the DIMMs taken together, or find its least makespan so."""
         makespan, too_fine = self._upper - 1, self._too_fine(r, e)
+        times = self._good.get((r, e), 0)
+        if times and times % 2 == 0 and not too_fine:
+            makespan = min(makespan, (bound + self._upper - 1) // 2)
         answer = self._decide(makespan, r, e, fine.GLANCE if too_fine else 1.0)
         if answer == "limit" and too_fine:
             makespan = self._goal(r, e)
@@ -266,13 +269,18 @@ class BoundAndPack:
         if answer == "limit":
             return False
         if answer == "infeasible":
-            self._push(makespan + 1, GENERAL_FLOW, r, e)
+            self._good[r, e] = 0
+            self._push(makespan + 1, GENERAL if makespan < self._upper - 1 else GENERAL_FLOW, r, e)
         else:
             before = self._upper
             self._pack(answer.way, makespan, r, e)
             if self._upper == before and not too_fine:
                 self._pack_better(answer.way, makespan, r, e)
             if self._upper < before and not too_fine:
+                self._good[r, e] = times + 1
+                self._push(bound, GENERAL, r, e)
+            elif makespan < self._upper - 1 and not too_fine:
+                self._good[r, e] = 0
                 self._push(bound, GENERAL, r, e)
             else:
                 least = self._least(bound, r, e) if too_fine else bound
