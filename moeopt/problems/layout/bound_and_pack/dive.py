@@ -74,7 +74,7 @@ def _paths(graph: Graph, flow: Vector) -> list[tuple[float, list[int]]]:
     leaving: dict[int, list[int]] = {}
     for arc in np.flatnonzero(flow > WHOLE).tolist():
         leaving.setdefault(int(graph.tail[arc]), []).append(arc)
-    paths = []
+    paths = list[tuple[float, list[int]]]()
     while True:
         node, arcs = 0, list[int]()
         while open_ := [arc for arc in leaving.get(node, []) if left[arc] > WHOLE]:

@@ -36,9 +36,10 @@ def packs(
     sizes, experts = scenario.packed(r, e)
     capacity = makespan - r * scenario.striped_read
     step, items, graph = graph_of(scenario, sizes, capacity, int(sizes.sum()))
-    packed = dive(graph, items.copies, scenario.dimms, capacity // step, scenario.slots, limit_s)
-    if packed == "open":
-        packed = pack(graph, items.copies, scenario.dimms, limit_s - (perf_counter() - begin))
+    bins, slots = scenario.dimms, scenario.slots
+    dived = dive(graph, items.copies, bins, capacity // step, slots, limit_s)
+    left_s = limit_s - (perf_counter() - begin)
+    packed = pack(graph, items.copies, bins, left_s) if dived == "open" else dived
     if packed == "infeasible":
         return "no"
     if packed == "limit":
@@ -48,13 +49,13 @@ def packs(
 
 
 def packs_well(incumbent: Incumbent, way: Ints, makespan: int, r: int, limit_s: float) -> bool:
-    """Try to pack what the DIMMs hold if the experts run so, within the makespan."""
+    """Try to pack what the DIMMs hold if the experts run so; return whether that is in time."""
     scenario = incumbent.scenario
     sizes, experts = incumbent.items_of(way)
     capacity = makespan - r * scenario.striped_read
     step, items, graph = graph_of(scenario, sizes, capacity, int(sizes.sum()))
     packed = dive(graph, items.copies, scenario.dimms, capacity // step, scenario.slots, limit_s)
-    if packed in ("infeasible", "open"):
+    if isinstance(packed, str):
         return False
     incumbent.offer(way, experts, items.places(packed, sizes // step))
     return incumbent.upper <= makespan
@@ -63,33 +64,35 @@ def packs_well(incumbent: Incumbent, way: Ints, makespan: int, r: int, limit_s: 
 def packs_somehow(
     incumbent: Incumbent, makespan: int, r: int, e: int, prices: Prices | None, limit_s: float
 ) -> Verdict:
-    """Decide whether the state (r, e) has any plan within the makespan, for which `prices` hold."""
-    scenario = incumbent.scenario
+    """Decide whether the state (r, e) has any plan within the makespan, for which `prices` hold.
+
+    In four steps, as the later ones take longer: ways with a fractional flow, or none; these packed
+    by `dive`; ways with a flow; the same in integers, if HiGHS's tolerances let pass what is none.
+    """
+    begin, scenario = perf_counter(), incumbent.scenario
     capacity = makespan - r * scenario.striped_read
     sizes = np.concatenate([scenario.ndp, np.full(e, scenario.local_read)])
     sizes = -np.sort(-sizes[sizes <= capacity])
     step, items, graph = graph_of(scenario, sizes, capacity, 0)
     if len(graph.item) > MAX_ARCS:
         return "open"
-    begin = perf_counter()
-    answer = decide(scenario, r, e, makespan, prices, limit_s, graph, step, whole=False)
-    if answer == "infeasible":
-        return "no"
-    if answer == "limit":
-        return "limit"
-    left_s = limit_s - (perf_counter() - begin)
-    if packs_well(incumbent, answer.way, makespan, r, left_s):
-        return "better"
-    left_s = limit_s - (perf_counter() - begin)
-    answer = decide(scenario, r, e, makespan, prices, left_s, graph, step)
+
+    def left_s() -> float:
+        return max(0.0, limit_s - (perf_counter() - begin))
+
+    question = (scenario, r, e, makespan)
+    answer = decide(*question, prices, left_s(), graph, step, whole=False)
+    if not isinstance(answer, str):
+        if packs_well(incumbent, answer.way, makespan, r, left_s()):
+            return "better"
+        answer = decide(*question, prices, left_s(), graph, step)
     verdict = _take(incumbent, answer, items, step, makespan)
-    left_s = limit_s - (perf_counter() - begin)
-    if verdict != "open" or left_s <= 0:
+    if verdict != "open" or not left_s():
         return verdict
     from .in_integers import decide_in_integers
 
-    most = most_of(scenario, r, e, makespan, prices)
-    answer = decide_in_integers(scenario, r, e, makespan, most, left_s, graph, step)
+    most = most_of(*question, prices)
+    answer = decide_in_integers(*question, most, left_s(), graph, step)
     return _take(incumbent, answer, items, step, makespan)
 
 

@@ -49,7 +49,9 @@ def decide_in_integers(
     model.add(sum(count[HIT]) <= scenario.hits)
     model.add(sum(v for way in STRIPED for v in count[way]) == striped_reads)
     model.add(sum(v for way in LOCAL for v in count[way]) == local_reads)
-    model.add(sum(v for way in (NDP, *LOCAL) for v in count[way]) <= scenario.dimms * scenario.slots)
+    model.add(
+        sum(v for way in (NDP, *LOCAL) for v in count[way]) <= scenario.dimms * scenario.slots
+    )
     reads = [int(scenario.local_read)] * len(size)
     terms = [v for way in (NDP, *LOCAL) for v in count[way]]
     times = [int(t) for t in np.minimum(cost[NDP], makespan + 1)] + reads * len(LOCAL)

@@ -18,10 +18,10 @@ from heapq import heappop, heappush
 import numpy as np
 
 from . import fine, hosts
-from .classes import Answer, decide
-from .flows import Verdict, packs, packs_somehow, packs_well
+from .flows import Verdict, packs, packs_somehow
+from .general import General
 from .incumbent import Incumbent, Ints
-from .prices import Prices, largest_piece, prices_at
+from .known_prices import KnownPrices
 from .scenario import Scenario
 from .states import least_capacity, simple_bounds
 
@@ -34,13 +34,7 @@ DIVES = 40
 DIVE_TRIALS = 50
 QUICK_TRIALS = 400
 FLOW_TRIALS = 200
-TRIALS = 2000
-"""Trials of one packing: some 20 ms at the most; most flows are decided in less."""
-
-RESOLUTION = 100_000
-"""A bisection may leave such a part of the makespan open; a flow decides it."""
-
-TO_SPARE = 0.005
+"""Trials of one packing: 5 us each and more."""
 
 BISECTIONS = 6
 """Attempts to raise a bound where a flow of rounded sizes cannot refute."""
@@ -80,9 +74,11 @@ class BoundAndPack:
     note: str = "TIME_LIMIT"
     _pushed: list[Key] = field(default_factory=list)
     _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
-    _prices: list[Prices] = field(default_factory=list)
-    _good: dict[tuple[int, int], int] = field(default_factory=dict)
-    _best_prices: dict[tuple[int, int, int], Prices | None] = field(default_factory=dict)
+    _better: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._prices = KnownPrices(self._scenario)
+        self._hosts_bind = General(self.incumbent, self._prices, self.remaining_s)
 
     def run(self) -> None:
         """Search until the proof is complete, nothing is left to try, or the time is up."""
@@ -109,7 +105,7 @@ class BoundAndPack:
     def _dive(self, states: list[tuple[int, int, int]]) -> None:
         """Look for a good plan at once, in the states of least bounds."""
         for bound, r, e in states:
-            bound = max(bound, self._priced(r, e))
+            bound = max(bound, self._prices.bound(r, e))
             for makespan in (bound, self._upper - 1):
                 if bound >= self._upper or self.remaining_s() <= 0:
                     break
@@ -139,7 +135,7 @@ class BoundAndPack:
 
     def _step(self, bound: int, stage: int, r: int, e: int) -> bool:
         """Deal with one state at one stage; False ends the search without a proof."""
-        known = self._priced(r, e)
+        known = self._prices.bound(r, e)
         if known > bound:
             self._push(known, min(stage, QUICK), r, e)
         elif stage in PACKED and self._hopeless(bound, r, e):
@@ -160,25 +156,6 @@ class BoundAndPack:
             return False
         return True
 
-    def _priced(self, r: int, e: int) -> int:
-        """Return the best bound of a state by all prices found so far; -1 without any."""
-        return max((prices.bound(r, e) for prices in self._prices), default=-1)
-
-    def _price(self, bound: int, r: int, e: int) -> int:
-        """Look for prices that raise the bound of a state; keep them if they do."""
-        prices = self._prices_of(bound, r, e)
-        if prices is None or prices.bound(r, e) <= bound:
-            return -1
-        self._prices.append(prices)
-        return prices.bound(r, e)
-
-    def _prices_of(self, makespan: int, r: int, e: int) -> Prices | None:
-        """Return the best prices of a state within a makespan; few makespans make a difference."""
-        room = largest_piece(self._scenario, r, makespan)
-        if (r, e, room) not in self._best_prices:
-            self._best_prices[r, e, room] = prices_at(self._scenario, r, e, room)
-        return self._best_prices[r, e, room]
-
     def _sharpen(self, bound: int, r: int, e: int) -> None:
         sizes, _ = self._scenario.packed(r, e)
         step = int(np.gcd.reduce(sizes)) or 1
@@ -191,7 +168,7 @@ class BoundAndPack:
             self._ways[r, e] = way
             if not self.incumbent.pack(self.incumbent.complete(way), bound, QUICK_TRIALS):
                 self._push(bound, FLOW, r, e)
-        elif (raised := self._price(bound, r, e)) > bound:
+        elif (raised := self._prices.raised(bound, r, e)) > bound:
             self._push(raised, QUICK, r, e)
         else:
             self._push(bound, GENERAL, r, e)
@@ -205,16 +182,10 @@ class BoundAndPack:
         return self._settle(bound, FLOW, r, e)
 
     def _settle(self, bound: int, stage: int, r: int, e: int) -> bool:
-        """Ask for a plan below the incumbent's makespan: "no" ends the state; if open, bisect.
-
-        Where there was a better plan there may be others: ask half way to the bound.
-        """
-        makespan = self._goal(r, e)
-        times = self._good.get((r, e), 0)
-        if times and times % 2 == 0:
-            makespan = min(makespan, (bound + self._upper - 1) // 2)
+        """Ask for a plan below the incumbent's makespan: "no" ends the state; if open, bisect."""
+        makespan = self._asked(bound, r, e)
         verdict = self._ask(stage, makespan, r, e)
-        self._good[r, e] = times + 1 if verdict == "better" else 0
+        self._note(verdict == "better", r, e)
         if verdict == "better":
             self._push(bound, stage, r, e)
         elif verdict == "no":
@@ -224,6 +195,21 @@ class BoundAndPack:
         else:
             self._push(bound, OPEN, r, e)
         return self.remaining_s() > 0
+
+    def _asked(self, bound: int, r: int, e: int) -> int:
+        """Return which makespan to ask a state for: just better than the incumbent's.
+
+        A "no" ends the state then. After every second better plan in a row it is half way to the
+        bound, so that many better plans take few steps.
+        """
+        makespan, times = self._goal(r, e), self._better.get((r, e), 0)
+        if times and times % 2 == 0:
+            makespan = min(makespan, (bound + self._upper - 1) // 2)
+        return makespan
+
+    def _note(self, better: bool, r: int, e: int) -> None:
+        """Count the better plans in a row."""
+        self._better[r, e] = self._better.get((r, e), 0) + 1 if better else 0
 
     def _bisected(self, low: int, stage: int, r: int, e: int) -> int:
         """Return a bound from `low` on by asking for earlier and earlier plans."""
@@ -247,92 +233,46 @@ class BoundAndPack:
         return bound > fine.goal(self._upper) and self._too_fine(r, e)
 
     def _too_fine(self, r: int, e: int) -> bool:
-        return fine.too_fine(self._scenario.packed(r, e)[0], self._upper)
+        return self._hosts_bind.too_fine(r, e)
 
     def _ask(self, stage: int, makespan: int, r: int, e: int) -> Verdict:
         limit_s = self.remaining_s() * (fine.PATIENCE if self._too_fine(r, e) else 1)
         if stage == FLOW:
             return packs(self.incumbent, self._ways[r, e], makespan, r, e, limit_s)
-        prices = self._prices_of(makespan, r, e)
+        prices = self._prices.of(makespan, r, e)
         return packs_somehow(self.incumbent, makespan, r, e, prices, limit_s)
 
     def _general(self, bound: int, r: int, e: int) -> bool:
-        """Refute a state with the DIMMs taken together, or find its least makespan so."""
-        makespan, too_fine = self._upper - 1, self._too_fine(r, e)
-        times = self._good.get((r, e), 0)
-        if times and times % 2 == 0 and not too_fine:
-            makespan = min(makespan, (bound + self._upper - 1) // 2)
-        answer = self._decide(makespan, r, e, fine.GLANCE if too_fine else 1.0)
-        if answer == "limit" and too_fine:
-            makespan = self._goal(r, e)
-            answer = self._decide(makespan, r, e)
+        """Refute a state with the DIMMs taken together, or look for better plans so."""
+        if self._too_fine(r, e):
+            return self._general_fine(bound, r, e)
+        makespan, before = self._asked(bound, r, e), self._upper
+        answer = self._hosts_bind.decide(makespan, r, e)
         if answer == "limit":
             return False
         if answer == "infeasible":
-            self._good[r, e] = 0
-            self._push(makespan + 1, GENERAL if makespan < self._upper - 1 else GENERAL_FLOW, r, e)
+            bound = makespan + 1
         else:
-            before = self._upper
-            self._pack(answer.way, makespan, r, e)
-            if self._upper == before and not too_fine:
-                self._pack_better(answer.way, makespan, r, e)
-            if self._upper < before and not too_fine:
-                self._good[r, e] = times + 1
-                self._push(bound, GENERAL, r, e)
-            elif makespan < self._upper - 1 and not too_fine:
-                self._good[r, e] = 0
-                self._push(bound, GENERAL, r, e)
-            else:
-                least = self._least(bound, r, e) if too_fine else bound
-                self._push(least, GENERAL_FLOW, r, e)
+            self._hosts_bind.pack(answer.way, makespan, r, e)
+        better = self._upper < before
+        self._note(better, r, e)
+        # A question half way says nothing of what is just better, and that is asked next.
+        again = better or makespan < self._upper - 1
+        self._push(bound, GENERAL if again else GENERAL_FLOW, r, e)
         return True
 
-    def _pack(self, way: Ints, makespan: int, r: int, e: int) -> None:
-        """Pack as well as can be; what is too fine for flows is tried from several sides."""
-        for _ in range(fine.PACKINGS if self._too_fine(r, e) else 1):
-            if self.incumbent.pack(way, makespan, TRIALS):
-                break
-
-    def _pack_better(self, way: Ints, makespan: int, r: int, e: int) -> None:
-        sizes, _ = self.incumbent.items_of(way)
-        room = self._scenario.dimms * (makespan - r * self._scenario.striped_read)
-        if sizes.sum() > (1 - TO_SPARE) * room:
-            prices = self._prices_of(makespan, r, e)
-            roomy = decide(
-                self._scenario,
-                r,
-                e,
-                makespan,
-                prices,
-                self.remaining_s(),
-                to_spare=TO_SPARE,
-            )
-            if not isinstance(roomy, str):
-                way = roomy.way
-                if self.incumbent.pack(way, makespan, TRIALS):
-                    return
-        packs_well(self.incumbent, way, makespan, r, self.remaining_s())
-
-    def _decide(self, makespan: int, r: int, e: int, share: float = 1.0) -> Answer:
-        """Decide with the DIMMs taken together, in a share of the time left."""
-        prices = self._prices_of(makespan, r, e)
-        return decide(self._scenario, r, e, makespan, prices, share * self.remaining_s())
-
-    def _least(self, low: int, r: int, e: int) -> int:
-        """Return a bound from `low` on: the least makespan, the DIMMs taken together."""
-        high, too_fine = self._goal(r, e), self._too_fine(r, e)
-        parts = fine.RESOLUTION if too_fine else RESOLUTION
-        middle = (
-            high if too_fine else low
-        )  # a small gap is enough, or the first bound is the answer
-        while high - low >= max(1, self._upper // parts) and self.remaining_s() > 0:
-            answer = self._decide(middle, r, e)
-            if answer == "limit":
-                break
-            if answer == "infeasible":
-                low = middle + 1
-            else:
-                self._pack(answer.way, middle, r, e)
-                high = middle
-            middle = (low + high) // 2
-        return low
+    def _general_fine(self, bound: int, r: int, e: int) -> bool:
+        """Do the same where packings are beyond proof; any better plan is asked for in a glance."""
+        makespan = self._upper - 1
+        answer = self._hosts_bind.decide(makespan, r, e, fine.GLANCE)
+        if answer == "limit":
+            makespan = self._goal(r, e)
+            answer = self._hosts_bind.decide(makespan, r, e)
+        if answer == "limit":
+            return False
+        if answer == "infeasible":
+            self._push(makespan + 1, GENERAL_FLOW, r, e)
+        else:
+            self._hosts_bind.pack_fine(answer.way, makespan)
+            self._push(self._hosts_bind.least(bound, r, e), GENERAL_FLOW, r, e)
+        return True
