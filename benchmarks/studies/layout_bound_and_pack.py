@@ -1,12 +1,14 @@
 """How many layouts for one window does bound-and-pack prove, how fast, and what gap is left.
 
-    python benchmarks/studies/layout_bound_and_pack.py [--traces DIR] [--limit 10] [--workers 2]
+    python benchmarks/studies/layout_bound_and_pack.py [--traces DIR] [--limit 10] [--workers 2] \
+        [--seeds 1] [--first-seed 0]
 
 Paper scale: 128 to 256 experts on 8, 16 and 32 DIMMs, synthetic skew of TriMoE 3.1 at three
-batches, with and without room for residents and with few slots per DIMM; costs are exact
-rooflines, rooflines rounded up to 5 us, and tables with 3 % scatter at 5 us and at 1 ns. With DIR,
-a folder of DeepSeek-V2-Lite traces (``*.npz``), windows of real routing, too. Prints one Markdown
-row per family: wall seconds of `moeopt.solve`, the first call, which compiles, left out.
+batches and as many seeds as asked for, with and without room for residents and with few slots per
+DIMM; costs are exact rooflines, rooflines rounded up to 5 us, and tables with 3 % scatter at 5 us
+and at 1 ns. With DIR, a folder of DeepSeek-V2-Lite traces (``*.npz``), windows of real routing,
+too. Prints one Markdown row per family: wall seconds of `moeopt.solve`, the first call, which
+compiles, left out.
 """
 
 import argparse
@@ -46,29 +48,33 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="folder with *.npz traces")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds per instance")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1, help="of synthetic loads; default: 1")
+    parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
     limits = {"time_limit_s": arguments.limit, "workers": arguments.workers}
     files = sorted(arguments.traces.glob("*.npz")) if arguments.traces else []
     traces = [moeopt.load_trace(file) for file in files]
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     _compile(limits)
     print(HEADER)
     for (costs, options), dimms in product(COSTS.items(), DIMMS):
         common = {"machine": "trimoe", "dimms": dimms} | options
-        _print_row(f"{costs} | {dimms} | synthetic", _synthetic(common), limits)
+        _print_row(f"{costs} | {dimms} | synthetic", _synthetic(common, seeds), limits)
         few = common | {"dimm_slots": FEW_SLOTS[dimms]}
-        _print_row(f"{costs} | {dimms} | synthetic, few slots", _synthetic(few), limits)
+        _print_row(f"{costs} | {dimms} | synthetic, few slots", _synthetic(few, seeds), limits)
         if traces:
             _print_row(f"{costs} | {dimms} | real", _real(common, traces), limits)
 
 
-def _synthetic(common: dict[str, Any]) -> Iterator[InstanceEnvelope]:
-    for model, batch, hbm_slots in product(MODELS, BATCHES, (0, 6)):
+def _synthetic(common: dict[str, Any], seeds: range) -> Iterator[InstanceEnvelope]:
+    for model, batch, hbm_slots, seed in product(MODELS, BATCHES, (0, 6), seeds):
         yield moeopt.generate(
             "layout",
             model=model,
             workload="trimoe-skew",
             batch=batch,
             hbm_slots=hbm_slots,
+            seed=seed,
             **common,
         )
 

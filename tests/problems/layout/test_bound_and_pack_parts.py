@@ -10,7 +10,9 @@ import pytest
 from moeopt.problems.layout.bound_and_pack import Scenario, classes, flows
 from moeopt.problems.layout.bound_and_pack.arc_flow import Graph, Items, pack
 from moeopt.problems.layout.bound_and_pack.classes import decide
+from moeopt.problems.layout.bound_and_pack.dive import dive
 from moeopt.problems.layout.bound_and_pack.hosts import assign
+from moeopt.problems.layout.bound_and_pack.in_integers import decide_in_integers
 from moeopt.problems.layout.bound_and_pack.incumbent import Incumbent
 from moeopt.problems.layout.bound_and_pack.packing import longest_first, repair
 from moeopt.problems.layout.bound_and_pack.prices import largest_piece, prices_at
@@ -52,7 +54,10 @@ def packing_case(seed: int) -> tuple[np.ndarray, int, int]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_flows_decide_packings(seed: int) -> None:
-    """Yes exactly from the least makespan on, with bins that hold every item once."""
+    """Yes exactly from the least makespan on, with bins that hold every item once.
+
+    A dive may leave it open, but is not wrong.
+    """
     sizes, bins, slots = packing_case(seed)
     least = least_makespan(sizes.tolist(), bins, slots)
     assert least is not None
@@ -63,13 +68,45 @@ def test_flows_decide_packings(seed: int) -> None:
         waste = bins * capacity - int(sizes.sum())
         graph = Graph.of(items.sizes, items.copies, capacity, slots, waste)
         packed = pack(graph, items.copies, bins, 10.0)
+        dived = dive(graph, items.copies, bins, capacity, slots, 10.0)
         if capacity < least:
             assert packed == "infeasible"
+            assert isinstance(dived, str)
         else:
-            assert isinstance(packed, list)
-            place = items.places(packed, sizes)
-            assert np.bincount(place, sizes, bins).max() <= capacity
-            assert len(sizes) <= slots or np.bincount(place, minlength=bins).max() <= slots
+            assert not isinstance(packed, str)
+            assert dived != "infeasible"
+            for found in (packed, dived):
+                if not isinstance(found, str):
+                    place = items.places(found, sizes)
+                    assert np.bincount(place, sizes, bins).max() <= capacity
+                    assert len(sizes) <= slots or np.bincount(place).max() <= slots
+
+
+def test_dives_find_packings() -> None:
+    """Nearly all there are, and where items fill the bins entirely, too."""
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        bins, capacity = 8, 300
+        cuts = [np.sort(rng.choice(np.arange(1, capacity), 3, replace=False)) for _ in range(bins)]
+        parts = [np.diff(np.concatenate([[0], cut, [capacity]])) for cut in cuts]
+        sizes = -np.sort(-np.concatenate(parts))
+        items = Items.of(sizes, len(sizes))
+        graph = Graph.of(items.sizes, items.copies, capacity, len(sizes), 0)
+        packed = dive(graph, items.copies, bins, capacity, len(sizes), 10.0)
+        assert packed != "infeasible"
+        if not isinstance(packed, str):
+            found += 1
+            assert np.bincount(items.places(packed, sizes), sizes, bins).tolist() == [capacity] * bins
+    assert found >= 18
+
+
+def test_a_dive_stops_in_time() -> None:
+    """Without time it says nothing."""
+    items = Items.of(np.array([3, 2, 2]), 3)
+    graph = Graph.of(items.sizes, items.copies, 4, 3, 1)
+    assert dive(graph, items.copies, 2, 4, 3, 0.0) == "open"
+    assert dive(graph, items.copies, 2, 4, 3, 10.0) in ([[0], [1, 1]], [[1, 1], [0]])
 
 
 class Dimms:
@@ -111,6 +148,40 @@ def test_no_margin_refutes_a_schedule(
         at = int(np.ceil(together(scenario, way, r)))
         prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
         assert decide(scenario, r, e, at, prices, 10.0) != "infeasible"
+
+
+@pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
+def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No schedule within a makespan is done later."""
+    monkeypatch.setattr(classes, "MANY_COSTS", 10)
+    scenario = Scenario.of(larger_instance(seed), 0)
+    rng, everyone, times = random.Random(seed), np.arange(scenario.experts), {}
+    for way, r, e in plans_of(scenario):
+        on_gpu = np.isin(way, (HIT, GPU_STRIPED, GPU_LOCAL))
+        times.setdefault((r, e), set()).add(int(scenario.cost[way, everyone][on_gpu].sum()))
+    for state in rng.sample(sorted(times), min(10, len(times))):
+        for makespan in rng.sample(sorted(times[state]), min(3, len(times[state]))):
+            assert classes.latest(scenario, *state, makespan) == makespan
+            before = max((t for t in times[state] if t < makespan), default=0)
+            if makespan:
+                assert before <= classes.latest(scenario, *state, makespan - 1) < makespan
+
+
+def test_in_integers_without_a_flow_the_dimms_are_taken_together() -> None:
+    """CP-SAT and HiGHS agree on both sides of the least makespan."""
+    for seed in (s for s in range(60) if larger_instance(s).experts <= 5):
+        scenario = Scenario.of(larger_instance(seed), 0)
+        least: dict[tuple[int, int], float] = {}
+        for way, r, e in plans_of(scenario):
+            least[r, e] = min(least.get((r, e), np.inf), together(scenario, way, r))
+        state = random.Random(seed).choice(sorted(least))
+        at = int(np.ceil(least[state]))
+        for makespan in (at, at - 1) if at else (at,):
+            most = classes.most_of(scenario, *state, makespan, None)
+            answer = decide_in_integers(scenario, *state, makespan, most, 10.0)
+            assert (answer == "infeasible") == (makespan < at)
 
 
 @pytest.mark.parametrize("margin", [0.0001, 10_000.0])

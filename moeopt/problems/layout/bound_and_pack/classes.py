@@ -30,8 +30,9 @@ ANY_SCHEDULE = 10.0
 """Relative gap at which the first schedule found ends the search."""
 
 
-MANY_COSTS = 6
-"""With more different costs there is a sum of them near every makespan."""
+MANY_COSTS = 3
+MANY_TIMES = 100_000
+"""From so many costs of one way, or sums of costs, on there is one near every makespan."""
 
 
 @dataclass(frozen=True)
@@ -79,67 +80,89 @@ def decide(
     if prices is not None and prices.bound(striped_reads, local_reads) > makespan:
         return "infeasible"
     most = most_of(scenario, striped_reads, local_reads, makespan, prices)
+    program = _together(scenario, striped_reads, local_reads, makespan, most, to_spare)
+    if graph is not None:
+        program = _with_flow(program, scenario, graph, step, whole)
+    found = minimize(program, limit_s, relative_gap=ANY_SCHEDULE)
+    if found.values is None:
+        return "infeasible" if found.status == "infeasible" else "limit"
+    values = np.rint(found.values).astype(np.int64)
+    way = scenario.ways(values[: most.size].reshape(most.shape))
+    return Ways(way, bins_of(graph, values[most.size :]) if graph is not None and whole else None)
+
+
+def _together(
+    scenario: Scenario,
+    striped_reads: int,
+    local_reads: int,
+    makespan: int,
+    most: NDArray[np.int64],
+    to_spare: float,
+) -> Program:
+    """Return the program of how many of each class go each way, the DIMMs taken together."""
     cost, size = scenario.classes
     room = makespan - striped_reads * scenario.striped_read
     unit = max(makespan, 1) / LONGEST
-    columns, classes = cost.size, len(size)
+    classes = len(size)
     rows = np.zeros((7, 6, classes))
     rows[0, ON_GPU], rows[1, ON_CPU] = cost[ON_GPU] / unit, cost[ON_CPU] / unit
     rows[2, NDP], rows[2, LOCAL] = cost[NDP] / unit, scenario.local_read / unit
     rows[3, HIT], rows[4, STRIPED], rows[5, LOCAL] = 1, 1, 1
     rows[6, NDP], rows[6, LOCAL] = 1, 1
-    limit = makespan / unit + MARGIN
-    gpu_limit = latest(scenario, striped_reads, local_reads, makespan) / unit + MARGIN
+    rows[:3, most == 0] = 0
+    gpu = latest(scenario, striped_reads, local_reads, makespan) / unit + MARGIN
+    cpu = makespan / unit + MARGIN
     together = (1 - to_spare) * scenario.dimms * room / unit + MARGIN
     lower = [-np.inf, -np.inf, -np.inf, 0, striped_reads, local_reads, 0]
     slots = scenario.dimms * scenario.slots
-    upper = [gpu_limit, limit, together, scenario.hits, striped_reads, local_reads, slots]
-    rows[:3, most == 0] = 0
-    matrix = csr_array(np.vstack([rows.reshape(7, -1), np.hstack([np.eye(classes)] * 6)]))
-    lower_all, upper_all = np.concatenate([lower, size]), np.concatenate([upper, size])
-    lows, highs = np.zeros(columns), most.ravel().astype(float)
-    if graph is not None:
-        flow, low, high = _flow_rows(scenario, graph, step)
-        matrix = csr_array(
-            vstack([hstack([matrix, csr_array((matrix.shape[0], len(graph.tail)))]), flow])
-        )
-        lower_all, upper_all = np.concatenate([lower_all, low]), np.concatenate([upper_all, high])
-        lows = np.concatenate([lows, np.zeros(len(graph.tail))])
-        highs = np.concatenate([highs, np.full(len(graph.tail), scenario.experts)])
-    width = len(lows)
-    kind = np.ones(width, dtype=np.int64)
-    if not whole:
-        kind[columns:] = 0
+    upper = [gpu, cpu, together, scenario.hits, striped_reads, local_reads, slots]
     # Any schedule will do, but with an objective HiGHS prunes: 2 to 10 times faster than without.
     # Host time, the CPU's counted twice, did best of those tried.
-    price = np.zeros(width)
-    price[:columns] = (rows[0] + 2 * rows[1]).ravel()
-    if graph is not None:
-        price[columns:] = LONGEST / 100 * preference(graph)
-    program = Program(price, lows, highs, kind, matrix, lower_all, upper_all)
-    found = minimize(program, limit_s, relative_gap=ANY_SCHEDULE)
-    if found.values is None:
-        return "infeasible" if found.status == "infeasible" else "limit"
-    values = np.rint(found.values).astype(np.int64)
-    way = scenario.ways(values[:columns].reshape(6, classes))
-    return Ways(way, bins_of(graph, values[columns:]) if graph is not None and whole else None)
+    price = (rows[0] + 2 * rows[1]).ravel()
+    matrix = np.vstack([rows.reshape(7, -1), np.hstack([np.eye(classes)] * 6)])
+    return Program(
+        price,
+        np.zeros(most.size),
+        most.ravel().astype(float),
+        np.ones(most.size, dtype=np.int64),
+        csr_array(matrix),
+        np.concatenate([lower, size]),
+        np.concatenate([upper, size]),
+    )
+
+
+def _with_flow(
+    program: Program, scenario: Scenario, graph: Graph, step: int, whole: bool
+) -> Program:
+    """Return the program with each DIMM for itself: columns for the arcs, rows for the flow."""
+    arcs = len(graph.tail)
+    flow, low, high = _flow_rows(scenario, graph, step)
+    beside = csr_array((program.rows.shape[0], arcs))
+    return Program(
+        np.concatenate([program.cost, LONGEST / 100 * preference(graph)]),
+        np.concatenate([program.lower, np.zeros(arcs)]),
+        np.concatenate([program.upper, np.full(arcs, scenario.experts)]),
+        np.concatenate([program.integer, np.full(arcs, int(whole))]),
+        csr_array(vstack([hstack([program.rows, beside]), flow])),
+        np.concatenate([program.row_lower, low]),
+        np.concatenate([program.row_upper, high]),
+    )
 
 
 def latest(scenario: Scenario, striped_reads: int, local_reads: int, makespan: int) -> int:
-    """Return when the GPU can be done at the latest within the makespan.
+    """Return when the GPU can be done at the latest within the makespan, in such a state.
 
-    Memory-bound experts cost it all the same, so that there are few sums of its costs; where there
-    are many, the makespan is returned.
+    Memory-bound experts cost it all the same, so that there are few sums of its costs, and the last
+    one is well before the makespan. Where there are many, the makespan is returned.
     """
     cost, size = scenario.classes
-    reads = {HIT: scenario.hits, ON_GPU[1]: striped_reads, ON_GPU[2]: local_reads}
-    kinds = {way: np.unique(cost[way], return_inverse=True) for way in reads}
-    if sum(len(values) for values, _ in kinds.values()) > MANY_COSTS:
-        return makespan
     times = np.zeros(1, dtype=np.int64)
-    for way, (values, at) in kinds.items():
-        for number, value in enumerate(values.tolist()):
-            most = min(reads[way], int(size[at == number].sum()))
+    for way, reads in zip(ON_GPU, (scenario.hits, striped_reads, local_reads), strict=True):
+        values, at = np.unique(cost[way], return_inverse=True)
+        for number, value in enumerate(values[values <= makespan].tolist()):
+            most = min(reads, int(size[at == number].sum()))
+            if len(values) > MANY_COSTS or len(times) * most > MANY_TIMES:
+                return makespan
             times = np.add.outer(times, value * np.arange(most + 1)).ravel()
             times = np.unique(times[times <= makespan])
     return int(times[-1])

@@ -40,6 +40,8 @@ def dive(
     limit_s
         Seconds.
     """
+    if not graph.sizes.all():
+        return "open"  # items without a size, which only need slots: rare, and left to `pack`
     begin = perf_counter()
     sizes, left, packing = graph.sizes, copies.copy(), Packing()
     here = np.arange(len(sizes))  # the sizes of `graph`, which shrinks, among all
