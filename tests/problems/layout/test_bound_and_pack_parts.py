@@ -97,7 +97,8 @@ def test_dives_find_packings() -> None:
         assert packed != "infeasible"
         if not isinstance(packed, str):
             found += 1
-            assert np.bincount(items.places(packed, sizes), sizes, bins).tolist() == [capacity] * bins
+            loads = np.bincount(items.places(packed, sizes), sizes, bins)
+            assert loads.tolist() == [capacity] * bins
     assert found >= 18
 
 
@@ -130,9 +131,10 @@ def test_flows_of_rounded_sizes_refute_no_packing(
         monkeypatch.setattr(flows, "COARSE", coarse)
     dimms: Any = Dimms(bins, slots)
     for capacity in (least, least + 1):
-        _, items, graph = flows.graph_of(dimms, sizes, capacity, int(sizes.sum()))
+        step, items, graph = flows.graph_of(dimms, sizes, capacity, int(sizes.sum()))
         packed = pack(graph, items.copies, bins, 10.0)
         assert packed != "infeasible"
+        assert dive(graph, items.copies, bins, capacity // step, slots, 10.0) != "infeasible"
 
 
 @pytest.mark.parametrize("margin", [0.0001, 30.0, 1000.0])
