@@ -207,6 +207,20 @@ def test_exact_rooflines_are_proven_where_hosts_bind() -> None:
     assert result.objective % 1000 != 0
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch": 768, "seed": 1, "quantum_ns": 1},  # a nanosecond below a sum of the GPU's costs
+        {"batch": 256, "seed": 2, "table_noise": 0.03},  # four experts per DIMM, 0.5 % to spare
+    ],
+)
+def test_32_dimms_are_proven(options: dict[str, Any]) -> None:
+    """256 experts: hosts bind, and packing is tight."""
+    instance = paper_scale("deepseek-v3", dimms=32, hbm_slots=6, **options)
+    result = moeopt.solve(instance, "bound-and-pack", time_limit_s=120)
+    assert (result.status, result.termination) == ("optimal", "completed")
+
+
 def test_the_small_gap_is_that() -> None:
     """What is asked for is better by 0.5 %, rounded so that a "no" leaves at most that open."""
     for upper in (1, 199, 200, 201, 1000, 18_955_296):
