@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,14 @@ import pytest
 
 import moeopt
 from moeopt.problems.layout import oracle
-from moeopt.problems.layout.bound_and_pack import classes, fine, flows, solve, solve_scenario
+from moeopt.problems.layout.bound_and_pack import (
+    classes,
+    fine,
+    flows,
+    general,
+    solve,
+    solve_scenario,
+)
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.search import Search
@@ -155,6 +163,28 @@ def test_where_tolerances_say_yes_integers_decide(monkeypatch: pytest.MonkeyPatc
         for instance in tiny_instances(kind):
             search = solved(instance)
             assert (search.objective, search.bound) == (least(instance),) * 2, instance.name
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        (general, "GLIMPSE_S", 0.0),  # CP-SAT decides instead of HiGHS
+        (general, "TO_SPARE", 0.3),  # plans with more room are always asked for
+        (flows, "dive", lambda *question: "open"),  # only whole flows
+    ],
+)
+def test_each_helper_may_fail(
+    module: ModuleType, name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only saves time may say nothing: the others find the same optimum."""
+    monkeypatch.setattr(module, name, value)
+    for kind in ("mixed", "hosts bind", "dimm slots tight"):
+        for instance in tiny_instances(kind):
+            search = solved(instance)
+            assert (search.objective, search.bound) == (least(instance),) * 2, instance.name
+    for seed in range(8):
+        search = solved(larger_instance(seed))
+        assert search.objective == search.bound
 
 
 def paper_scale(model: str, **options: Any) -> Instance:

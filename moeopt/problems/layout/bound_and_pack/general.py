@@ -53,14 +53,16 @@ class General:
         """Decide whether there is a plan within the makespan, in a share of the time left."""
         question = (self.incumbent.scenario, r, e, makespan)
         prices, limit_s = self.prices.of(makespan, r, e), share * self.remaining_s()
+        if self.too_fine(r, e):
+            return decide(*question, prices, limit_s)
         answer = decide(*question, prices, min(GLIMPSE_S, limit_s))
-        if answer == "limit" and limit_s > GLIMPSE_S and not self.too_fine(r, e):
+        if answer == "limit" and limit_s > GLIMPSE_S:
             from .in_integers import decide_in_integers
 
             most = most_of(*question, prices)
             answer = decide_in_integers(*question, most, min(TRY_S, limit_s))
-        if answer == "limit":
-            answer = decide(*question, prices, share * self.remaining_s())
+            if answer == "limit":
+                answer = decide(*question, prices, share * self.remaining_s())
         return answer
 
     def pack(self, way: Ints, makespan: int, r: int, e: int) -> None:
