@@ -35,7 +35,12 @@ PACKINGS = 8
 
 def too_fine(sizes: Times, upper: int) -> bool:
     """Tell whether a packing of these sizes, within a makespan below `upper`, is beyond proof."""
-    return len(sizes) > MANY and int(np.gcd.reduce(sizes)) * PARTS < upper
+    return len(sizes) > MANY and has_no_grid(sizes, upper)
+
+
+def has_no_grid(sizes: Times, upper: int) -> bool:
+    """Tell whether the sizes, however many, have no common divisor worth the name."""
+    return int(np.gcd.reduce(sizes)) * PARTS < upper
 
 
 def goal(upper: int) -> int:

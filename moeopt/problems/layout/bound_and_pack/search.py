@@ -152,6 +152,9 @@ class BoundAndPack:
         elif stage == GENERAL_FLOW:
             return self._settle(bound, stage, r, e)
         else:
+            sizes, _ = self._scenario.packed(r, e)
+            little = bound > fine.goal(self._upper)
+            self.enough = little and fine.has_no_grid(sizes, self._upper)
             self.note = "TOO_FINE_FOR_A_PROOF"
             return False
         return True
