@@ -270,6 +270,9 @@ class BoundAndPack:
         answer = self._hosts_bind.decide(makespan, r, e, fine.GLANCE)
         if answer == "limit":
             makespan = self._goal(r, e)
+            if makespan < bound:
+                self._push(bound, OPEN, r, e)
+                return True
             answer = self._hosts_bind.decide(makespan, r, e)
         if answer == "limit":
             return False
