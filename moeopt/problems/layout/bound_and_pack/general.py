@@ -50,19 +50,22 @@ class General:
         return fine.too_fine(sizes, self.incumbent.upper)
 
     def decide(self, makespan: int, r: int, e: int, share: float = 1.0) -> Answer:
-        """Decide whether there is a plan within the makespan, in a share of the time left."""
+        """Decide whether there is a plan within the makespan.
+
+        `share` is the part of the time left that it may take where packings are too fine.
+        """
         question = (self.incumbent.scenario, r, e, makespan)
-        prices, limit_s = self.prices.of(makespan, r, e), share * self.remaining_s()
+        prices = self.prices.of(makespan, r, e)
         if self.too_fine(r, e):
-            return decide(*question, prices, limit_s)
-        answer = decide(*question, prices, min(GLIMPSE_S, limit_s))
-        if answer == "limit" and limit_s > GLIMPSE_S:
+            return decide(*question, prices, share * self.remaining_s())
+        answer = decide(*question, prices, min(GLIMPSE_S, self.remaining_s()))
+        if answer == "limit" and self.remaining_s() > 0:
             from .in_integers import decide_in_integers
 
             most = most_of(*question, prices)
-            answer = decide_in_integers(*question, most, min(TRY_S, limit_s))
-            if answer == "limit":
-                answer = decide(*question, prices, share * self.remaining_s())
+            answer = decide_in_integers(*question, most, min(TRY_S, self.remaining_s()))
+        if answer == "limit" and self.remaining_s() > 0:
+            answer = decide(*question, prices, self.remaining_s())
         return answer
 
     def pack(self, way: Ints, makespan: int, r: int, e: int) -> None:
@@ -72,7 +75,7 @@ class General:
         sizes, _ = self.incumbent.items_of(way)
         room = self.incumbent.scenario.dimms * (makespan - r * self.incumbent.scenario.striped_read)
         if sizes.sum() > (1 - TO_SPARE) * room:
-            prices, limit_s = self.prices.of(makespan, r, e), self.remaining_s()
+            prices, limit_s = self.prices.of(makespan, r, e), min(GLIMPSE_S, self.remaining_s())
             question = (self.incumbent.scenario, r, e, makespan)
             answer = decide(*question, prices, limit_s, to_spare=TO_SPARE)
             if not isinstance(answer, str):

@@ -6,7 +6,7 @@ Each state passes through stages, all at the same bound before any at a higher o
 `QUICK`     quick assignment to the hosts and quick packing at the bound; success ends the search.
             Where the assignment fails, prices may raise the bound;
 `FLOW`      the hosts are no problem: a flow finds a better plan than the incumbent, or refutes;
-`GENERAL`   the hosts bind: others may leave, the DIMMs taken together (`classes`);
+`GENERAL`   the hosts bind: others may leave, the DIMMs taken together (`general`);
 `GENERAL_FLOW` as before, each DIMM for itself;
 `OPEN`      nothing left to try: the search ends without a proof when this is the least bound.
 """
@@ -28,10 +28,10 @@ from .states import least_capacity, simple_bounds
 SIMPLE, QUICK, FLOW, GENERAL, GENERAL_FLOW, OPEN = range(6)
 PACKED = (FLOW, GENERAL_FLOW, OPEN)
 
-DIVES = 40
+FIRST_STATES = 40
 """States that are tried for a good plan first."""
 
-DIVE_TRIALS = 50
+FIRST_TRIALS = 50
 QUICK_TRIALS = 400
 FLOW_TRIALS = 200
 """Trials of one packing: 5 us each and more."""
@@ -84,7 +84,7 @@ class BoundAndPack:
         """Search until the proof is complete, nothing is left to try, or the time is up."""
         bounds, reads, local_reads = simple_bounds(self._scenario, self._upper)
         first = list(zip(bounds.tolist(), reads.tolist(), local_reads.tolist(), strict=True))
-        self._dive(first[:DIVES])
+        self._first_plans(first[:FIRST_STATES])
         for bound, stage, r, e in self._states(first):
             if bound >= self._upper:
                 break
@@ -102,7 +102,7 @@ class BoundAndPack:
     def _upper(self) -> int:
         return self.incumbent.upper
 
-    def _dive(self, states: list[tuple[int, int, int]]) -> None:
+    def _first_plans(self, states: list[tuple[int, int, int]]) -> None:
         """Look for a good plan at once, in the states of least bounds."""
         for bound, r, e in states:
             bound = max(bound, self._prices.bound(r, e))
@@ -111,7 +111,7 @@ class BoundAndPack:
                     break
                 way = hosts.assign(self._scenario, r, e, makespan)
                 if way is not None:
-                    self.incumbent.pack(self.incumbent.complete(way), makespan, DIVE_TRIALS)
+                    self.incumbent.pack(self.incumbent.complete(way), makespan, FIRST_TRIALS)
                     break
 
     def _states(self, first: list[tuple[int, int, int]]) -> Iterator[Key]:
