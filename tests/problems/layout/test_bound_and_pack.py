@@ -211,7 +211,6 @@ def test_paper_scale_is_closed(dimms: int, hbm_slots: int, dimm_slots: int | Non
         ("deepseek-v2", {}),
         ("qwen3-235b-a22b", {}),
         ("deepseek-v3", {"dimms": 32, "hbm_slots": 6}),  # the dominant set does not fit the hosts
-        ("deepseek-v2", {"dimms": 32, "hbm_slots": 6, "batch": 768, "seed": 1}),  # none is better
     ],
 )
 def test_at_one_nanosecond_it_stops_early(model: str, machine: dict[str, int]) -> None:
@@ -219,6 +218,16 @@ def test_at_one_nanosecond_it_stops_early(model: str, machine: dict[str, int]) -
     instance = paper_scale(model, table_noise=0.03, quantum_ns=1, **machine)
     result = moeopt.solve(instance, "bound-and-pack")
     assert (result.status, result.raw_status) == ("feasible", "TOO_FINE_FOR_A_PROOF")
+    assert result.termination == "completed"
+    assert result.objective - result.bound <= 0.005 * result.objective
+
+
+def test_a_question_without_gain_is_not_repeated_until_the_time_is_up() -> None:
+    """A state's bound is within 0.5 %, and what is left of it takes longer than a glance."""
+    machine = {"dimms": 32, "hbm_slots": 6}
+    table = {"table_noise": 0.03, "quantum_ns": 1}
+    instance = paper_scale("deepseek-v2", batch=768, seed=1, **machine, **table)
+    result = moeopt.solve(instance, "bound-and-pack", time_limit_s=10)
     assert result.termination == "completed"
     assert result.objective - result.bound <= 0.005 * result.objective
 
