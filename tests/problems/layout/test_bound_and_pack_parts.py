@@ -1,6 +1,7 @@
 """The parts of bound and pack, each against something that needs no theory."""
 
 import random
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -31,7 +32,8 @@ from tests.problems.layout.test_bound_and_pack import larger_instance
 STRIPED, LOCAL = (GPU_STRIPED, CPU_STRIPED), (GPU_LOCAL, CPU_LOCAL)
 
 
-def least_makespan(sizes: list[int], bins: int, slots: int) -> int | None:
+@cache
+def least_makespan(sizes: tuple[int, ...], bins: int, slots: int) -> int | None:
     """Return the least largest load by trying every packing, None if the slots do not suffice."""
     best = None
     for places in product(range(bins), repeat=len(sizes)):
@@ -59,7 +61,7 @@ def test_flows_decide_packings(seed: int) -> None:
     A dive may leave it open, but is not wrong.
     """
     sizes, bins, slots = packing_case(seed)
-    least = least_makespan(sizes.tolist(), bins, slots)
+    least = least_makespan(tuple(sizes.tolist()), bins, slots)
     assert least is not None
     bound = least_capacity(Dimms(bins, slots), sizes)  # type: ignore[arg-type]
     assert bound <= least
@@ -124,7 +126,7 @@ def test_flows_of_rounded_sizes_refute_no_packing(
 ) -> None:
     """At the least makespan, where nothing is to waste, the answer is never no."""
     sizes, bins, slots = packing_case(seed)
-    least = least_makespan(sizes.tolist(), bins, slots)
+    least = least_makespan(tuple(sizes.tolist()), bins, slots)
     assert least is not None
     if coarse:
         monkeypatch.setattr(flows, "MAX_CELLS", -1)
@@ -137,19 +139,17 @@ def test_flows_of_rounded_sizes_refute_no_packing(
         assert dive(graph, items.copies, bins, capacity // step, slots, 10.0) != "infeasible"
 
 
-@pytest.mark.parametrize("margin", [0.0001, 30.0, 1000.0])
 @pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
-def test_no_margin_refutes_a_schedule(
-    seed: int, margin: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_margin_refutes_a_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much is added to it, a makespan that is attained is never refuted."""
-    monkeypatch.setattr(classes, "MARGIN", margin)
     scenario = Scenario.of(larger_instance(seed), 0)
     plans = plans_of(scenario)
     for way, r, e in random.Random(seed).sample(plans, min(25, len(plans))):
         at = int(np.ceil(together(scenario, way, r)))
         prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
-        assert decide(scenario, r, e, at, prices, 10.0) != "infeasible"
+        for margin in (0.0001, 30.0, 1000.0):
+            monkeypatch.setattr(classes, "MARGIN", margin)
+            assert decide(scenario, r, e, at, prices, 10.0) != "infeasible"
 
 
 @pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
@@ -173,7 +173,7 @@ def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
 
 def test_in_integers_without_a_flow_the_dimms_are_taken_together() -> None:
     """CP-SAT and HiGHS agree on both sides of the least makespan."""
-    for seed in (s for s in range(60) if larger_instance(s).experts <= 5):
+    for seed in [s for s in range(60) if larger_instance(s).experts == 4]:
         scenario = Scenario.of(larger_instance(seed), 0)
         least: dict[tuple[int, int], float] = {}
         for way, r, e in plans_of(scenario):
@@ -186,17 +186,15 @@ def test_in_integers_without_a_flow_the_dimms_are_taken_together() -> None:
             assert (answer == "infeasible") == (makespan < at)
 
 
-@pytest.mark.parametrize("margin", [0.0001, 10_000.0])
 @pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
 def test_a_state_has_a_plan_from_its_least_makespan_on(
-    seed: int, margin: float, monkeypatch: pytest.MonkeyPatch
+    seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HiGHS and, where it lets too much pass, CP-SAT find what trying every packing finds."""
-    monkeypatch.setattr(classes, "MARGIN", margin)
     scenario = Scenario.of(larger_instance(seed), 0)
     exact: dict[tuple[int, int], int] = {}
     for way, r, e in plans_of(scenario):
-        sizes = [*scenario.ndp[way == NDP].tolist(), *[scenario.local_read] * e]
+        sizes = (*sorted(scenario.ndp[way == NDP].tolist()), *[scenario.local_read] * e)
         own = least_makespan(sizes, scenario.dimms, scenario.slots)
         if own is not None:
             hosts = Plan(way, np.full(scenario.experts, -1)).hosts(scenario)
@@ -204,18 +202,20 @@ def test_a_state_has_a_plan_from_its_least_makespan_on(
             exact[r, e] = min(exact.get((r, e), makespan), makespan)
     for r, e in random.Random(seed).sample(sorted(exact), min(8, len(exact))):
         for at in (exact[r, e], exact[r, e] - 1) if exact[r, e] else (0,):
-            incumbent = Incumbent(scenario, at + 1, lambda plan, makespan: None)
             prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
-            verdict = flows.packs_somehow(incumbent, at, r, e, prices, 10.0)
-            assert verdict == ("better" if at == exact[r, e] else "no")
-            assert (incumbent.plan is None) == (verdict == "no")
+            for margin in (0.0001, 10_000.0):
+                monkeypatch.setattr(classes, "MARGIN", margin)
+                incumbent = Incumbent(scenario, at + 1, lambda plan, makespan: None)
+                verdict = flows.packs_somehow(incumbent, at, r, e, prices, 10.0)
+                assert verdict == ("better" if at == exact[r, e] else "no")
+                assert (incumbent.plan is None) == (verdict == "no")
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_repair_keeps_what_it_says(seed: int) -> None:
     """Slots hold; success means within the capacity; from a makespan's own value it succeeds."""
     sizes, bins, slots = packing_case(seed)
-    least = least_makespan(sizes.tolist(), bins, slots)
+    least = least_makespan(tuple(sizes.tolist()), bins, slots)
     draws = np.random.default_rng(seed).integers(2**62, size=(200, 3))
     place = longest_first(sizes, bins, slots)
     assert least is not None

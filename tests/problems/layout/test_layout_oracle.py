@@ -233,7 +233,9 @@ def test_other_engines_agree_with_brute_force(kind: str, engine: str) -> None:
             assert (result.status, result.objective) == ("optimal", optimum), instance.name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
 def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
     """With the heuristic's solution and the bound as a start the optimum is the same."""
     for seed in range(6):
