@@ -51,6 +51,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="of synthetic loads; default: 1")
     parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.seeds < 1 or arguments.first_seed < 0:
+        parser.error("--seeds must be positive, --first-seed not negative")
     limits = {"time_limit_s": arguments.limit, "workers": arguments.workers}
     files = sorted(arguments.traces.glob("*.npz")) if arguments.traces else []
     traces = [moeopt.load_trace(file) for file in files]
