@@ -16,7 +16,7 @@ from pathlib import Path
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.search import ExactModel
 from moeopt.sim.generate import generator_of
-from moeopt.solve.methods import problem_methods
+from moeopt.solvers.methods import problem_methods
 
 ROOT = Path(__file__).parents[1]
 PAGES = Path(__file__).parent / "problems"

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
-from moeopt.gap.study import instance_files
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.engine.problems.execute import compare
-from moeopt.solve.methods import problem_methods
+from moeopt.solvers.methods import problem_methods
+from moeopt.study.study import instance_files
 
 LIBRARY = Path(__file__).parent
 PROVERS = [("cp-sat", None), ("milp", "highs")]

@@ -9,17 +9,14 @@
 The names below are imported when first used, so that ``import moeopt`` costs nothing.
 """
 
-import sys
 from importlib import import_module
 from importlib.metadata import version as _version
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moeopt.errors import InputError as InputError
     from moeopt.errors import ModelMismatchError as ModelMismatchError
     from moeopt.errors import MoeoptError as MoeoptError
-    from moeopt.gap.study import gap as gap
     from moeopt.interop.export.run import export as export
     from moeopt.interop.topk_npz import save_trace as save_trace
     from moeopt.interop.traces import load_counts as load_counts
@@ -32,11 +29,12 @@ if TYPE_CHECKING:
     from moeopt.sim.generate import generate as generate
     from moeopt.sim.plan.files import load_plan as load_plan
     from moeopt.sim.plan.schema import Plan as Plan
-    from moeopt.solve.explain import explain as explain
-    from moeopt.solve.methods import methods as methods
-    from moeopt.solve.result import Result as Result
-    from moeopt.solve.run import solve as solve
-    from moeopt.solve.verdict import check as check
+    from moeopt.solvers.explain import explain as explain
+    from moeopt.solvers.methods import methods as methods
+    from moeopt.solvers.result import Result as Result
+    from moeopt.solvers.run import solve as solve
+    from moeopt.solvers.verdict import check as check
+    from moeopt.study.study import gap as gap
 
 _HOME = {
     "load": "moeopt.problems.files",
@@ -45,12 +43,12 @@ _HOME = {
     "load_counts": "moeopt.interop.traces",
     "save_trace": "moeopt.interop.topk_npz",
     "save": "moeopt.problems.json_files",
-    "solve": "moeopt.solve.run",
-    "Result": "moeopt.solve.result",
-    "check": "moeopt.solve.verdict",
-    "explain": "moeopt.solve.explain",
-    "methods": "moeopt.solve.methods",
-    "gap": "moeopt.gap.study",
+    "solve": "moeopt.solvers.run",
+    "Result": "moeopt.solvers.result",
+    "check": "moeopt.solvers.verdict",
+    "explain": "moeopt.solvers.explain",
+    "methods": "moeopt.solvers.methods",
+    "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",
     "simulate": "moeopt.sim.engine.simulate",
     "export": "moeopt.interop.export.run",
@@ -79,17 +77,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME, "__version__"])
-
-
-class _Package(ModuleType):
-    """Keeps ``moeopt.solve`` and ``moeopt.gap`` functions although folders are called so, too.
-
-    Importing a submodule sets it as an attribute of its package; here public names win.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -22,7 +22,7 @@ import moeopt
 from moeopt.problems.layout import check
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.scenarios import solve
+from moeopt.problems.layout.multi_scenario import solve
 from moeopt.problems.search import Search
 from moeopt.sim.workload import Workload
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import moeopt
-from moeopt.gap.study import Row
 from moeopt.sim.trace import Trace
+from moeopt.study.study import Row
 
 HEADER = (
     "| steps | residents | instances | optimal | median | p95 | max | stopped on | on a tie |\n"

@@ -21,11 +21,11 @@ from rich.progress import (
 
 from moeopt.cli.options import print_error, shown
 from moeopt.cli.solve import GRAVEST_FIRST
-from moeopt.gap.attempt import Failure
-from moeopt.gap.plan import Job, Key
-from moeopt.gap.watch import Watch
 from moeopt.problems.objective import Objective
-from moeopt.solve.result import Result
+from moeopt.solvers.result import Result
+from moeopt.study.attempt import Failure
+from moeopt.study.plan import Job, Key
+from moeopt.study.watch import Watch
 
 RATE_OVER_S = 600.0
 """The time left is guessed from the solves of so many seconds."""

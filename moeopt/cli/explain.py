@@ -10,7 +10,7 @@ import typer
 from moeopt.cli.options import Json, Seed, TimeLimit, Workers, shown
 
 if TYPE_CHECKING:
-    from moeopt.solve.explain import Explanation
+    from moeopt.solvers.explain import Explanation
 
 
 def explain_command(

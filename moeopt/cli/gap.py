@@ -10,9 +10,9 @@ import typer
 from moeopt.cli.options import Workers
 
 if TYPE_CHECKING:
-    from moeopt.gap.campaign import Campaign
-    from moeopt.gap.rows import Row
-    from moeopt.gap.store import Store
+    from moeopt.study.campaign import Campaign
+    from moeopt.study.rows import Row
+    from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
 
@@ -77,7 +77,7 @@ def gap_command(
     """
     from moeopt.cli.gap_report import write_report
     from moeopt.errors import InputError
-    from moeopt.gap.store import Store
+    from moeopt.study.store import Store
 
     if resume and store is None:
         raise InputError("--resume: needs --store, the file to go on with")
@@ -107,7 +107,7 @@ def _campaign(
 ) -> "Campaign":
     """Return the campaign in a file, or the one that the options describe."""
     from moeopt.errors import InputError
-    from moeopt.gap.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
+    from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
     files = [path for path in paths if is_campaign(path)]
     if files:
@@ -151,8 +151,8 @@ def _run(
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
     from moeopt.cli.campaign_progress import showing
-    from moeopt.gap.pool import oversubscribed
-    from moeopt.gap.study import run_campaign
+    from moeopt.study.pool import oversubscribed
+    from moeopt.study.study import run_campaign
 
     warning = None if executor else oversubscribed(jobs, campaign.workers)
     if warning:
@@ -165,7 +165,7 @@ def _run(
 
 
 def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
-    from moeopt.gap.store import Store
+    from moeopt.study.store import Store
 
     others = ("methods", "time_limit", "seed", "workers", "jobs", "executor", "resume")
     _refuse(ctx, others, "without paths the store")
@@ -174,7 +174,7 @@ def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
 
 
 def _write(rows: "Sequence[Row]", csv: Path | None, parquet: Path | None) -> None:
-    from moeopt.gap.export import export_csv, export_parquet
+    from moeopt.study.export import export_csv, export_parquet
 
     if csv is not None:
         export_csv(rows, csv)
@@ -184,7 +184,7 @@ def _write(rows: "Sequence[Row]", csv: Path | None, parquet: Path | None) -> Non
 
 def _print(rows: "Sequence[Row]", markdown: bool) -> None:
     if markdown:
-        from moeopt.gap.table import summarise, to_markdown
+        from moeopt.study.table import summarise, to_markdown
 
         print(to_markdown(summarise(rows)), end="")
     else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from moeopt.gap.rows import Row
-    from moeopt.gap.store import Store
+    from moeopt.study.rows import Row
+    from moeopt.study.store import Store
 
 ASKED = ("methods", "time_limit", "seed", "workers", "jobs", "executor", "store", "report")
 """The options that decide what a report says."""
@@ -35,11 +35,11 @@ def write_report(
         If a file cannot be written.
     """
     from moeopt.errors import InputError
-    from moeopt.gap.report.write import FILE, missing
-    from moeopt.gap.report.write import write_report as write_html
-    from moeopt.gap.store import Store
-    from moeopt.gap.table import to_csv
     from moeopt.problems.json_files import write_bytes
+    from moeopt.study.report.write import FILE, missing
+    from moeopt.study.report.write import write_report as write_html
+    from moeopt.study.store import Store
+    from moeopt.study.table import to_csv
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from moeopt.cli.options import shown
-from moeopt.gap.labels import labels
-from moeopt.gap.rows import Row
-from moeopt.gap.table import Summary, by_family, percent, summarise
 from moeopt.problems.objective import entries
+from moeopt.study.labels import labels
+from moeopt.study.rows import Row
+from moeopt.study.table import Summary, by_family, percent, summarise
 
 
 def print_tables(rows: Sequence[Row]) -> None:

@@ -44,7 +44,7 @@ def _list_problems(with_methods: bool) -> None:
     from importlib import import_module
 
     from moeopt.problems.registry import PROBLEMS, get_problem
-    from moeopt.solve.methods import problem_methods
+    from moeopt.solvers.methods import problem_methods
 
     for name, package in PROBLEMS.items():
         if not with_methods:

@@ -32,7 +32,7 @@ def pareto_command(
     import moeopt
     from moeopt.errors import InputError
     from moeopt.problems.registry import get_problem
-    from moeopt.solve.limits import Deadline
+    from moeopt.solvers.limits import Deadline
 
     if out is not None and out.suffix not in SUFFIXES:
         raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
@@ -80,7 +80,7 @@ def _save(problem: "InstanceEnvelope", points: list[Any], out: Path) -> None:
     from moeopt.problems.registry import get_problem
 
     try:
-        from moeopt.gap.pareto import save_front
+        from moeopt.study.pareto import save_front
     except ModuleNotFoundError:
         raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
     home = get_problem(problem.problem)

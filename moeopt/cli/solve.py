@@ -11,7 +11,7 @@ from moeopt.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
     from moeopt.problems.envelope import InstanceEnvelope
-    from moeopt.solve.result import Result
+    from moeopt.solvers.result import Result
 
 DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
 GRAVEST_FIRST = (MISMATCH, BAD_INPUT, NO_SOLUTION, INFEASIBLE, DONE)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import moeopt
 from moeopt.errors import MoeoptError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.solve.result import Result
+from moeopt.solvers.result import Result
 
 from .request import Request
 

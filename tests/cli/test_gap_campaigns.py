@@ -76,7 +76,7 @@ def test_too_many_jobs_are_warned_of(
     campaign: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line, and the campaign is run."""
-    from moeopt.gap import pool
+    from moeopt.study import pool
 
     monkeypatch.setattr(pool, "available_cores", lambda: 1)
     assert run(["gap", "family", "--methods", "threshold", "--workers", "2", "--markdown"]) == 0
@@ -122,8 +122,8 @@ def test_progress_on_a_terminal(campaign: str, monkeypatch: pytest.MonkeyPatch) 
     from rich.console import Console
 
     from moeopt.cli.campaign_progress import Shown
-    from moeopt.gap.campaign import read_campaign
-    from moeopt.gap.plan import Job, make_plan
+    from moeopt.study.campaign import read_campaign
+    from moeopt.study.plan import Job, make_plan
 
     console = Console(force_terminal=True, width=200, record=True)
     shown = Shown(console)

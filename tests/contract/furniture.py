@@ -12,8 +12,8 @@ from moeopt.problems.files import load, load_solution
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import FURNITURE, Problem
 from moeopt.problems.search import ExactModel
-from moeopt.solve.methods import problem_methods
-from moeopt.solve.verdict import check
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.verdict import check
 
 SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
 MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)

@@ -12,20 +12,20 @@ ALLOWED = {
     "errors": set(),
     "numeric": {"numeric"},
     "problems": {"errors", "numeric", "problems"},
-    "solve": {"errors", "numeric", "problems", "solve"},
+    "solvers": {"errors", "numeric", "problems", "solvers"},
     "sim": {"errors", "numeric", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
-    "gap": {"errors", "problems", "solve", "sim", "gap"},
-    "reproduce": {"errors", "problems", "solve", "sim", "interop", "reproduce"},
-    "planner": {"errors", "problems", "solve", "sim", "planner"},
+    "study": {"errors", "problems", "solvers", "sim", "study"},
+    "reproduce": {"errors", "problems", "solvers", "sim", "interop", "reproduce"},
+    "planner": {"errors", "problems", "solvers", "sim", "planner"},
     "__main__": {"cli"},
     "cli": {
-        *("errors", "problems", "solve", "sim", "interop", "gap", "planner", "reproduce", "cli")
+        *("errors", "problems", "solvers", "sim", "interop", "study", "planner", "reproduce", "cli")
     },
 }
-"""Room -> the rooms it may import from: problems <- solve <- gap <- cli; problems <- sim.
+"""Room -> the rooms it may import from: problems <- solvers <- study <- cli; problems <- sim.
 
-`gap` runs decisions on other loads, which is the simulator's work.
+`study` runs decisions on other loads, which is the simulator's work.
 `numeric` is below all, and only cli imports planner and reproduce.
 """
 
@@ -68,7 +68,7 @@ def test_imports_point_one_way(root: Path) -> None:
 
 def test_a_wrong_import_would_be_seen() -> None:
     """The rule can fail: also for an import inside a function."""
-    assert breaches("problems", "def f():\n    from moeopt.solve.run import solve") == {"solve"}
+    assert breaches("problems", "def f():\n    from moeopt.solvers.run import solve") == {"solvers"}
     assert breaches("sim", "import moeopt.interop.traces") == {"interop"}
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.gap.study import instance_files
 from moeopt.problems.registry import PROBLEMS
+from moeopt.study.study import instance_files
 
 MAX_BYTES = 40 * 10**6
 

@@ -13,7 +13,7 @@ from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
 from moeopt.reproduce.trimoe.utilization import computing
 from moeopt.sim.cost import expert_costs
 from moeopt.sim.layout_rule import STRIPED
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 
 SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)
 

@@ -2,5 +2,5 @@
 
 from moeopt.problems.search import ExactMethod
 
-EXACT = {"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")}
+EXACT = {"bound-and-pack": ExactMethod("single_scenario", then="cp-sat")}
 """Method name -> module with ``solve(instance, search)`` and its proof."""

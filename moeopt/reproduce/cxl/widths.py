@@ -5,7 +5,7 @@ from functools import cache
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.reproduce.cxl.models import HOT, MACHINE
 from moeopt.sim.generate import generate
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 
 MODEL = "mixtral-8x7b"
 

@@ -11,7 +11,7 @@ from moeopt.problems.balance.instance import Instance
 from moeopt.problems.balance.solution import Solution
 from moeopt.reproduce.edge.cases import DEFAULT, Setting, decode_instance
 from moeopt.reproduce.edge.hits import shares
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 
 System = Literal["TP", "TP+LB", "TP+PRE", "TP+LB+PRE", "optimum"]
 

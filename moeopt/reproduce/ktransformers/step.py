@@ -12,7 +12,7 @@ from moeopt.sim.generators.deferral import BITS
 from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from moeopt.sim.generators.layout import Options, of_loads
 from moeopt.sim.generators.relayout import Options as RelayoutOptions
 from moeopt.sim.generators.relayout import on_layout
 from moeopt.sim.layout_rule import STRIPED, Layout, cold_localized
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 
 NAME = "layer"
 

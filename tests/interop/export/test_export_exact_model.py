@@ -12,7 +12,7 @@ import swiglpk
 import moeopt
 from moeopt.interop.export.exact_model import CONSTANT
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solve.engines.highs import solve as highs
+from moeopt.solvers.engines.highs import solve as highs
 
 LIMIT_S = 30.0
 SEEDS = range(4)

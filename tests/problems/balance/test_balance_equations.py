@@ -24,7 +24,7 @@ from moeopt.problems.balance.heuristics import (
     take,
 )
 from moeopt.problems.balance.instance import Instance
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 

@@ -11,8 +11,8 @@ from moeopt.problems.balance.instance import Instance
 from moeopt.problems.balance.oracle import candidates, count
 from moeopt.problems.registry import get_problem
 from moeopt.problems.search import Search
-from moeopt.solve.methods import problem_methods
-from moeopt.solve.run import solve
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.run import solve
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 METHODS = {n: m for n, m in problem_methods(get_problem("balance")).items() if m.kind == "exact"}

@@ -16,8 +16,8 @@ from moeopt.problems.balance.link_side import best_plan, slices_of
 from moeopt.problems.balance.solution import Solution
 from moeopt.problems.registry import get_problem
 from moeopt.problems.search import Search
-from moeopt.solve.methods import problem_methods
-from moeopt.solve.run import solve
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.run import solve
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 MODELS = [n for n, m in problem_methods(get_problem("balance")).items() if m.warm_starts]

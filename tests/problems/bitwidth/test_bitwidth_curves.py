@@ -13,7 +13,7 @@ from moeopt.problems.bitwidth.frontier import frontier
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.kernels import UNREACHABLE
 from moeopt.problems.search import Search
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 from tests.problems.bitwidth.test_bitwidth_theory import layered, optimum
 

@@ -9,7 +9,7 @@ from moeopt.problems.bitwidth.check import objective, violations
 from moeopt.problems.bitwidth.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.oracle import candidates, count
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 
 PER_KIND = 32

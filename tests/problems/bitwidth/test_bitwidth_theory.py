@@ -12,7 +12,7 @@ from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.prefix_split import prefix_split
 from moeopt.problems.search import Search
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 
 MODELS = ["cp-sat", "milp", "mathprog"]

@@ -12,7 +12,7 @@ from moeopt.problems.cache.belady.flow import least_weighted
 from moeopt.problems.cache.belady.reuse import Reuse, reuse_of, supporting_line
 from moeopt.problems.cache.curves import Costs
 from moeopt.problems.cache.instance import Instance
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses, random_instance
 
 WEIGHTS = (0, 200, 512, 800, SCALE)

@@ -14,7 +14,7 @@ from moeopt.problems.cache.labels import extend
 from moeopt.problems.cache.sides import Sides
 from moeopt.problems.cache.weighting import bisect, weigh
 from moeopt.problems.search import Search
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import random_accesses
 
 CASES = 80

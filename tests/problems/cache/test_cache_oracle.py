@@ -10,7 +10,7 @@ from moeopt.problems.cache.check import objective, violations
 from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.oracle import candidates, count
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 PER_KIND = 26

@@ -16,7 +16,7 @@ from moeopt.problems.cache.heuristics import (
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.policies import fifo, probability, random_contents
 from moeopt.problems.cache.solution import Solution
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 MODELS = ("cp-sat", "milp", "mathprog")

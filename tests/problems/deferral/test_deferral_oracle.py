@@ -13,7 +13,7 @@ from moeopt.problems.deferral.longest_path import longest_paths
 from moeopt.problems.deferral.oracle import CpuTask, candidates, count
 from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import schedule
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 
 PER_KIND = 45

@@ -13,7 +13,7 @@ from moeopt.problems.deferral.instance import TIMES, Instance
 from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import cycle_ns, schedule
 from moeopt.problems.search import Search
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 
 MODELS = ["cp-sat", "milp", "mathprog"]

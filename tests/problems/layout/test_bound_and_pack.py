@@ -10,7 +10,9 @@ import pytest
 
 import moeopt
 from moeopt.problems.layout import oracle
-from moeopt.problems.layout.bound_and_pack import (
+from moeopt.problems.layout.check import objective, violations
+from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.layout.single_scenario import (
     classes,
     fine,
     flows,
@@ -18,8 +20,6 @@ from moeopt.problems.layout.bound_and_pack import (
     solve,
     solve_scenario,
 )
-from moeopt.problems.layout.check import objective, violations
-from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 

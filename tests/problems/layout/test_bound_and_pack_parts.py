@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.problems.layout.bound_and_pack import Scenario, classes, flows
-from moeopt.problems.layout.bound_and_pack.arc_flow import Graph, Items, pack
-from moeopt.problems.layout.bound_and_pack.classes import decide
-from moeopt.problems.layout.bound_and_pack.dive import dive
-from moeopt.problems.layout.bound_and_pack.hosts import assign
-from moeopt.problems.layout.bound_and_pack.in_integers import decide_in_integers
-from moeopt.problems.layout.bound_and_pack.incumbent import Incumbent
-from moeopt.problems.layout.bound_and_pack.packing import longest_first, repair
-from moeopt.problems.layout.bound_and_pack.prices import largest_piece, prices_at
-from moeopt.problems.layout.bound_and_pack.scenario import (
+from moeopt.problems.layout.single_scenario import Scenario, classes, flows
+from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, pack
+from moeopt.problems.layout.single_scenario.classes import decide
+from moeopt.problems.layout.single_scenario.dive import dive
+from moeopt.problems.layout.single_scenario.hosts import assign
+from moeopt.problems.layout.single_scenario.in_integers import decide_in_integers
+from moeopt.problems.layout.single_scenario.incumbent import Incumbent
+from moeopt.problems.layout.single_scenario.packing import longest_first, repair
+from moeopt.problems.layout.single_scenario.prices import largest_piece, prices_at
+from moeopt.problems.layout.single_scenario.scenario import (
     CPU_LOCAL,
     CPU_STRIPED,
     GPU_LOCAL,
@@ -26,7 +26,7 @@ from moeopt.problems.layout.bound_and_pack.scenario import (
     NDP,
     Plan,
 )
-from moeopt.problems.layout.bound_and_pack.states import least_capacity, simple_bounds
+from moeopt.problems.layout.single_scenario.states import least_capacity, simple_bounds
 from tests.problems.layout.test_bound_and_pack import larger_instance
 
 STRIPED, LOCAL = (GPU_STRIPED, CPU_STRIPED), (GPU_LOCAL, CPU_LOCAL)

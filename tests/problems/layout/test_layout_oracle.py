@@ -20,7 +20,7 @@ from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.oracle import active_rows, candidates, count, numbered_layouts
 from moeopt.problems.layout.solution import DOMAINS, Solution
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 PER_KIND = 24

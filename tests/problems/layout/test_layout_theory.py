@@ -8,7 +8,7 @@ import pytest
 from moeopt.problems.layout.check import CONSTRAINTS, loads
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.solution import Solution
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 MODELS = ["cp-sat", "milp", "mathprog"]

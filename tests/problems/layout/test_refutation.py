@@ -7,13 +7,17 @@ import pytest
 
 from moeopt.problems.layout import check
 from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.multi_scenario.aggregated import aggregated, proven
+from moeopt.problems.layout.multi_scenario.destructive_bounds import grouped_bounds, groups_of
+from moeopt.problems.layout.multi_scenario.destructive_bounds.branching import Group, refute
+from moeopt.problems.layout.multi_scenario.destructive_bounds.program import (
+    PARTS,
+    SharedLayout,
+    shares,
+)
+from moeopt.problems.layout.multi_scenario.rows import Rows
+from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.layout.oracle import candidates, count
-from moeopt.problems.layout.scenarios.aggregated import aggregated, proven
-from moeopt.problems.layout.scenarios.refutation import grouped_bounds, groups_of
-from moeopt.problems.layout.scenarios.refutation.branching import Group, refute
-from moeopt.problems.layout.scenarios.refutation.program import PARTS, SharedLayout, shares
-from moeopt.problems.layout.scenarios.rows import Rows
-from moeopt.problems.layout.scenarios.wait_and_see import scenario_bounds
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
@@ -105,7 +109,7 @@ def test_the_relaxation_admits_the_optimum() -> None:
 @pytest.mark.parametrize("share", range(2))
 def test_bounds_of_groups_are_bounds(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With any incumbent, the groups' bounds sum to no more than the optimum, mostly to it."""
-    monkeypatch.setattr("moeopt.problems.layout.scenarios.refutation.GROUP", 2 + share)
+    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.destructive_bounds.GROUP", 2 + share)
     met, raised = 0, 0
     for number, instance in enumerate(INSTANCES[share::2]):
         optimum, solution = _best(instance)

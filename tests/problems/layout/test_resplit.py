@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.scenarios import resplit as module
-from moeopt.problems.layout.scenarios.plan import (
+from moeopt.problems.layout.multi_scenario import resplit as module
+from moeopt.problems.layout.multi_scenario.plan import (
     DIMM,
     DIMMS,
     DOMAIN,
@@ -16,8 +16,8 @@ from moeopt.problems.layout.scenarios.plan import (
     new_plan,
     objective,
 )
-from moeopt.problems.layout.scenarios.resplit import resplit, resplit_pairs
-from moeopt.problems.layout.scenarios.rows import CPU, GPU, IDLE, NDP, NDP_COST, STRIPED, Rows
+from moeopt.problems.layout.multi_scenario.resplit import resplit, resplit_pairs
+from moeopt.problems.layout.multi_scenario.rows import CPU, GPU, IDLE, NDP, NDP_COST, STRIPED, Rows
 from tests.problems.layout.layout_random_instances import random_instance
 
 

@@ -6,13 +6,12 @@ import pytest
 from moeopt.numeric.believed import believed
 from moeopt.problems.layout import check
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.oracle import candidates, count
-from moeopt.problems.layout.scenarios import solve
-from moeopt.problems.layout.scenarios.aggregated import aggregated, chosen, proven
-from moeopt.problems.layout.scenarios.annealing import anneal
-from moeopt.problems.layout.scenarios.incumbent import Improver, start_layout
-from moeopt.problems.layout.scenarios.moves import UNDO_ROWS, carry, rearrange, switch
-from moeopt.problems.layout.scenarios.plan import (
+from moeopt.problems.layout.multi_scenario import solve
+from moeopt.problems.layout.multi_scenario.aggregated import aggregated, chosen, proven
+from moeopt.problems.layout.multi_scenario.annealing import anneal
+from moeopt.problems.layout.multi_scenario.incumbent import Improver, start_layout
+from moeopt.problems.layout.multi_scenario.moves import UNDO_ROWS, carry, rearrange, switch
+from moeopt.problems.layout.multi_scenario.plan import (
     DIMM,
     DOMAIN,
     RESIDENT,
@@ -21,8 +20,9 @@ from moeopt.problems.layout.scenarios.plan import (
     load,
     total_value,
 )
-from moeopt.problems.layout.scenarios.rows import IDLE, STRIPED, Rows
-from moeopt.problems.layout.scenarios.wait_and_see import scenario_bounds
+from moeopt.problems.layout.multi_scenario.rows import IDLE, STRIPED, Rows
+from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
+from moeopt.problems.layout.oracle import candidates, count
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
@@ -63,7 +63,7 @@ def test_there_are_enough_instances() -> None:
 def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every single bound is at most the optimum, the plan at least, and closed means equal."""
     for moves in ("FIRST_MOVES", "MOVES"):
-        monkeypatch.setattr(f"moeopt.problems.layout.scenarios.incumbent.{moves}", 50)
+        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbent.{moves}", 50)
     closed = 0
     for number, instance in enumerate(INSTANCES[share::4]):
         optimum = _optimum(instance)

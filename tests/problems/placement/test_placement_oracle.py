@@ -9,7 +9,7 @@ from moeopt.problems.placement.check import objective, violations
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.oracle import candidates, count
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 
 PER_KIND = 18

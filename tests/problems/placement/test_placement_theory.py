@@ -14,7 +14,7 @@ from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.rankings import importance, per_layer_frequency
 from moeopt.problems.placement.room import cheapest_ns, room_of
 from moeopt.problems.placement.solution import Solution, held_of
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 
 MODELS = ("cp-sat", "milp", "mathprog")

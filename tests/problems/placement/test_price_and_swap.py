@@ -20,7 +20,7 @@ from moeopt.problems.placement.price_and_swap.swap import Placed
 from moeopt.problems.placement.price_and_swap.whole_layers import cheapest_layers
 from moeopt.problems.placement.solution import held_of, solution_of
 from moeopt.problems.search import Search
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 
 WIDE = 12

@@ -17,7 +17,7 @@ from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.oracle import candidates, count
 from moeopt.problems.search import Search
 from moeopt.sim.generate import generate
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
 
 PER_KIND = 45

@@ -15,8 +15,8 @@ from moeopt.problems.relayout.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.relayout.oracle import candidates, count
 from moeopt.problems.relayout.solution import DOMAINS, Migration
-from moeopt.solve.methods import problem_methods
-from moeopt.solve.run import solve
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
 
 PER_KIND = 26

@@ -7,7 +7,7 @@ import pytest
 from moeopt.problems.relayout.check import CONSTRAINTS
 from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.relayout.second_stage import fixed_layout
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
 
 MODELS = ["cp-sat", "milp", "mathprog"]

@@ -15,7 +15,7 @@ from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.oracle import candidates, count
 from moeopt.problems.tri_domain.solution import Solution
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 
 PER_KIND = 100

@@ -6,7 +6,7 @@ import pytest
 
 from moeopt.problems.tri_domain.check import CONSTRAINTS
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import random_instance
 
 MODELS = ["cp-sat", "milp", "mathprog"]

@@ -18,7 +18,7 @@ from moeopt.problems.tri_domain.threshold.floor import grid_and_scale, simple_bo
 from moeopt.problems.tri_domain.threshold.loads import table_of
 from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
 from moeopt.sim.generate import generate
-from moeopt.solve.run import solve
+from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 
 PER_KIND = 100

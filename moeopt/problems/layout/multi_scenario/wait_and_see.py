@@ -1,0 +1,30 @@
+"""The wait-and-see bound: let each scenario have a layout of its own."""
+
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.single_scenario import solve_scenario
+from moeopt.problems.search import Search
+
+
+def scenario_bounds(instance: Instance, search: Search, share_s: float) -> list[int]:
+    """Return weight times a proven bound on the makespan of each scenario by itself.
+
+    Their sum, and the sum over any part of the scenarios for these, is a bound: whatever layout is
+    chosen for all is one that each scenario may choose.
+
+    Parameters
+    ----------
+    share_s
+        About how many seconds may be spent; each scenario gets an equal share of what is left.
+    """
+    begin = search.remaining_s
+    found = []
+    for number, scenario in enumerate(instance.scenarios):
+        left = max(0.0, share_s - (begin - search.remaining_s))
+        until = search.remaining_s - left / (len(instance.scenarios) - number)
+
+        def remaining(until: float = until) -> float:
+            return max(0.0, search.remaining_s - until)
+
+        answer = solve_scenario(instance, number, remaining, seed=search.seed)
+        found.append(scenario.weight * answer.bound_ns)
+    return found

@@ -1,0 +1,45 @@
+"""Enumerate every candidate and let the judge choose: slow, and hard to get wrong."""
+
+from moeopt.errors import InputError
+from moeopt.solvers.task import Outcome, Task
+
+CANDIDATES_PER_CLOCK_READING = 256
+
+
+def run(task: Task) -> Outcome:
+    """Return the candidate of least objective among those without violations.
+
+    Raises
+    ------
+    InputError
+        If the instance has more candidates than the oracle is meant for.
+    """
+    oracle, check = task.problem.part("oracle"), task.problem.part("check")
+    pack = task.packing.pack
+    count = oracle.count(task.instance)
+    if count > oracle.MAX_CANDIDATES:
+        limit = oracle.MAX_CANDIDATES
+        raise InputError(f"brute-force: {count:.3g} candidates are more than the limit of {limit}")
+    best, best_objective, stopped = None, None, ""
+    begin = task.deadline.elapsed_s
+    try:
+        for number, candidate in enumerate(oracle.candidates(task.instance)):
+            if number % CANDIDATES_PER_CLOCK_READING == 0 and task.deadline.remaining_s == 0:
+                stopped = "time_limit"
+                break
+            objective = pack(check.objective(task.instance, candidate))
+            better = best_objective is None or objective < best_objective
+            if better and not check.violations(task.instance, candidate):
+                best, best_objective = candidate, objective
+                task.trace.record(objective=objective)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    outcome = Outcome(best, "ENUMERATED", claim=best_objective)
+    outcome.solve_s = task.deadline.elapsed_s - begin
+    if stopped:
+        outcome.raw_status = "STOPPED"
+        outcome.termination = "interrupted" if stopped == "interrupted" else "time_limit"
+    else:
+        outcome.proven = "infeasible" if best is None else "optimal"
+        outcome.bound = best_objective
+    return outcome

@@ -1,0 +1,175 @@
+"""Run a problem's algebraic model (GNU MathProg) with GLPK.
+
+The model prints its own solution as JSON in the contract's form, so that it can be used with plain
+``glpsol`` too, and no decoding stands between the mathematics and the judge.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import swiglpk as glpk
+
+from moeopt.errors import ModelMismatchError
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.solvers.floats import believed_bound, claim_tolerance
+from moeopt.solvers.task import Outcome, Task
+
+RELATIVE_ERROR = 1e-7
+"""GLPK's own tolerance for comparing objectives."""
+
+DECLARATION = re.compile(r"^\s*(?:param|set)\s+(\w+)", re.MULTILINE)
+
+
+def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
+    """Return the MathProg data section of an instance, for the names that `model` declares.
+
+    A list of objects ``experts`` gives the set ``experts`` (0, 1, ...) and one parameter per field;
+    nested lists give one more index each, and so do objects with numbers as keys; null leaves the
+    entry to the parameter's default. A list of objects within the objects of another one gives a
+    set of pairs, and parameters with both indices. The length of a list of plain values or lists
+    is ``<name>_length``, where the model asks for it.
+    `output` is the file the model prints its solution to.
+    """
+    declared = set(DECLARATION.findall(model))
+    entries: dict[str, list[str]] = {"output": [_quoted(output.as_posix())]}
+    members: dict[str, list[str]] = {}
+    for name, value in instance.model_dump(mode="json").items():
+        if isinstance(value, str):
+            entries[name] = [_quoted(value)]
+        elif _has_objects(value):
+            _collect(name, value, (), entries, members)
+        else:
+            entries.setdefault(name, []).extend(_entries(value, ()))
+            if isinstance(value, list):
+                entries[f"{name}_length"] = [str(len(value))]
+    lines = ["data;"]
+    for kind, found in (("set", members), ("param", entries)):
+        lines += [
+            f"{kind} {name} := {' '.join(values)};"
+            for name, values in found.items()
+            if name in declared and values
+        ]
+    return "\n".join([*lines, "end;", ""])
+
+
+def _collect(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    index: tuple[int, ...],
+    entries: dict[str, list[str]],
+    members: dict[str, list[str]],
+) -> None:
+    """Add the fields of a list of objects as parameters, and their positions as a set."""
+    for number, item in enumerate(rows):
+        place = (*index, number)
+        text = ",".join(map(str, place))
+        members.setdefault(name, []).append(text if len(place) == 1 else f"({text})")
+        for field, inner in item.items():
+            if _has_objects(inner):
+                _collect(field, inner, place, entries, members)
+            else:
+                entries.setdefault(field, []).extend(_entries(inner, place))
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _entries(value: Any, index: tuple[int, ...]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key.isdigit():
+                yield from _entries(inner, (*index, int(key)))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for position, inner in enumerate(value):
+            yield from _entries(inner, (*index, position))
+    elif isinstance(value, int):  # a bool is 0 or 1
+        yield " ".join(map(str, [*index, int(value)]))
+
+
+def run(task: Task) -> Outcome:
+    """Translate, solve and let the model print its solution.
+
+    GLPK cannot be interrupted; it ends by itself at the limit.
+    """
+    deadline = task.deadline
+    begin = deadline.elapsed_s
+    glpk.glp_term_out(glpk.GLP_OFF)
+    translator, problem = glpk.glp_mpl_alloc_wksp(), glpk.glp_create_prob()
+    with tempfile.TemporaryDirectory() as folder:
+        printed = Path(folder) / "solution.json"
+        try:
+            _translate(task, translator, problem, Path(folder), printed)
+            deadline.checkpoint()
+            build_end = deadline.elapsed_s
+            outcome = _solve(task, problem)
+            if outcome.claim is not None:
+                glpk.glp_mpl_postsolve(translator, problem, glpk.GLP_MIP)
+        finally:
+            glpk.glp_mpl_free_wksp(translator)  # closes the printed file
+            glpk.glp_delete_prob(problem)
+        if outcome.claim is not None:
+            outcome.solution = _read_printed(task, printed)
+    outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end
+    return outcome
+
+
+def _translate(task: Task, translator: Any, problem: Any, folder: Path, printed: Path) -> None:
+    model_file = task.problem.mathprog_file
+    data_file = folder / "instance.dat"
+    data_file.write_text(data_section(model_file.read_text(), task.instance, printed))
+    failed = (
+        glpk.glp_mpl_read_model(translator, str(model_file), 1)
+        or glpk.glp_mpl_read_data(translator, str(data_file))
+        or glpk.glp_mpl_generate(translator, None)
+    )
+    if failed:
+        raise ModelMismatchError(f"GLPK rejects {model_file.name} with the data of the instance")
+    glpk.glp_mpl_build_prob(translator, problem)
+    _neutralise(problem, task.without)
+
+
+def _neutralise(problem: Any, without: frozenset[str]) -> None:
+    """Free the rows of the constraints left out: ``TD_C1[3]`` belongs to TD-C1."""
+    left_out = {constraint.replace("-", "_") for constraint in without}
+    for row in range(1, glpk.glp_get_num_rows(problem) + 1):
+        name = glpk.glp_get_row_name(problem, row).split("[")[0]
+        if "_".join(name.split("_")[:2]) in left_out:
+            glpk.glp_set_row_bnds(problem, row, glpk.GLP_FR, 0, 0)
+
+
+def _solve(task: Task, problem: Any) -> Outcome:
+    parameters = glpk.glp_iocp()
+    glpk.glp_init_iocp(parameters)
+    parameters.presolve = glpk.GLP_ON
+    parameters.tm_lim = max(1, int(task.deadline.remaining_s * 1000))
+    code = glpk.glp_intopt(problem, parameters)
+    status = glpk.glp_mip_status(problem)
+    outcome = Outcome(None, f"GLPK {code} / {status}", engine="glpk")
+    if code == glpk.GLP_ENOPFS or status == glpk.GLP_NOFEAS:
+        outcome.proven = "infeasible"
+    elif status == glpk.GLP_OPT:
+        outcome.proven = "optimal"
+    else:
+        outcome.termination = "time_limit"
+    if status in (glpk.GLP_OPT, glpk.GLP_FEAS):
+        value = glpk.glp_mip_obj_val(problem)
+        outcome.claim = round(value)
+        outcome.tolerance = claim_tolerance(outcome.claim)
+        if outcome.proven == "optimal":
+            outcome.bound = believed_bound(value, 1, RELATIVE_ERROR)
+    return outcome
+
+
+def _read_printed(task: Task, printed: Path) -> Any:
+    decision = json.loads(printed.read_text())
+    solution = task.problem.part("solution").Solution
+    return solution(instance=task.instance.name, **decision)

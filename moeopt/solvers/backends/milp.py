@@ -1,0 +1,71 @@
+"""Run a problem's MILP model on one of the engines."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from moeopt.errors import InputError
+from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.solvers.engines.answer import Answer
+from moeopt.solvers.floats import believed_bound, claim_tolerance
+from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.task import Outcome, Task
+
+ENGINES: dict[str, tuple[str, str]] = {
+    "highs": ("highs", "solve"),
+    "cbc": ("through_pulp", "solve_cbc"),
+    "scip": ("scip", "solve"),
+    "gurobi": ("through_pulp", "solve_gurobi"),
+    "cplex": ("through_pulp", "solve_cplex"),
+}
+"""Engine -> module and function; the first is the default."""
+
+RELATIVE_ERROR = 1e-8
+"""How far off an engine's bound may be: 1 ns in 0.1 s, and SCIP's own epsilon is 1e-9."""
+
+
+def run(task: Task) -> Outcome:
+    """Build the PuLP model, solve it and read the solution off.
+
+    An engine's word "optimal" is not taken for a proof: its bound is lowered by what floats may be
+    off, and the result is optimal if that, rounded up to the grid of objectives, still meets it.
+    """
+    engine = task.engine or next(iter(ENGINES))
+    solve = _engine(engine)
+    deadline = task.deadline
+    begin = deadline.elapsed_s
+    built = task.problem.part(task.module).Model(task.instance)
+    built.post(task.without, deadline.checkpoint)
+    if task.start is not None:
+        built.start_from(task.start, task.upper)
+    deadline.checkpoint()
+    build_end = deadline.elapsed_s
+    with native_stdout_to_stderr():
+        solving = run_interruptible(
+            lambda: solve(built.model, deadline.remaining_s, task.seed, task.workers),
+            lambda: None,  # none of the engines can be stopped from outside; it is left behind
+            deadline.remaining_s,
+        )
+    answer = solving.value or Answer("LEFT BEHIND", termination="time_limit")
+    outcome = Outcome(None, answer.raw_status, answer.termination, engine=engine)
+    outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end
+    outcome.proven = answer.proven
+    if solving.interrupted and answer.proven is None:
+        outcome.termination = "interrupted"
+    if answer.values and answer.objective is not None:
+        outcome.solution = built.decode(lambda variable: round(answer.values[variable.name]))
+        outcome.claim = round(answer.objective * built.objective_unit)
+        outcome.tolerance = claim_tolerance(outcome.claim)
+    if answer.bound is not None:
+        outcome.bound = believed_bound(answer.bound, built.objective_unit, RELATIVE_ERROR)
+    return outcome
+
+
+def _engine(name: str) -> Callable[[Any, float, int, int], Answer]:
+    if name not in ENGINES:
+        raise InputError(f"engine: {name!r} is unknown; known engines: {', '.join(ENGINES)}")
+    module, function = ENGINES[name]
+    solve: Callable[[Any, float, int, int], Answer] = getattr(
+        import_module(f"moeopt.solvers.engines.{module}"), function
+    )
+    return solve

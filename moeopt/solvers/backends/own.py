@@ -1,0 +1,73 @@
+"""Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
+
+from collections.abc import Callable
+from typing import Any
+
+from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.problems.objective import Objective
+from moeopt.problems.search import ExactMethod, Search
+from moeopt.solvers.interrupt import Interruptible, run_interruptible
+from moeopt.solvers.methods import get_method
+from moeopt.solvers.task import Outcome, Task
+
+
+def run(task: Task) -> Outcome:
+    """Run the algorithm in a thread that Ctrl-C and the limit can stop; its best so far is kept."""
+    method: ExactMethod = task.problem.part("exact").EXACT[task.method]
+    begin = task.deadline.elapsed_s
+    algorithm = task.problem.part(method.module)
+    search = Search(
+        task.deadline.remaining_s, task.seed, task.workers, on_improvement=_recorder(task)
+    )
+    with native_stdout_to_stderr():
+        running = run_interruptible(
+            lambda: algorithm.solve(task.instance, search), search.stop, search.limit_s
+        )
+    outcome = _outcome(task, search, running)
+    outcome.solve_s = task.deadline.elapsed_s - begin
+    if method.then is None or search.closed or search.stopped or search.enough:
+        return outcome
+    return _go_on(task, method.then, outcome)
+
+
+def _recorder(task: Task) -> Callable[[Objective | None, Objective | None], None]:
+    def record(objective: Objective | None, bound: Objective | None) -> None:
+        task.trace.record(_packed(task, objective), _packed(task, bound))
+
+    return record
+
+
+def _packed(task: Task, value: Objective | None) -> int | None:
+    return None if value is None else task.packing.pack(value)
+
+
+def _outcome(task: Task, search: Search, running: Interruptible[Any]) -> Outcome:
+    outcome = Outcome(search.solution, search.note or "ENDED")
+    outcome.claim, outcome.bound = _packed(task, search.objective), _packed(task, search.bound)
+    if search.closed:
+        outcome.proven = "infeasible" if search.infeasible else "optimal"
+    elif running.interrupted:
+        outcome.termination = "interrupted"
+    elif search.stopped or not running.ended:
+        outcome.termination = "time_limit"
+    return outcome
+
+
+def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
+    """Hand incumbent and bound to another method; `solve` keeps the better of the two answers.
+
+    An incumbent that the judge does not confirm is handed to nobody: it goes back as it is, to be
+    rejected.
+    """
+    check = task.problem.part("check")
+    if first.solution is not None:
+        actual = task.judged_objective(first.solution)
+        if actual != first.claim or check.violations(task.instance, first.solution):
+            return first
+    task.start, task.upper, task.lower = first.solution, first.claim, first.bound
+    following = get_method(task.problem, then)
+    task.module = following.module
+    outcome = following.run(task)
+    outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
+    outcome.solve_s += first.solve_s
+    return outcome

@@ -1,0 +1,52 @@
+"""SCIP, through the MathOpt interface of ortools."""
+
+from datetime import timedelta
+from typing import Any
+
+from ortools.math_opt.python import mathopt
+
+from moeopt.solvers.engines.answer import Answer
+from moeopt.solvers.engines.matrix import Matrix, to_matrix
+
+
+def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+    """Solve a PuLP model with SCIP, on one thread."""
+    matrix = to_matrix(model)
+    translated, variables = _translate(matrix)
+    parameters = mathopt.SolveParameters(
+        time_limit=timedelta(seconds=limit_s), random_seed=seed, relative_gap_tolerance=0.0
+    )
+    found = mathopt.solve(translated, mathopt.SolverType.GSCIP, params=parameters)
+    reason = found.termination.reason
+    answer = Answer(f"{reason.name} {found.termination.detail}".strip())
+    if reason == mathopt.TerminationReason.OPTIMAL:
+        answer.proven = "optimal"
+    elif reason == mathopt.TerminationReason.INFEASIBLE:
+        answer.proven = "infeasible"
+    elif found.termination.limit is not None:
+        answer.termination = "time_limit"
+    if found.has_primal_feasible_solution():
+        answer.objective = found.objective_value()
+        values = found.variable_values(variables)
+        answer.values = dict(zip(matrix.names, values, strict=True))
+    bound = found.termination.objective_bounds.dual_bound
+    if abs(bound) < 1e20:  # SCIP's infinity
+        answer.bound = bound
+    return answer
+
+
+def _translate(matrix: Matrix) -> tuple[Any, list[Any]]:
+    model = mathopt.Model()
+    program = matrix.program
+    columns = zip(program.lower, program.upper, program.integer, strict=True)
+    variables = [model.add_variable(lb=lb, ub=ub, is_integer=bool(i)) for lb, ub, i in columns]
+    starts = program.rows.indptr
+    for row, (lb, ub) in enumerate(zip(program.row_lower, program.row_upper, strict=True)):
+        constraint = model.add_linear_constraint(lb=lb, ub=ub)
+        for entry in range(starts[row], starts[row + 1]):
+            variable = variables[program.rows.indices[entry]]
+            constraint.set_coefficient(variable, float(program.rows.data[entry]))
+    for variable, cost in zip(variables, program.cost, strict=True):
+        model.objective.set_linear_coefficient(variable, float(cost))
+    model.objective.offset = matrix.constant
+    return model, variables

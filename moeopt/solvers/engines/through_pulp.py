@@ -1,0 +1,49 @@
+"""The solvers that PuLP drives: CBC, which comes with it, and Gurobi and CPLEX where they are."""
+
+from typing import Any
+
+import pulp
+
+from moeopt.errors import InputError
+from moeopt.solvers.engines.answer import Answer
+
+
+def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+    """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
+    own = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": [f"randomCbcSeed {seed}"]}
+    threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
+    return _solve(model, pulp.COIN_CMD, limit_s, threads=threads, **own)
+
+
+def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+    """Solve with Gurobi, if it is installed and licensed."""
+    return _solve(model, pulp.GUROBI, limit_s, Threads=workers, Seed=seed)
+
+
+def solve_cplex(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
+    """Solve with CPLEX, if it is installed and licensed."""
+    return _solve(model, pulp.CPLEX_PY, limit_s, threads=workers)
+
+
+def _solve(model: Any, solver_class: Any, limit_s: float, **options: Any) -> Answer:
+    """Solve, and read the status from `sol_status`: at a limit PuLP's `status` says "Optimal".
+
+    PuLP hands no dual bound over, so there is one only with a proof of optimality.
+    """
+    solver = solver_class(msg=False, timeLimit=limit_s, gapRel=0.0, **options)
+    if not solver.available():
+        raise InputError(f"engine: {solver.name} is not installed on this machine")
+    model.solve(solver)
+    answer = Answer(f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}")
+    if model.sol_status == pulp.LpSolutionInfeasible:
+        answer.proven = "infeasible"
+    elif model.sol_status == pulp.LpSolutionOptimal:
+        answer.proven = "optimal"
+    else:
+        answer.termination = "time_limit"
+    if model.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        answer.objective = pulp.value(model.objective)
+        answer.values = {variable.name: variable.value() or 0.0 for variable in model.variables()}
+        if answer.proven == "optimal":
+            answer.bound = answer.objective
+    return answer

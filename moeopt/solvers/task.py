@@ -1,0 +1,111 @@
+"""What a method is given, and what it gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.objective import Objective, Packing
+from moeopt.problems.registry import Problem
+from moeopt.solvers.limits import Deadline
+from moeopt.solvers.result import Termination
+
+Progress = Callable[[float, Objective | None, Objective | None], None]
+"""Called with (seconds, objective, bound) at each improvement, possibly from another thread."""
+
+
+@dataclass
+class Trace:
+    """The history of incumbent and bound; remembers the best of each. Objectives are packed."""
+
+    deadline: Deadline
+    on_progress: Progress | None = None
+    packing: Packing = field(default_factory=Packing)
+    points: list[tuple[float, int | None, int | None]] = field(default_factory=list)
+
+    @property
+    def bound(self) -> int | None:
+        """The best bound recorded, None if there is none."""
+        return self.points[-1][2] if self.points else None
+
+    def record(self, objective: int | None = None, bound: int | None = None) -> None:
+        """Note an incumbent or a bound; nothing is added where neither improves."""
+        _, best, proven = self.points[-1] if self.points else (0.0, None, None)
+        if objective is None or (best is not None and best <= objective):
+            objective = best
+        if bound is None or (proven is not None and proven >= bound):
+            bound = proven
+        if (objective, bound) != (best, proven):
+            self.points.append((self.deadline.elapsed_s, objective, bound))
+            if self.on_progress:
+                self.on_progress(*self.unpacked()[-1])
+
+    def unpacked(self) -> list[tuple[float, Objective | None, Objective | None]]:
+        """Return the history with objectives as the problem states them."""
+        unpack = self.packing.unpack
+        return [
+            (seconds, None if best is None else unpack(best), None if low is None else unpack(low))
+            for seconds, best, low in self.points
+        ]
+
+
+@dataclass
+class Task:
+    """One instance to solve, and everything a method may use for it.
+
+    `module` is the problem's module that the method's backend runs. `lower`, `upper` and `start`
+    are what is known beforehand: a proven bound, and a solution with its objective. They are None
+    where nothing is known or the method is to work without help. Objectives are packed, here and
+    in outcomes: `packing` says how.
+    """
+
+    problem: Problem
+    instance: InstanceEnvelope
+    method: str
+    module: str
+    deadline: Deadline
+    trace: Trace
+    seed: int
+    workers: int
+    engine: str | None
+    without: frozenset[str]
+    lower: int | None = None
+    upper: int | None = None
+    start: SolutionEnvelope | None = None
+
+    @property
+    def packing(self) -> Packing:
+        """How this problem's objectives become one integer."""
+        return self.trace.packing
+
+    def judged_objective(self, solution: SolutionEnvelope) -> int:
+        """Return the judge's objective of a solution, packed."""
+        return self.packing.pack(self.problem.part("check").objective(self.instance, solution))
+
+
+@dataclass
+class Outcome:
+    """A method's claim, not yet judged.
+
+    Attributes
+    ----------
+    solution, claim
+        The best solution and the objective the method claims for it; None if it claims none.
+    tolerance
+        How far `claim` may be off because the method computes in floats; 0 for exact ones.
+    bound
+        A proven lower bound.
+    proven
+        What the method claims to have proven.
+    """
+
+    solution: SolutionEnvelope | None
+    raw_status: str
+    termination: Termination = "completed"
+    claim: int | None = None
+    tolerance: int = 0
+    bound: int | None = None
+    proven: Literal["optimal", "infeasible"] | None = None
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    engine: str | None = None

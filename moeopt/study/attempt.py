@@ -1,0 +1,129 @@
+"""One solve of a campaign, wherever it runs: a result with its facts, or what went wrong."""
+
+import json
+import os
+import platform
+import traceback
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from moeopt.errors import InputError, ModelMismatchError, MoeoptError
+from moeopt.problems.registry import get_problem
+from moeopt.solvers.result import Result
+from moeopt.solvers.run import solve
+from moeopt.solvers.task import Progress
+from moeopt.study.plan import Job, version
+
+Facts = dict[str, str | int]
+
+_ONE_AT_A_TIME = Lock()
+"""Dask may run several tasks in one process; GLPK and the clock want the process for themselves."""
+
+
+class SolveFailedError(MoeoptError):
+    """A solve that gave no result: its method or its process broke down."""
+
+    exit_code = 5
+
+
+class WorkerDiedError(SolveFailedError):
+    """A worker process ended during its solve: killed, or out of memory."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A result, and what else is kept of the solve.
+
+    Attributes
+    ----------
+    facts
+        What the problem's view says about the solution, e.g. the bottleneck.
+    machine
+        Processor, cores and system of the machine that solved it: times mean little without.
+    """
+
+    result: Result
+    facts: Facts = field(default_factory=dict)
+    machine: dict[str, str | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a solve has no result.
+
+    `kind` is "input" (an option or a size that the method refuses), "mismatch" (a bug in a model),
+    "crash" (any other exception; `detail` has the traceback) or "died" (the process ended).
+    """
+
+    kind: Literal["input", "mismatch", "crash", "died"]
+    message: str
+    detail: str = ""
+
+    def error(self) -> MoeoptError:
+        """Return the error that stands for it."""
+        kinds: dict[str, type[MoeoptError]] = {
+            "input": InputError,
+            "mismatch": ModelMismatchError,
+            "crash": SolveFailedError,
+            "died": WorkerDiedError,
+        }
+        return kinds[self.kind](self.message)
+
+
+Ended = Solved | Failure
+"""How a solve ends."""
+
+
+def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
+    """Make one solve; errors are returned, so that the campaign can go on."""
+    key = job.key
+    if key.version != version():  # a worker of a cluster has its own installation
+        return Failure("input", f"the worker has moeopt {version()}, the campaign {key.version}")
+    try:
+        with _ONE_AT_A_TIME:
+            result = solve(
+                job.instance,
+                key.method,
+                time_limit_s=key.time_limit_s,
+                seed=key.seed,
+                workers=key.workers,
+                on_progress=on_progress,
+                **json.loads(key.options),
+            )
+            return Solved(result, _facts(job, result), machine())
+    except InputError as error:
+        return Failure("input", str(error))
+    except ModelMismatchError as error:
+        return Failure("mismatch", str(error))
+    except Exception as error:  # a bug in one method must not end a campaign of hours
+        text = f"{type(error).__name__}: {error}"
+        return Failure("crash", text, traceback.format_exc())
+
+
+def _facts(job: Job, result: Result) -> Facts:
+    problem = get_problem(result.problem)
+    if result.solution is None or not problem.has("view"):
+        return {}
+    facts: Facts = problem.part("view").facts(job.instance, result.solution)
+    return facts
+
+
+@cache
+def machine() -> dict[str, str | int]:
+    """Return what this machine is, without its name."""
+    system = f"{platform.system()} {platform.machine()}"
+    return {"processor": _processor(), "cores": os.cpu_count() or 1, "system": system}
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"

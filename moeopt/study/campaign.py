@@ -1,0 +1,142 @@
+"""What a campaign is: instances x methods x seeds x time limits, from a file or from code."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import Flag, Frozen, Name
+from moeopt.problems.json_files import MAX_FILE_BYTES, read_object
+from moeopt.problems.reading import reading
+from moeopt.problems.wording import describe
+from moeopt.solvers.run import MAX_SEED
+from moeopt.study.sources import Source
+
+Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
+Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class Settings(Frozen):
+    """How instances are solved: each with every method, seed and time limit.
+
+    Attributes
+    ----------
+    methods
+        Names of methods; "heuristics" stands for all heuristics of a problem, "exact" for all its
+        exact methods but brute-force. None: every heuristic.
+    engine
+        MILP engine of method milp; other methods have none.
+    warm_start
+        As in `moeopt.solve`; methods that look for their own start take no notice.
+    """
+
+    methods: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
+    time_limits_s: Annotated[tuple[Seconds, ...], Field(min_length=1)] = (60.0,)
+    workers: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
+    engine: Text | None = None
+    warm_start: Flag = True
+
+
+class _PartOfFile(Settings):
+    """A part as it stands in a file, with what it takes over from the top level."""
+
+    instances: Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+class _Head(Frozen):
+    """The keys of a campaign file that are not a part's."""
+
+    campaign: Name
+    part: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Instances that are solved with the same settings."""
+
+    sources: Sequence[Source]
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is to be solved, part by part."""
+
+    parts: Sequence[Part]
+    name: str = ""
+
+    @property
+    def workers(self) -> int:
+        """Most threads that one solve uses."""
+        return max(part.settings.workers for part in self.parts)
+
+
+def make_settings(**values: Any) -> Settings:
+    """Return settings from code or from the command line.
+
+    Raises
+    ------
+    InputError
+        If a value cannot be used; the message names it.
+    """
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+
+
+def is_campaign(path: Path) -> bool:
+    """Tell whether a file is a campaign: by its suffix, or by a JSON object's key `campaign`."""
+    if path.suffix == ".toml":
+        return True
+    return path.suffix == ".json" and path.is_file() and "campaign" in read_object(path)
+
+
+def read_campaign(path: Path) -> Campaign:
+    """Read a campaign from a ``.toml`` or ``.json`` file.
+
+    The top level holds `campaign`, its name, and the keys of `Settings` and `instances`. With
+    ``[[part]]`` sections there are several parts; each takes from the top level what it leaves out.
+    Instances are files or folders, relative to the campaign's own folder.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or used; one line: file, field, reason.
+    """
+    data = _read_toml(path) if path.suffix == ".toml" else read_object(path)
+    given = {key: data.pop(key) for key in ("campaign", "part") if key in data}
+    try:
+        head = _Head.model_validate(given)
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
+    parts = (
+        [("", {})] if head.part is None else [(f"part[{i}].", p) for i, p in enumerate(head.part)]
+    )
+    return Campaign([_part(path, where, data | own) for where, own in parts], head.campaign)
+
+
+def _part(path: Path, where: str, data: dict[str, Any]) -> Part:
+    try:
+        part = _PartOfFile.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{path}: {where}{describe(error)}") from None
+    settings = Settings.model_validate(part.model_dump(exclude={"instances"}))
+    return Part([path.parent / name for name in part.instances], settings)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    with reading(path), path.open("rb") as stream:
+        payload = stream.read(MAX_FILE_BYTES + 1)
+    if len(payload) > MAX_FILE_BYTES:
+        raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+    try:
+        return tomllib.loads(payload.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError
+        raise InputError(f"{path}: not valid TOML: {error}") from None

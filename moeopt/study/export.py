@@ -1,0 +1,112 @@
+"""Every number of a study as a table for other programs: CSV or Parquet."""
+
+import csv
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from moeopt.errors import InputError
+from moeopt.problems.json_files import write_bytes
+from moeopt.problems.objective import Objective, entries
+from moeopt.study.rows import Row
+
+COLUMNS = {
+    "problem": "string",
+    "family": "string",
+    "instance": "string",
+    "instance_hash": "string",
+    "method": "string",
+    "seed": "int64",
+    "time_limit_s": "float64",
+    "workers": "int64",
+    "options": "string",
+    "version": "string",
+    "engine": "string",
+    "status": "string",
+    "termination": "string",
+    "raw_status": "string",
+    "objective": "objective",
+    "bound": "objective",
+    "optimum": "objective",
+    "best_bound": "objective",
+    "gap": "float64",
+    "excess": "float64",
+    "excess_at_most": "float64",
+    "build_s": "float64",
+    "solve_s": "float64",
+    "trace": "string",
+    "facts": "string",
+    "versions": "string",
+    "machine": "string",
+}
+"""Column -> type. An objective is a list of integers, with one entry where it is a single number.
+
+`options`, `trace`, `facts`, `versions` and `machine` are JSON.
+"""
+
+
+def export_csv(rows: Sequence[Row], path: Path) -> None:
+    """Write rows as CSV; unknown is an empty cell, an objective's entries stand between blanks."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for record in map(_record, rows):
+        writer.writerow(
+            " ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()
+        )
+    _write(text.getvalue().encode(), path)
+
+
+def export_parquet(rows: Sequence[Row], path: Path) -> None:
+    """Write rows as Parquet; unknown is null.
+
+    Raises
+    ------
+    InputError
+        If pyarrow is not installed, or the file cannot be written.
+    """
+    try:
+        pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise InputError(f"{path}: Parquet needs pyarrow, the extra 'parquet'") from None
+    types = {"objective": pa.list_(pa.int64())}
+    types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
+    schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_pylist([_record(row) for row in rows], schema), sink)
+    _write(sink.getvalue().to_pybytes(), path)
+
+
+def _record(row: Row) -> dict[str, Any]:
+    key, result = row.key._asdict(), row.result
+    computed = {
+        "family": row.family,
+        "instance_hash": row.key.instance,
+        "instance": result.instance,
+        "objective": _entries(result.objective),
+        "bound": _entries(result.bound),
+        "optimum": _entries(row.optimum),
+        "best_bound": _entries(row.best_bound),
+        "excess": row.excess,
+        "excess_at_most": row.excess_at_most,
+        "trace": json.dumps(result.trace),
+        "facts": json.dumps(row.facts),
+        "versions": json.dumps(result.versions),
+        "machine": json.dumps(row.machine),
+    }
+    known = key | computed
+    return {name: known[name] if name in known else getattr(result, name) for name in COLUMNS}
+
+
+def _entries(objective: Objective | None) -> list[int] | None:
+    return None if objective is None else list(entries(objective))
+
+
+def _write(payload: bytes, path: Path) -> None:
+    try:
+        write_bytes(payload, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,167 @@
+"""Solves on this machine's cores: processes that a crash of one of them does not end."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from moeopt.errors import InputError
+from moeopt.study.attempt import Ended, Failure, Solved
+from moeopt.study.plan import Job
+from moeopt.study.watch import Watch
+from moeopt.study.worker import RETIRED, Message, serve
+
+STOP_S = 1.0
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    connection: "Connection[Job, Message]"
+    ready: bool = False
+    job: Job | None = None
+
+
+class Pool:
+    """Spawned processes, each with a pipe of its own.
+
+    A process that dies is reported as the end of its solve and replaced; one that dies without a
+    solve is only replaced.
+
+    Parameters
+    ----------
+    jobs
+        The number of processes.
+    watch
+        Told of incumbents and bounds.
+
+    Raises
+    ------
+    InputError
+        If processes do not even start.
+    """
+
+    def __init__(self, jobs: int, watch: Watch) -> None:
+        if not 1 <= jobs <= 1024:
+            raise InputError(f"jobs: must be from 1 to 1024, not {jobs}")
+        self.slots = jobs
+        self._watch = watch
+        self._context = get_context("spawn")
+        self._workers = [self._start() for _ in range(jobs)]
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle process."""
+        number = next(i for i, worker in enumerate(self._workers) if worker.job is None)
+        self._workers[number].job = job
+        try:
+            self._workers[number].connection.send(job)
+        except OSError:  # it died while it was idle
+            self._replace(number)
+            self.submit(job)
+
+    def completed(self) -> tuple[Job, Ended]:
+        """Wait for a result, or for the death of a process that has a job."""
+        while True:
+            for number, message in self._messages():
+                worker = self._workers[number]
+                job = worker.job
+                if isinstance(message, EOFError):
+                    code = self._replace(number)
+                    if job is not None and code == RETIRED:
+                        self.submit(job)  # it was still in the pipe
+                    elif job is not None:
+                        return job, Failure("died", _how(code))
+                elif job is not None and isinstance(message, Solved | Failure):
+                    worker.job = None
+                    return job, message
+                elif message is None:
+                    worker.ready = True
+                elif job is not None and isinstance(message, tuple):
+                    self._watch.improved(job, *message)
+
+    def close(self) -> None:
+        """End all processes; the busy ones are killed."""
+        for worker in self._workers:
+            if worker.job is not None:
+                worker.process.kill()
+            worker.connection.close()  # an idle one ends by itself
+            worker.process.join(STOP_S)
+            worker.process.kill()
+            worker.process.join()
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=serve, args=(theirs,), daemon=True)
+        with _ctrl_c_held_back():
+            process.start()
+        theirs.close()  # so that the end of the process is the end of the pipe
+        return _Worker(process, ours)
+
+    def _messages(self) -> Iterator[tuple[int, Message | EOFError]]:
+        """Wait, and yield one message of each process that has sent something, or its end."""
+        numbers = {worker.connection: i for i, worker in enumerate(self._workers)}
+        for connection in wait(list(numbers)):
+            number = numbers[connection]  # type: ignore[index]
+            try:
+                yield number, self._workers[number].connection.recv()
+            except (EOFError, OSError):
+                yield number, EOFError()
+
+    def _replace(self, number: int) -> int | None:
+        """Put a new process in the place of a dead one and return its exit code."""
+        worker = self._workers[number]
+        worker.connection.close()
+        worker.process.join(STOP_S)
+        code = worker.process.exitcode
+        worker.process.kill()
+        worker.process.join()
+        if not worker.ready:
+            raise InputError(
+                f"jobs: a worker process ended before it was ready (exit code {code}); a script "
+                "that calls moeopt.gap(jobs=...) needs the guard `if __name__ == '__main__':`"
+            )
+        self._workers[number] = self._start()
+        return code
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Start processes that Ctrl-C never reaches: a signal that is blocked at birth stays so."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows: they ignore it once they are up
+        yield
+        return
+    resource_tracker.ensure_running()  # the first start would start it, and let Ctrl-C through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the worker process was killed by signal {-code}"
+    return f"the worker process ended with exit code {code}"
+
+
+def oversubscribed(jobs: int, workers: int) -> str | None:
+    """Return a warning if solves at once need more cores than there are."""
+    cores = available_cores()
+    if jobs * workers <= cores:
+        return None
+    return (
+        f"{jobs} job{'s' * (jobs > 1)} with {workers} worker{'s' * (workers > 1)} each need "
+        f"{jobs * workers} cores, there are {cores}: solves take longer, and time limits cut in "
+        "earlier"
+    )
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

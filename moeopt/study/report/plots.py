@@ -1,0 +1,156 @@
+"""The report's charts, drawn small: a telephone shows them at their full size."""
+
+from collections.abc import Container, Sequence
+from statistics import median
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
+
+from moeopt.study.report.curves import Curve
+from moeopt.study.report.fields import Dependence
+from moeopt.study.report.svg import plain
+
+SERIES = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee", "#777777", "#222222")
+"""Told apart by colour-blind readers; the line styles differ as well."""
+
+STYLES = ("solid", "dashed", "dashdot", "dotted")
+
+WIDTH_IN, HEIGHT_IN, LEGEND_LINE_IN, PANEL_IN = 4.4, 2.6, 0.19, 1.9
+"""Sizes; a chart is as high as its legend makes it."""
+
+LEFT_IN, RIGHT_IN, TOP_IN, BOTTOM_IN = 0.72, 0.12, 0.08, 0.5
+"""Margins; measuring the texts instead would take longer than all else."""
+
+LEGEND_PT = 9.0
+
+LINEAR_UP_TO = 2.0
+"""Factors above this are drawn on a logarithmic axis."""
+
+FACTORS = (1, 1.5, 2, 3, 5, 10, 20, 50, *(10**power for power in range(2, 13)))
+
+OWN, OTHERS = 2.6, 1.3
+"""Line widths of the published heuristic and of the others."""
+
+
+def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Figure:
+    """Draw the share of instances within a factor of the optimum; those in `own` are thick."""
+    figure, axis = _chart(len(curves))
+    most = max((curve.x[-1] for curve in curves if curve.x), default=1.0)
+    end = max(1.02, 1 + 1.05 * (most - 1))
+    if most > LINEAR_UP_TO:
+        axis.set_xscale("log")
+        ticks = [tick for tick in FACTORS if tick <= end]
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+    for number, curve in enumerate(curves):
+        xs = [1.0, *curve.x, end]
+        ys = [0.0, *curve.y, curve.y[-1] if curve.y else 0.0]
+        _step(axis, curve, xs, ys, number, own)
+    axis.set_xlim(1, end)
+    axis.set_ylim(0, 1.03)
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    axis.set_xlabel("cost, in multiples of the optimum")
+    axis.set_ylabel(f"share of {unit}")
+    return _finished(figure)
+
+
+def proof_chart(curves: Sequence[Curve]) -> Figure:
+    """Draw how many instances each method proves within a time."""
+    figure, axis = _chart(len(curves))
+    shortest = min(curve.x[0] for curve in curves)
+    longest = max(curve.x[-1] for curve in curves)
+    start, end = max(shortest, 1e-4) / 1.3, max(longest, 1e-4) * 1.3
+    axis.set_xscale("log")
+    for number, curve in enumerate(curves):
+        xs, ys = [start, *curve.x, end], [0.0, *curve.y, curve.y[-1]]
+        _step(axis, curve, xs, ys, number, ())
+    axis.set_xlim(start, end)
+    axis.set_ylim(0, None)
+    axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_xlabel("seconds for building and solving")
+    axis.set_ylabel("optima proven")
+    return _finished(figure)
+
+
+def dependence_chart(found: Sequence[Dependence]) -> Figure:
+    """Draw excess against each field below each other: a point per solve, medians joined."""
+    figure = Figure(figsize=(WIDTH_IN, PANEL_IN * len(found)))
+    _margins(figure, 0, PANEL_IN)
+    axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
+    for axis, one in zip(axes, found, strict=True):
+        groups = one.by_value
+        if one.is_discrete:
+            places = {value: float(at) for at, value in enumerate(groups)}
+            axis.set_xticks(list(places.values()), [f"{value:g}" for value in places])
+            axis.set_xlim(-0.5, len(places) - 0.5)
+            middles = [median(of) for of in groups.values()]
+            axis.plot(list(places.values()), middles, color=SERIES[1], marker="_", markersize=16)
+        else:
+            places = {value: value for value in groups}
+        xs = [places[value] for value, _ in one.points]
+        ys = [excess for _, excess in one.points]
+        axis.plot(xs, ys, "o", color=SERIES[0], alpha=0.5, markersize=4, linestyle="none")
+        axis.yaxis.set_major_formatter(PercentFormatter(1))
+        axis.yaxis.set_major_locator(MaxNLocator(4))
+        axis.set_ylim(bottom=0)
+        axis.set_xlabel(one.name)
+        axis.set_ylabel("excess")
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _chart(curves: int) -> tuple[Figure, Any]:
+    legend_in = LEGEND_LINE_IN * ((curves + 1) // 2) + 0.1
+    figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN + legend_in))
+    _margins(figure, legend_in, HEIGHT_IN)
+    return figure, figure.subplots()
+
+
+def _margins(figure: Figure, legend_in: float, panel_in: float) -> None:
+    """Leave room for labels around panels of one height, and for a legend at the bottom."""
+    high = figure.get_figheight()
+    inside = panel_in - TOP_IN - BOTTOM_IN
+    figure.subplots_adjust(
+        left=LEFT_IN / WIDTH_IN,
+        right=1 - RIGHT_IN / WIDTH_IN,
+        top=1 - TOP_IN / high,
+        bottom=(BOTTOM_IN + legend_in) / high,
+        hspace=(TOP_IN + BOTTOM_IN) / inside,
+    )
+
+
+def _step(
+    axis: Any,
+    curve: Curve,
+    xs: Sequence[float],
+    ys: Sequence[float],
+    number: int,
+    own: Container[str],
+) -> None:
+    axis.step(
+        xs,
+        ys,
+        where="post",
+        color=SERIES[number % len(SERIES)],
+        linestyle=STYLES[(number + number // len(STYLES)) % len(STYLES)],
+        linewidth=OWN if curve.name in own else OTHERS,
+        label=plain(curve.name),
+    )
+
+
+def _finished(figure: Figure) -> Figure:
+    [axis] = figure.axes
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(color="#dddddd", linewidth=0.5)
+    figure.legend(
+        loc="lower center",
+        ncols=2,
+        frameon=False,
+        fontsize=LEGEND_PT,
+        borderaxespad=0,
+        labelspacing=0.3,
+    )
+    return figure

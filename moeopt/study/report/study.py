@@ -1,0 +1,77 @@
+"""What a report is made from: rows, the instances they are about, failures, and the command."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.study.attempt import Failure
+from moeopt.study.labels import TOLD, labels
+from moeopt.study.plan import Key
+from moeopt.study.report.papers import is_exact
+from moeopt.study.rows import Row
+from moeopt.study.store import Store
+
+ALL = "all"
+"""The family that stands for all of a problem's families."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that a report shows.
+
+    Attributes
+    ----------
+    rows
+        Solves against the best that is known.
+    instances
+        Content hash -> instance, of those that the rows are about.
+    failures
+        Solves without a result.
+    command
+        What makes the report again.
+    """
+
+    rows: Sequence[Row]
+    instances: dict[str, InstanceEnvelope] = field(default_factory=dict)
+    failures: Sequence[tuple[Key, Failure]] = ()
+    command: str = ""
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], store: Store, command: str) -> "Study":
+        """Add to rows what their store knows about them; heuristics come before exact methods."""
+        rows = sorted(rows, key=lambda row: is_exact(row.result.problem, row.key.method))
+        hashes = dict.fromkeys(row.key.instance for row in rows)
+        failures = store.failures()
+        hashes |= dict.fromkeys(key.instance for key, _ in failures)
+        instances = {digest: store.instance(digest) for digest in hashes}
+        return cls(rows, instances, failures, command)
+
+    @property
+    def problems(self) -> dict[str, list[Row]]:
+        """Problem -> its rows, each solve once whatever its families; the order is the rows'."""
+        found: dict[str, dict[Key, Row]] = {}
+        for row in self.rows:
+            found.setdefault(row.result.problem, {}).setdefault(row.key, row)
+        return {problem: list(rows.values()) for problem, rows in found.items()}
+
+    def name_of(self, content_hash: str) -> str:
+        """Return an instance's name."""
+        instance = self.instances.get(content_hash)
+        return content_hash[:12] if instance is None else instance.name
+
+    @property
+    def labels(self) -> dict[Key, str]:
+        """What each solve is called in tables; failed ones as their method's other solves."""
+        found = {row.key: label for row, label in zip(self.rows, labels(self.rows), strict=True)}
+        kinds = {_kind(key): label for key, label in found.items()}
+        failed = {key: kinds.get(_kind(key), key.method) for key, _ in self.failures}
+        return failed | found
+
+
+def as_one_family(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows as if they were of one family."""
+    return [replace(row, family=ALL) for row in rows]
+
+
+def _kind(key: Key) -> tuple[object, ...]:
+    return (key.method, *(getattr(key, name) for name in TOLD))

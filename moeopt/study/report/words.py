@@ -1,0 +1,178 @@
+"""The study in plain words: what a reader should take away, and numbers for people."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from moeopt.problems.objective import Objective, entries
+from moeopt.problems.registry import get_problem
+from moeopt.study.report.papers import own_heuristic, title
+from moeopt.study.report.study import Study
+from moeopt.study.rows import Row
+from moeopt.study.table import percent
+
+SMALL = 0.001
+"""Excesses below this are not called 0.0 %, which would say that nothing is lost."""
+
+
+@dataclass(frozen=True)
+class Takeaway:
+    """What a problem's numbers come to.
+
+    Attributes
+    ----------
+    problem, title
+        Its name, and what it decides.
+    instances, proven
+        How many instances there are, and how many of them have a proven optimum.
+    method, paper
+        The published heuristic and its paper; None and empty where no heuristic ran.
+    compared, optimal
+        On how many instances the heuristic can be compared, on how many it is optimal.
+    middle, worst
+        Median and largest excess.
+    worst_instance
+        Where it is largest.
+    """
+
+    problem: str
+    title: str
+    instances: int
+    proven: int
+    method: str | None = None
+    paper: str = ""
+    compared: int = 0
+    optimal: int = 0
+    middle: float | None = None
+    worst: float | None = None
+    worst_instance: str = ""
+
+
+def takeaways(study: Study) -> list[Takeaway]:
+    """Return one for each problem; an instance counts once whatever its families."""
+    return [_takeaway(problem, rows) for problem, rows in study.problems.items()]
+
+
+def _takeaway(problem: str, rows: list[Row]) -> Takeaway:
+    instances = {row.key.instance for row in rows}
+    proven = {row.key.instance for row in rows if row.optimum is not None}
+    start = Takeaway(problem, title(problem), len(instances), len(proven))
+    own = own_heuristic(problem, rows)
+    if own is None:
+        return start
+    method, paper = own
+    solves: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.key.method == method and row.excess is not None:
+            solves.setdefault(row.key.instance, []).append(row)
+    excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
+    if not excesses:
+        return Takeaway(problem, start.title, start.instances, start.proven, method, paper)
+    worst = max(excesses, key=lambda at: excesses[at])
+    return Takeaway(
+        problem,
+        start.title,
+        start.instances,
+        start.proven,
+        method,
+        paper,
+        compared=len(excesses),
+        optimal=sum(all(row.optimal for row in group) for group in solves.values()),
+        middle=median(excesses.values()),
+        worst=excesses[worst],
+        worst_instance=solves[worst][0].result.instance,
+    )
+
+
+def opening(found: Sequence[Takeaway], solves: int) -> str:
+    """Return the first paragraph."""
+    if not found:
+        return "This study holds no results yet, so there is nothing to take away."
+    instances, proven = sum(t.instances for t in found), sum(t.proven for t in found)
+    text = (
+        f"{_count(solves, 'solve')} of {_count(instances, 'instance')} of "
+        f"{_count(len(found), 'problem')}. For {proven} of the instances the optimum is proven: "
+        "there, what a heuristic loses is known and not guessed."
+    )
+    known = [t for t in found if t.middle is not None]
+    if not known:
+        return f"{text} No heuristic can be compared with a proven optimum here."
+    far = max(known, key=lambda t: t.middle or 0)
+    near = min(known, key=lambda t: t.middle or 0)
+    worst = max(known, key=lambda t: t.worst or 0)
+    if len(known) > 1:
+        text += (
+            f" What is published comes closest to it in {_named(near)}: half of the instances "
+            f"cost {_more(near.middle)} than necessary. It stays farthest from it in "
+            f"{_named(far)}: {percent(far.middle)} at the median."
+        )
+    return (
+        f"{text} The worst single case is {worst.method} in {worst.problem}, which costs "
+        f"{percent(worst.worst)} more than the best possible decision."
+    )
+
+
+def sentence(t: Takeaway) -> str:
+    """Return what one problem's numbers say, after its name."""
+    proofs = f"{t.proven} of {_count(t.instances, 'optimum', 'optima')} proven"
+    if t.method is None:
+        return f"no heuristic was run; {proofs}."
+    who = f"{t.method}, the rule of {t.paper}," if t.paper else t.method
+    if t.middle is None:
+        return f"{who} has no result that can be compared; {proofs}."
+    return (
+        f"{who} costs {_some(t.middle)} more than the optimum at the median and "
+        f"{_some(t.worst)} at worst ({t.worst_instance}); it is optimal on {t.optimal} of "
+        f"{t.compared}; {proofs}."
+    )
+
+
+def amount(problem: str, objective: Objective | None) -> str:
+    """Return an objective with its unit, times in milliseconds."""
+    if objective is None:
+        return "-"
+    names = get_problem(problem).part("check").OBJECTIVE
+    pairs = zip(entries(objective), names, strict=True)
+    return ", ".join(
+        _milliseconds(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
+        for value, name in pairs
+    )
+
+
+def _milliseconds(value_ns: int) -> str:
+    """Return a time with four significant digits, or whole milliseconds."""
+    value = value_ns / 1e6
+    return f"{value:,.0f} ms" if value >= 1000 else f"{value:.4g} ms"
+
+
+def seconds(value: float) -> str:
+    """Return a time with two significant digits, or whole seconds."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}" if value >= 0.001 else "< 0.001"
+
+
+def tally(study: Study) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return the versions and the machines of the solves, each with how many there are."""
+    rows = {row.key: row for row in study.rows}.values()
+    versions = Counter(", ".join(f"{k} {v}" for k, v in r.result.versions.items()) for r in rows)
+    machines = Counter(", ".join(f"{k} {v}" for k, v in row.machine.items()) for row in rows)
+    return versions.most_common(), machines.most_common()
+
+
+def _named(t: Takeaway) -> str:
+    return f"{t.problem} ({t.title[0].lower()}{t.title[1:]})"
+
+
+def _more(excess: float | None) -> str:
+    """Return how much more half of the instances cost at most, without calling little nothing."""
+    if not excess:
+        return "no more"
+    return f"at most {'0.1 %' if excess < SMALL else percent(excess)} more"
+
+
+def _some(excess: float | None) -> str:
+    return "less than 0.1 %" if excess and excess < SMALL else percent(excess)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

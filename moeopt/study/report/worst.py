@@ -1,0 +1,116 @@
+"""Where a heuristic loses most: its schedule, the optimum's, and what they decide differently."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.registry import get_problem
+from moeopt.problems.schedule import Bar, Lane
+from moeopt.study.gantt import Panel
+from moeopt.study.report.decisions import differences
+from moeopt.study.report.words import amount
+from moeopt.study.rows import Row
+from moeopt.study.table import percent
+
+CASES, NAMED = 2, 10
+"""Most cases of a problem, and most differing decisions that are written out."""
+
+MOST_LANES, MOST_BARS = 24, 1500
+"""Most lanes that are drawn of a schedule, and most bars of a schedule that is drawn."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One instance on which a heuristic is far from the optimum.
+
+    Attributes
+    ----------
+    row, best
+        The heuristic's solve, and one that reaches the optimum.
+    decisions
+        (what, the heuristic's choice, the optimum's) for the most important that differ.
+    others
+        How many more differ.
+    panels
+        Both schedules; none where the problem has no schedule or it is too large to be read.
+    hidden
+        How many of the devices that are done earliest are left out of each panel.
+    """
+
+    row: Row
+    best: Row
+    decisions: Sequence[tuple[str, str, str]]
+    others: int
+    panels: Sequence[Panel]
+    hidden: int = 0
+
+
+def worst_cases(
+    rows: Sequence[Row], method: str, instances: Mapping[str, InstanceEnvelope]
+) -> list[Case]:
+    """Return a method's worst instances, one of each family, of which both solutions are known."""
+    best: dict[str, Row] = {}
+    for row in rows:
+        if row.optimal and row.result.solution is not None:
+            best.setdefault(row.key.instance, row)
+    candidates = [
+        row
+        for row in rows
+        if row.key.method == method
+        and row.excess
+        and row.result.solution is not None
+        and row.key.instance in best
+        and row.key.instance in instances
+    ]
+    cases: dict[str, Case] = {}
+    for row in sorted(candidates, key=lambda row: -(row.excess or 0)):
+        if len(cases) < CASES and row.family not in cases:
+            instance = instances[row.key.instance]
+            cases[row.family] = _case(row, best[row.key.instance], instance)
+    return list(cases.values())
+
+
+def _case(row: Row, best: Row, instance: InstanceEnvelope) -> Case:
+    ours, theirs = row.result.solution, best.result.solution
+    found = differences(row.result.problem, instance, ours, theirs)
+    panels, hidden = _panels(row, best, instance)
+    return Case(row, best, found[:NAMED], max(0, len(found) - NAMED), panels, hidden)
+
+
+def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel], int]:
+    problem = get_problem(row.result.problem)
+    if not problem.has("view"):
+        return [], 0
+    view = problem.part("view")
+    schedules = [
+        [_merged(lane) for lane in view.lanes(instance, solution)]
+        for solution in (row.result.solution, best.result.solution)
+    ]
+    shown = _latest(schedules)
+    hidden = len(schedules[0]) - len(shown)
+    schedules = [[lanes[at] for at in shown] for lanes in schedules]
+    if max(sum(len(lane.bars) for lane in lanes) for lanes in schedules) > MOST_BARS:
+        return [], 0
+    of = row.result.problem
+    titles = (
+        f"{row.key.method}: {amount(of, row.result.objective)} (+{percent(row.excess)})",
+        f"the optimum: {amount(of, best.result.objective)}",
+    )
+    return [Panel(*panel) for panel in zip(titles, schedules, strict=True)], hidden
+
+
+def _merged(lane: Lane) -> Lane:
+    """Make one bar of reads without a pause between them: they carry no label."""
+    bars: list[Bar] = []
+    for bar in lane.bars:
+        if bars and bar.kind == bars[-1].kind == "read" and bar.start_ns == bars[-1].end_ns:
+            bar = Bar(bars.pop().start_ns, bar.end_ns, "", "read")
+        bars.append(bar)
+    return Lane(lane.device, tuple(bars))
+
+
+def _latest(schedules: Sequence[Sequence[Lane]]) -> list[int]:
+    """Return which lanes to draw, in order: those that are done last in either schedule."""
+    ends = [max(lane.end_ns for lane in lanes) for lanes in zip(*schedules, strict=True)]
+    latest = sorted(range(len(ends)), key=lambda at: -ends[at])[:MOST_LANES]
+    return sorted(latest)

@@ -1,0 +1,106 @@
+"""The rows of a study: every solve, held against the best that is known of its instance."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moeopt.errors import ModelMismatchError
+from moeopt.problems.objective import Objective, entries, relative
+from moeopt.solvers.result import Result
+from moeopt.study.attempt import Facts, Solved
+from moeopt.study.plan import Key
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one instance.
+
+    Attributes
+    ----------
+    family
+        The folder the instance came from, or "-".
+    key
+        What the solve was asked: content hash, time limit, options and more.
+    optimum
+        The proven optimum of the instance, by whichever solve; None if not proven.
+    best_bound
+        The best bound of all solves of the instance.
+    facts
+        What the problem's view says about the solution, e.g. the bottleneck.
+    machine
+        Processor, cores and system it was solved on.
+    """
+
+    family: str
+    key: Key
+    result: Result
+    optimum: Objective | None
+    best_bound: Objective | None
+    facts: Facts = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the objective is known to be the optimum, in every entry."""
+        return self.optimum is not None and self.result.objective == self.optimum
+
+    @property
+    def excess(self) -> float | None:
+        """(objective - optimum) / optimum by the first entries; None if either is unknown."""
+        return _ratio(self.result.objective, self.optimum)
+
+    @property
+    def excess_at_most(self) -> float | None:
+        """An upper limit of the excess, from the best bound; None without objective or bound."""
+        return _ratio(self.result.objective, self.best_bound)
+
+    @property
+    def seconds(self) -> float:
+        """Time for building and solving."""
+        return self.result.build_s + self.result.solve_s
+
+
+def compare(family: str, solved: Mapping[Key, Solved], keys: Sequence[Key]) -> list[Row]:
+    """Return one row for each of `keys`, the solves of one instance.
+
+    Parameters
+    ----------
+    family
+        The family that the rows are for.
+    solved
+        All solves of the instance that are known: optimum and bound come from all of them.
+    keys
+        Those that get a row, in order; one that is not in `solved` gets none.
+
+    Raises
+    ------
+    ModelMismatchError
+        If one solve's proven bound is above what another one's solution costs.
+    """
+    results = [one.result for one in solved.values()]
+    proven = [r for r in results if r.bound is not None]
+    found = [r for r in results if r.objective is not None]
+    strongest = max(proven, key=lambda r: _entries(r.bound), default=None)
+    best = min(found, key=lambda r: _entries(r.objective), default=None)
+    bound = strongest.bound if strongest else None
+    objective = best.objective if best else None
+    if strongest and best and _entries(objective) < _entries(bound):
+        raise ModelMismatchError(
+            f"{best.instance}: {best.method} finds {objective}, "
+            f"but {strongest.method} proves that nothing is below {bound}"
+        )
+    optimum = objective if objective == bound else None
+    rows = [(key, solved[key]) for key in keys if key in solved]
+    return [
+        Row(family, key, one.result, optimum, bound, one.facts, one.machine) for key, one in rows
+    ]
+
+
+def _entries(objective: Objective | None) -> tuple[int, ...]:
+    return () if objective is None else entries(objective)
+
+
+def _ratio(objective: Objective | None, reference: Objective | None) -> float | None:
+    if objective is None or reference is None:
+        return None
+    return relative(objective, reference, reference)

@@ -1,0 +1,165 @@
+"""The store's tables, its version, and how a file is opened and recognised."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+from moeopt.errors import InputError
+
+APPLICATION_ID = 0x6D6F656F
+"""Marks an SQLite file as ours: "moeo"."""
+
+SCHEMA_VERSION = 1
+
+BUSY_S = 60.0
+"""How long a process waits for another one that is writing; a write takes milliseconds."""
+
+MEMORY = ":memory:"
+
+KEY = "instance, method, seed, time_limit_s, workers, options, version"
+"""The columns of `moeopt.study.plan.Key`, in its order."""
+
+_KEY_COLUMNS = """
+    instance TEXT NOT NULL REFERENCES instance (hash),
+    method TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    time_limit_s REAL NOT NULL,
+    workers INTEGER NOT NULL,
+    options TEXT NOT NULL,
+    version TEXT NOT NULL"""
+
+TABLES = f"""
+CREATE TABLE instance (
+    hash TEXT PRIMARY KEY,  -- SHA-256 of the canonical JSON
+    problem TEXT NOT NULL,
+    name TEXT NOT NULL,
+    json BLOB NOT NULL      -- canonical JSON, gzip
+);
+CREATE TABLE member (
+    instance TEXT NOT NULL REFERENCES instance (hash),
+    family TEXT NOT NULL,
+    PRIMARY KEY (instance, family)
+);
+CREATE TABLE solve (
+    id INTEGER PRIMARY KEY,
+    {_KEY_COLUMNS},
+    status TEXT NOT NULL,
+    termination TEXT NOT NULL,
+    objective TEXT,          -- JSON: an integer, or a list if lexicographic
+    bound TEXT,
+    build_s REAL NOT NULL,
+    solve_s REAL NOT NULL,
+    engine TEXT,
+    raw_status TEXT NOT NULL,
+    solution BLOB,           -- JSON, gzip
+    violations TEXT NOT NULL,
+    trace TEXT NOT NULL,     -- JSON: [[seconds, objective, bound], ...]
+    versions TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    finished TEXT NOT NULL,  -- UTC
+    UNIQUE ({KEY})
+);
+CREATE TABLE failure (
+    id INTEGER PRIMARY KEY,
+    {_KEY_COLUMNS},
+    kind TEXT NOT NULL,      -- input, mismatch, crash or died
+    message TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    finished TEXT NOT NULL,
+    UNIQUE ({KEY})
+);
+"""
+
+
+@contextmanager
+def readable_errors(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into an InputError that names the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            raise InputError(f"{path}: not a store of moeopt") from None
+        raise InputError(f"{path}: the store cannot be used: {error}") from None
+
+
+def connect(path: str, create: bool) -> sqlite3.Connection:
+    """Open a store, or make a new one.
+
+    The journal is a write-ahead log: whoever reads, such as a report, never waits for a campaign
+    that writes, and a commit needs no wait for the disk. A killed process loses nothing that it
+    committed; a power cut may lose the last commits, and never more than those. While a store is
+    in use two files stand beside it, with the endings -wal and -shm; it must not be copied then,
+    and not lie on a network drive.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened, is not a store, or was made by a newer moeopt.
+    """
+    if not create and path != MEMORY and not Path(path).is_file():
+        raise InputError(f"{path}: cannot be read: there is no such store")
+    with readable_errors(path):
+        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+        try:
+            _prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    if not _recognised(connection, path):
+        _to_write_ahead_log(connection)
+        with transaction(connection):
+            if not _recognised(connection, path):  # another process may have been quicker
+                for statement in TABLES.split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _recognised(connection: sqlite3.Connection, path: str) -> bool:
+    """Tell whether a file is a store; False if it is new and empty."""
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if application == APPLICATION_ID:
+        if version != SCHEMA_VERSION:
+            raise InputError(
+                f"{path}: the store has schema {version}, this moeopt knows {SCHEMA_VERSION}: "
+                "a newer moeopt made it"
+            )
+        return True
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+        raise InputError(f"{path}: an SQLite database, but not a store of moeopt")
+    return False
+
+
+def _to_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Change the journal; SQLite does not wait here for another process that does so, too."""
+    give_up = monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > give_up:
+                raise
+            sleep(0.05)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it or nothing; the lock is taken at the start, where waiting for it works."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

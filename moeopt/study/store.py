@@ -1,0 +1,196 @@
+"""Where results are kept: an SQLite file, one transaction per solve.
+
+A process that is killed loses the solves it was making, nothing else. Several processes may write
+to one store: a solve's key is unique, and the first result that is stored under it stays.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.registry import get_problem
+from moeopt.solvers.methods import problem_methods
+from moeopt.study.attempt import Failure, Solved
+from moeopt.study.plan import Entry, Key
+from moeopt.study.records import (
+    SOLVE,
+    from_columns,
+    now,
+    packed_instance,
+    to_columns,
+    unpacked_instance,
+)
+from moeopt.study.rows import Row, compare
+from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, transaction
+
+DONE = "termination <> 'interrupted'"
+"""After Ctrl-C the best so far is kept, but the solve is still to be made."""
+
+
+@dataclass(frozen=True)
+class StoredInstance:
+    """An instance of the store, without its data."""
+
+    content_hash: str
+    problem: str
+    name: str
+    families: tuple[str, ...]
+
+
+class Store:
+    """A file of results; a context manager.
+
+    Parameters
+    ----------
+    path
+        The file; by default a store in memory.
+    create
+        Whether to make the file if there is none.
+
+    Raises
+    ------
+    InputError
+        Here and in every method: if the file is not a store, was made by a newer moeopt, or can
+        not be read or written.
+    """
+
+    def __init__(self, path: str | Path = MEMORY, *, create: bool = True) -> None:
+        self.path = str(path)
+        self._connection = connect(self.path, create)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def enroll(self, entries: Iterable[Entry]) -> None:
+        """Keep instances and the families they stand in."""
+        with readable_errors(self.path), transaction(self._connection):
+            for entry in entries:
+                instance = entry.instance
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO instance VALUES (?, ?, ?, ?)",
+                    (
+                        entry.content_hash,
+                        instance.problem,
+                        instance.name,
+                        packed_instance(instance),
+                    ),
+                )
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO member VALUES (?, ?)", (entry.content_hash, entry.family)
+                )
+
+    def has(self, key: Key) -> bool:
+        """Tell whether a solve is done."""
+        where = " AND ".join(f"{column} = ?" for column in KEY.split(", "))
+        query = f"SELECT 1 FROM solve WHERE {where} AND {DONE}"  # noqa: S608 - our own columns
+        with readable_errors(self.path):
+            return self._connection.execute(query, key).fetchone() is not None
+
+    def add(self, key: Key, ended: Solved | Failure) -> None:
+        """Keep how a solve of an enrolled instance ended, in one transaction.
+
+        A result stays as it is, but for one that Ctrl-C cut short. A failure gives way to a result.
+        """
+        with readable_errors(self.path), transaction(self._connection):
+            if isinstance(ended, Failure):
+                if self.has(key):
+                    return  # another process had more luck
+                values = (*key, ended.kind, ended.message, ended.detail, now())
+                columns = f"{KEY}, kind, message, detail, finished"
+                self._insert("failure", columns, values, "TRUE")
+            else:
+                self._insert(
+                    "solve", f"{KEY}, {SOLVE}", (*key, *to_columns(ended)), f"NOT ({DONE})"
+                )
+                self._forget_failure(key)
+
+    def solved(self, content_hash: str) -> dict[Key, Solved]:
+        """Return all results of one instance, in the order in which they came."""
+        query = f"""
+            SELECT problem, name, {KEY}, {SOLVE} FROM solve
+            JOIN instance ON hash = instance WHERE instance = ? ORDER BY id"""  # noqa: S608
+        with readable_errors(self.path):
+            found = self._connection.execute(query, (content_hash,)).fetchall()
+        width = len(Key._fields)
+        solved: dict[Key, Solved] = {}
+        for problem, name, *columns in found:
+            key = Key(*columns[:width])
+            solved[key] = from_columns(problem, name, key, columns[width:])
+        return solved
+
+    def rows(self) -> list[Row]:
+        """Return every solve against the best that is known, by problem, family and instance."""
+        rows = []
+        for member in self.instances():
+            solved = self.solved(member.content_hash)
+            order = list(problem_methods(get_problem(member.problem)))
+            keys = sorted(
+                solved, key=lambda k: (k.time_limit_s, k.seed, _place(k.method, order), *k)
+            )
+            for family in member.families:
+                rows += compare(family, solved, keys)
+        return sorted(rows, key=lambda r: (r.result.problem, r.family, r.result.instance))
+
+    def failures(self) -> list[tuple[Key, Failure]]:
+        """Return the solves that have no result, and why."""
+        query = f"SELECT {KEY}, kind, message, detail FROM failure ORDER BY id"  # noqa: S608
+        with readable_errors(self.path):
+            found = self._connection.execute(query).fetchall()
+        width = len(Key._fields)
+        return [(Key(*row[:width]), Failure(*row[width:])) for row in found]
+
+    def instances(self) -> list[StoredInstance]:
+        """Return what instances there are, in the order in which they came."""
+        query = """
+            SELECT hash, problem, name, family FROM instance JOIN member ON instance = hash
+            ORDER BY instance.rowid, member.rowid"""
+        with readable_errors(self.path):
+            found = self._connection.execute(query).fetchall()
+        families: dict[tuple[str, str, str], list[str]] = {}
+        for *which, family in found:
+            families.setdefault((which[0], which[1], which[2]), []).append(family)
+        return [StoredInstance(*which, tuple(names)) for which, names in families.items()]
+
+    def instance(self, content_hash: str) -> InstanceEnvelope:
+        """Return an instance, with its provenance, as it was loaded."""
+        query = "SELECT problem, json FROM instance WHERE hash = ?"
+        with readable_errors(self.path):
+            found = self._connection.execute(query, (content_hash,)).fetchone()
+        if found is None:
+            raise InputError(f"{self.path}: the store has no instance {content_hash}")
+        return unpacked_instance(*found)
+
+    def _insert(self, table: str, columns: str, values: tuple[object, ...], replace: str) -> None:
+        """Insert a row; one of the same key is replaced if the condition holds for it."""
+        marks = ", ".join("?" * len(values))
+        update = ", ".join(f"{name} = excluded.{name}" for name in columns.split(", "))
+        self._connection.execute(
+            f"INSERT INTO {table} ({columns}) VALUES ({marks}) "  # noqa: S608 - our own names
+            f"ON CONFLICT ({KEY}) DO UPDATE SET {update} WHERE {replace}",
+            values,
+        )
+
+    def _forget_failure(self, key: Key) -> None:
+        where = " AND ".join(f"{column} = ?" for column in KEY.split(", "))
+        self._connection.execute(f"DELETE FROM failure WHERE {where}", key)  # noqa: S608
+
+
+def _place(method: str, order: list[str]) -> int:
+    """Return a method's place in the usual order; one that no longer exists comes last."""
+    return order.index(method) if method in order else len(order)

@@ -1,0 +1,204 @@
+"""Run methods on instances and hold each against the best that is known."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+from moeopt.errors import InputError
+from moeopt.study.attempt import Ended, Failure
+from moeopt.study.campaign import Campaign, Part, make_settings
+from moeopt.study.execute import Executor, Here, execute
+from moeopt.study.plan import Job, Plan, make_plan
+from moeopt.study.rows import Row as Row  # these two are imported from here as well
+from moeopt.study.rows import compare
+from moeopt.study.schema import MEMORY
+from moeopt.study.sources import Source
+from moeopt.study.sources import instance_files as instance_files
+from moeopt.study.store import Store
+from moeopt.study.watch import Watch
+
+
+def gap(
+    paths: Iterable[Source],
+    methods: Sequence[str] | None = None,
+    *,
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    workers: int = 1,
+    on_start: Callable[[int, int, str, str], None] | None = None,
+    store: str | Path | Store | None = None,
+    resume: bool = False,
+    jobs: int = 1,
+    executor: str | None = None,
+    watch: Watch | None = None,
+) -> list[Row]:
+    """Run methods on instances and say how far each is above the optimum.
+
+    Parameters
+    ----------
+    paths
+        Instance files, folders to search for them, or instances.
+    methods
+        Names of methods; by default every heuristic of the problem. "heuristics" and "exact" stand
+        for all of a kind (without brute-force). Where no exact method is among them, the problem's
+        first exact method is added: without an optimum there is no excess.
+    time_limit_s, seed, workers
+        Of each solve, as in `moeopt.solve`.
+    on_start
+        Called with (solves done, solves in all, instance, method) before each solve.
+    store, resume, jobs, executor, watch
+        As in `run_campaign`.
+
+    Returns
+    -------
+    list of Row
+        Instance by instance in the order given, methods in the order given. An instance that is
+        given twice in one family gets its rows once. After Ctrl-C: what was solved so far.
+
+    Raises
+    ------
+    InputError
+        If a file or method cannot be used, or a folder holds no instance.
+    MoeoptError
+        If a solve fails and `watch` does not let the campaign go on.
+    """
+    settings = make_settings(
+        methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers
+    )
+    return run_campaign(
+        Campaign([Part(list(paths), settings)]),
+        on_start=on_start,
+        store=store,
+        resume=resume,
+        jobs=jobs,
+        executor=executor,
+        watch=watch,
+    )
+
+
+def run_campaign(
+    campaign: Campaign,
+    *,
+    on_start: Callable[[int, int, str, str], None] | None = None,
+    store: str | Path | Store | None = None,
+    resume: bool = False,
+    jobs: int = 1,
+    executor: str | None = None,
+    watch: Watch | None = None,
+) -> list[Row]:
+    """Make all solves of a campaign and return a row for each.
+
+    Parameters
+    ----------
+    campaign
+        From `read_campaign`, or made in code.
+    store
+        A file, made if need be, that keeps every result; None keeps them in memory.
+    resume
+        Go on with a store that holds some of the solves; they are not made again.
+    jobs
+        Solves at once, each in a process of its own; 1 solves in this process.
+    executor
+        ``dask://HOST:PORT``: solve on a Dask cluster instead.
+    watch
+        Told of everything that happens. By default a failed solve raises its error.
+
+    Returns
+    -------
+    list of Row
+        Instance by instance, as in `gap`. Optimum and bound come from all results that the store
+        has for the instance.
+
+    Raises
+    ------
+    InputError
+        As in `gap`; or if the store cannot be used, or holds some of the solves and `resume` is
+        False.
+    """
+    plan = make_plan(campaign)
+    watch = watch or Watch()
+    opened = nullcontext(store) if isinstance(store, Store) else Store(store or MEMORY)
+    with opened as results:
+        jobs_in_all = list(plan.jobs())
+        todo = [job for job in jobs_in_all if not results.has(job.key)]
+        run = _Run(results, watch, len(jobs_in_all) - len(todo), len(jobs_in_all), on_start)
+        if run.done and not resume:
+            raise InputError(
+                f"{results.path}: holds {run.done} of these {run.total} solves already; "
+                "--resume (resume=True) goes on with the others"
+            )
+        results.enroll(plan.entries)
+        watch.planned(run.total, run.done)
+        try:
+            if todo:
+                with closing(_executor(jobs, len(todo), executor, watch)) as place:
+                    execute(place, run.not_stored(todo), run.start, run.end)
+        except KeyboardInterrupt:
+            watch.interrupted()
+        return _rows(plan, results)
+
+
+class _Run:
+    """The bookkeeping of one campaign: what is started, what is kept, who is told."""
+
+    def __init__(
+        self,
+        store: Store,
+        watch: Watch,
+        done: int,
+        total: int,
+        on_start: Callable[[int, int, str, str], None] | None,
+    ) -> None:
+        self._store = store
+        self._watch = watch
+        self._on_start = on_start
+        self.done = done
+        self.total = total
+
+    def not_stored(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Yield the jobs that no other process has stored by the time it is their turn."""
+        for job in jobs:
+            if self._store.has(job.key):
+                self.done += 1
+                self._watch.skipped(job)
+            else:
+                yield job
+
+    def start(self, job: Job) -> None:
+        """Tell that a solve starts."""
+        if self._on_start:
+            self._on_start(self.done, self.total, job.instance.name, job.key.method)
+        self._watch.started(job)
+
+    def end(self, job: Job, ended: Ended) -> None:
+        """Keep a result or a failure, then tell of it."""
+        self._store.add(job.key, ended)
+        self.done += 1
+        if isinstance(ended, Failure):
+            self._watch.failed(job, ended)
+            return
+        self._watch.solved(job, ended.result)
+        if ended.result.termination == "interrupted":
+            raise KeyboardInterrupt
+
+
+def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Executor:
+    """Return where solves are made; what an executor needs is imported only if it is used."""
+    if address is not None:
+        from moeopt.study.cluster import Cluster
+
+        return Cluster(address, watch)
+    if jobs == 1:
+        return Here(watch)
+    from moeopt.study.pool import Pool
+
+    return Pool(min(jobs, solves), watch)
+
+
+def _rows(plan: Plan, store: Store) -> list[Row]:
+    solved = {digest: store.solved(digest) for digest in {e.content_hash for e in plan.entries}}
+    return [
+        row
+        for entry in plan.entries
+        for row in compare(entry.family, solved[entry.content_hash], entry.keys)
+    ]

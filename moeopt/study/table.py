@@ -1,0 +1,167 @@
+"""Tables of a study: every row, and excess statistics per family and method."""
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from statistics import median
+
+import numpy as np
+
+from moeopt.study.labels import differing, labels
+from moeopt.study.rows import Row
+
+COLUMNS = (
+    "problem",
+    "family",
+    "instance",
+    "method",
+    "engine",
+    "status",
+    "termination",
+    "objective",
+    "bound",
+    "optimum",
+    "excess",
+    "excess_at_most",
+    "build_s",
+    "solve_s",
+    "seed",
+    "workers",
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Excess over the proven optimum of one method on one family; None where nothing is proven.
+
+    `method` says the time limit as well where the study has several. `proven` counts the instances
+    with a proven optimum; `optimal` is the share of the solves of those that reach it.
+    `bottlenecks` counts the bottleneck devices of its solutions.
+    """
+
+    problem: str
+    family: str
+    method: str
+    instances: int
+    proven: int
+    optimal: float | None
+    excess_min: float | None
+    excess_median: float | None
+    excess_p95: float | None
+    excess_max: float | None
+    seconds_median: float
+    bottlenecks: dict[str, int]
+
+
+def summarise(rows: Iterable[Row]) -> list[Summary]:
+    """Return one summary per family and method, in order of first appearance."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    rows = list(rows)
+    for row, label in zip(rows, labels(rows), strict=True):
+        groups.setdefault((row.result.problem, row.family, label), []).append(row)
+    return [_summary(*which, group) for which, group in groups.items()]
+
+
+def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Summary:
+    excesses = [row.excess for row in group if row.excess is not None]
+    bottlenecks: dict[str, int] = {}
+    for row in group:
+        if "bottleneck" in row.facts:
+            device = str(row.facts["bottleneck"])
+            bottlenecks[device] = bottlenecks.get(device, 0) + 1
+    return Summary(
+        problem=problem,
+        family=family,
+        method=method,
+        instances=len({row.key.instance for row in group}),
+        proven=len({row.key.instance for row in group if row.optimum is not None}),
+        optimal=sum(row.optimal for row in group) / len(excesses) if excesses else None,
+        excess_min=min(excesses, default=None),
+        excess_median=median(excesses) if excesses else None,
+        excess_p95=float(np.quantile(excesses, 0.95)) if excesses else None,
+        excess_max=max(excesses, default=None),
+        seconds_median=median(row.seconds for row in group),
+        bottlenecks=bottlenecks,
+    )
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Return every row as CSV with full precision; unknown is an empty cell.
+
+    After the columns above come those of the key that differ between rows, such as the time limit,
+    and the facts.
+    """
+    asked = differing(rows)
+    extra = sorted({name for row in rows for name in row.facts})
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*COLUMNS, *asked, *extra])
+    for row in rows:
+        names = ("family", "optimum", "excess", "excess_at_most")
+        own = {name: getattr(row, name) for name in names}
+        cells = [own[name] if name in own else getattr(row.result, name) for name in COLUMNS]
+        cells += [getattr(row.key, name) for name in asked]
+        writer.writerow([*cells, *(row.facts.get(name) for name in extra)])
+    return text.getvalue()
+
+
+def to_markdown(summaries: Sequence[Summary]) -> str:
+    """Return tables, family by method, without times: the same on every machine.
+
+    The first gives the median and the largest excess over the optimum and the share of instances
+    solved to the optimum; the second counts the bottleneck devices of the schedules. Several
+    problems have tables of their own, under headings, as their methods differ.
+    """
+    problems = list(dict.fromkeys(s.problem for s in summaries))
+    if len(problems) == 1:
+        return _tables(summaries)
+    parts = [[s for s in summaries if s.problem == name] for name in problems]
+    return "\n".join(
+        f"### {name}\n\n{_tables(part)}" for name, part in zip(problems, parts, strict=True)
+    )
+
+
+def _tables(summaries: Sequence[Summary]) -> str:
+    tables = [_pivot(summaries, _excess_cell)]
+    if any(s.bottlenecks for s in summaries):
+        tables.append(_pivot(summaries, _bottleneck_cell))
+    return "\n".join(tables)
+
+
+def _pivot(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> str:
+    methods = list(dict.fromkeys(s.method for s in summaries))
+    lines = [
+        f"| family | instances | {' | '.join(f'`{method}`' for method in methods)} |",
+        f"|---|---:|{'---|' * len(methods)}",
+    ]
+    for family, group in by_family(summaries).items():
+        found = {s.method: s for s in group}
+        count = max(s.instances for s in group)
+        cells = [cell(found[m]) if m in found else "" for m in methods]
+        lines.append(f"| {family} | {count} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    """Return the summaries of each family; its name has the problem's before it if need be."""
+    several = len({s.problem for s in summaries}) > 1
+    groups: dict[str, list[Summary]] = {}
+    for s in summaries:
+        groups.setdefault(f"{s.problem}/{s.family}" if several else s.family, []).append(s)
+    return groups
+
+
+def _excess_cell(s: Summary) -> str:
+    if s.excess_median is None or s.excess_max is None or s.optimal is None:
+        return "-"
+    return f"{100 * s.excess_median:.0f} / {100 * s.excess_max:.0f} % ({100 * s.optimal:.0f} %)"
+
+
+def _bottleneck_cell(s: Summary) -> str:
+    return ", ".join(f"{device} {count}" for device, count in sorted(s.bottlenecks.items()))
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage with one decimal, or a dash if unknown."""
+    return "-" if share is None else f"{100 * share:.1f} %"

@@ -1,0 +1,121 @@
+"""A problem's own exact algorithms: run, stopped, judged, and gone on from."""
+
+import time
+from typing import Any
+
+import pytest
+
+import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
+import formulations.TEMPLATE.problem.exact as exact
+import moeopt
+from formulations.TEMPLATE.problem.solution import Solution
+from moeopt.problems.search import ExactMethod, Search
+from tests.contract.test_template_methods import random_knapsack
+from tests.solvers.test_interrupt import press_ctrl_c_after
+
+pytestmark = pytest.mark.usefixtures("template_problem")
+
+INSTANCE = random_knapsack(17)
+OPTIMUM = 4402
+NOTHING = Solution(instance=INSTANCE.name, kept=(False,) * len(INSTANCE.experts))
+COST_OF_NOTHING = sum(expert.miss_ns for expert in INSTANCE.experts)
+
+
+def replace(monkeypatch: pytest.MonkeyPatch, algorithm: Any) -> None:
+    """Let `algorithm` stand in for the dynamic program."""
+    monkeypatch.setattr(dynamic_program, "solve", algorithm)
+
+
+def test_the_instance_is_a_good_one() -> None:
+    """Feasible with nothing kept, which is not optimal."""
+    assert INSTANCE.min_kept == 0
+    assert moeopt.solve(INSTANCE, "brute-force").objective == OPTIMUM < COST_OF_NOTHING
+
+
+def test_it_is_listed_and_reports() -> None:
+    """Between the heuristics and the models; incumbent and bound are in the trace."""
+    assert moeopt.methods("TEMPLATE")[:2] == ["densest-first", "dp"]
+    result = moeopt.solve(INSTANCE, "dp")
+    assert (result.status, result.objective, result.raw_status) == ("optimal", OPTIMUM, "ENDED")
+    assert [point[1:] for point in result.trace] == [(OPTIMUM, None), (OPTIMUM, OPTIMUM)]
+
+
+def test_what_it_claims_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong objective, an invalid solution and a contradicted bound are never returned."""
+    everything = Solution(instance=INSTANCE.name, kept=(True,) * len(INSTANCE.experts))
+    for solution, objective, bound in (
+        (NOTHING, COST_OF_NOTHING - 1, None),
+        (everything, 0, None),
+        (NOTHING, COST_OF_NOTHING, COST_OF_NOTHING + 1),
+    ):
+
+        def algorithm(
+            instance: Any, search: Search, claim: Any = (solution, objective, bound)
+        ) -> None:
+            search.offer(claim[0], claim[1])
+            if claim[2] is not None:
+                search.prove(claim[2])
+
+        for then in (None, "cp-sat"):
+            monkeypatch.setitem(exact.EXACT, "dp", ExactMethod("dynamic_program", then))
+            replace(monkeypatch, algorithm)
+            with pytest.raises(moeopt.ModelMismatchError):
+                moeopt.solve(INSTANCE, "dp")
+
+
+def test_without_a_proof_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with a lower bound the gap is known."""
+    replace(monkeypatch, lambda instance, search: search.offer(NOTHING, COST_OF_NOTHING))
+    result = moeopt.solve(INSTANCE, "dp")
+    assert (result.status, result.termination, result.bound) == ("feasible", "completed", None)
+
+
+@pytest.mark.parametrize("then", ["cp-sat", "milp"])
+def test_another_method_goes_on(then: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the incumbent: it finds the optimum where that is better, and keeps it where not."""
+    monkeypatch.setitem(exact.EXACT, "dp", ExactMethod("dynamic_program", then))
+    best = moeopt.solve(INSTANCE, "cp-sat").solution
+    for start, objective in ((NOTHING, COST_OF_NOTHING), (best, OPTIMUM)):
+
+        def algorithm(instance: Any, search: Search, start: Any = (start, objective)) -> None:
+            search.note = "GAVE UP"
+            search.offer(*start)
+
+        replace(monkeypatch, algorithm)
+        result = moeopt.solve(INSTANCE, "dp")
+        assert (result.status, result.objective) == ("optimal", OPTIMUM)
+        assert result.raw_status.startswith(f"GAVE UP, then {then}: ")
+
+
+def wait_until_stopped(instance: Any, search: Search) -> None:
+    """Offer something, then wait to be stopped."""
+    search.offer(NOTHING, COST_OF_NOTHING)
+    search.prove(1)
+    while not search.stopped:
+        time.sleep(0.01)
+
+
+def test_the_limit_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its best so far is kept, and nothing goes on after it."""
+    monkeypatch.setitem(exact.EXACT, "dp", ExactMethod("dynamic_program", "cp-sat"))
+    replace(monkeypatch, wait_until_stopped)
+    result = moeopt.solve(INSTANCE, "dp", time_limit_s=0.3)
+    assert (result.status, result.termination) == ("feasible", "time_limit")
+    assert (result.objective, result.bound) == (COST_OF_NOTHING, 1)
+
+
+def test_ctrl_c_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, and the result says why."""
+    replace(monkeypatch, wait_until_stopped)
+    press_ctrl_c_after(0.3)
+    result = moeopt.solve(INSTANCE, "dp", time_limit_s=30)
+    assert (result.status, result.termination) == ("feasible", "interrupted")
+    assert (result.objective, result.bound) == (COST_OF_NOTHING, 1)
+
+
+def test_infeasible_is_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proven without a solution."""
+    infeasible = next(
+        i for i in map(random_knapsack, range(40)) if moeopt.solve(i, "cp-sat").objective is None
+    )
+    assert moeopt.solve(infeasible, "dp").status == "infeasible"

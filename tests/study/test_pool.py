@@ -1,0 +1,303 @@
+"""The local pool: the same results as in one process, and deaths that do not end the campaign."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from time import sleep
+
+import psutil
+import pytest
+
+import moeopt
+from moeopt.problems.objective import Objective
+from moeopt.study import worker
+from moeopt.study.attempt import Ended, Failure, Solved
+from moeopt.study.campaign import Campaign, Part, Settings
+from moeopt.study.execute import execute
+from moeopt.study.plan import Job, make_plan
+from moeopt.study.pool import Pool, available_cores, oversubscribed
+from moeopt.study.store import Store
+from moeopt.study.watch import Watch
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.solvers.test_statuses import partition
+from tests.study.rows_compared import timeless
+
+INSTANCES = [random_instance(seed) for seed in range(6)]
+
+
+def jobs_of(*instances: object, methods: tuple[str, ...], time_limit_s: float = 60.0) -> list[Job]:
+    """Return the solves of a small campaign."""
+    settings = Settings(methods=methods, time_limits_s=(time_limit_s,))
+    return list(make_plan(Campaign([Part(instances, settings)])).jobs())  # type: ignore[arg-type]
+
+
+def test_a_pool_gives_the_same_results(tmp_path: Path) -> None:
+    """In the order asked for, whatever ends first."""
+    asked = ["greedy", "trimoe", "threshold", "cp-sat"]
+    alone = moeopt.gap(INSTANCES, asked)
+    pooled = moeopt.gap(INSTANCES, asked, jobs=2, store=tmp_path / "results.db")
+    assert [row.key for row in pooled] == [row.key for row in alone]
+    assert timeless(pooled) == timeless(alone)
+    with Store(tmp_path / "results.db") as store:
+        assert timeless(store.rows()) == timeless(alone)
+
+
+class Killer(Watch):
+    """Kills the process of the first solve that tells an incumbent; notes what it hears."""
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+        self.killed: list[Job] = []
+
+    def improved(
+        self, job: Job, seconds: float, objective: Objective | None, bound: Objective | None
+    ) -> None:
+        """Kill, once."""
+        assert objective is not None or bound is not None
+        if self.pool and not self.killed:
+            self.killed.append(job)
+            next(w for w in self.pool._workers if w.job is job).process.kill()
+
+
+def test_a_killed_worker_is_reported_and_replaced() -> None:
+    """Its solve fails, all others are made."""
+    [hopeless] = jobs_of(partition(), methods=("cp-sat",), time_limit_s=600)
+    easy = jobs_of(*INSTANCES, methods=("threshold",))
+    watch = Killer()
+    ended: dict[str, Ended] = {}
+    watch.pool = Pool(2, watch)
+    execute(
+        watch.pool,
+        [easy[0], hopeless, *easy[1:]],
+        lambda job: None,
+        lambda job, end: ended.update({job.instance.name: end}),
+    )
+    watch.pool.close()
+    assert watch.killed == [hopeless]
+    failure = ended.pop("partition")
+    assert failure == Failure("died", "the worker process was killed by signal 9")
+    assert [isinstance(end, Solved) for end in ended.values()] == [True] * len(easy)
+
+
+def test_an_idle_workers_death_is_not_a_solves_death() -> None:
+    """It is replaced, and the next solve is made."""
+    job = jobs_of(INSTANCES[0], methods=("threshold",))[0]
+    pool = Pool(1, Watch())
+    pool.submit(job)
+    pool.completed()
+    pool._workers[0].process.kill()
+    pool._workers[0].process.join()
+    pool.submit(job)
+    assert isinstance(pool.completed()[1], Solved)
+    pool.close()
+
+
+class Mischief:
+    """What stands for an instance and does something when a solve looks at it."""
+
+    name = "mischief"
+
+    def __init__(self, deed: str) -> None:
+        self.deed = deed
+
+    @property
+    def problem(self) -> str:
+        """Leave a thread behind, say nothing for long, or end the process."""
+        if self.deed == "exit":
+            os._exit(3)
+        if self.deed == "sleep":
+            sleep(600)
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        return "none"
+
+
+def test_a_process_with_a_thread_left_behind_retires() -> None:
+    """The job that was sent to it meanwhile is made by the next one."""
+    first, second = (jobs_of(one, methods=("threshold",))[0] for one in INSTANCES[:2])
+    pool = Pool(1, Watch())
+    before = pool._workers[0].process.pid
+    pool.submit(Job(first.key, Mischief("thread")))  # type: ignore[arg-type]
+    _, ended = pool.completed()
+    assert isinstance(ended, Failure)
+    assert ended.kind == "input"
+    pool.submit(second)
+    done, ended = pool.completed()
+    assert done == second
+    assert isinstance(ended, Solved)
+    assert pool._workers[0].process.pid != before
+    pool.close()
+
+
+def test_a_process_that_leaves_is_reported() -> None:
+    """As one that is killed."""
+    pool = Pool(1, Watch())
+    [job] = jobs_of(INSTANCES[0], methods=("threshold",))
+    pool.submit(Job(job.key, Mischief("exit")))  # type: ignore[arg-type]
+    assert pool.completed()[1] == Failure("died", "the worker process ended with exit code 3")
+    pool.submit(job)
+    assert isinstance(pool.completed()[1], Solved)
+    pool.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_does_not_reach_the_processes() -> None:
+    """The terminal sends it to all of them, also to one that has only just been started."""
+    pool = Pool(2, Watch())
+    for process in (one.process for one in pool._workers):
+        assert process.pid
+        os.kill(process.pid, signal.SIGINT)
+    pids = [one.process.pid for one in pool._workers]
+    for job in jobs_of(*INSTANCES[:2], methods=("threshold",)):
+        pool.submit(job)
+    assert isinstance(pool.completed()[1], Solved)
+    assert isinstance(pool.completed()[1], Solved)
+    assert [one.process.pid for one in pool._workers] == pids
+    pool.close()
+
+
+def test_one_solve_at_a_time_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Dask has given a worker several threads."""
+    from moeopt.study import attempt
+
+    running: list[int] = []
+    most: list[int] = []
+
+    def slow(instance: object, name: str, **options: object) -> object:
+        running.append(1)
+        most.append(len(running))
+        sleep(0.05)
+        running.pop()
+        return moeopt.solve(instance, name, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attempt, "solve", slow)
+    [job] = jobs_of(INSTANCES[0], methods=("threshold",))
+    threads = [threading.Thread(target=attempt.attempt, args=(job,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1, 1]
+
+
+def test_a_solve_that_fails_raises_or_is_reported(tmp_path: Path) -> None:
+    """In the pool as here: the library raises, unless someone watches."""
+    big = random_instance(0, experts=40)
+    for jobs in (1, 2):
+        with pytest.raises(moeopt.InputError, match=r"brute-force: .* candidates"):
+            moeopt.gap([big], ["brute-force", "greedy"], jobs=jobs)
+
+    class Patient(Watch):
+        heard: list[str] = []  # noqa: RUF012 - of this test only
+
+        def failed(self, job: Job, failure: Failure) -> None:
+            self.heard.append(failure.kind)
+
+    file = tmp_path / "results.db"
+    rows = moeopt.gap([big], ["brute-force", "greedy"], store=file, watch=Patient())
+    assert [row.key.method for row in rows] == ["greedy"]
+    assert Patient.heard == ["input"]
+    with Store(file) as store:
+        [(key, failure)] = store.failures()
+    assert (key.method, failure.kind) == ("brute-force", "input")
+
+
+def test_a_bug_in_a_method_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the traceback, and an error that is no bad input."""
+    from moeopt.study import attempt
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of integers")
+
+    monkeypatch.setattr(attempt, "solve", broken)
+    failure = attempt.attempt(jobs_of(INSTANCES[0], methods=("threshold",))[0])
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.message) == ("crash", "ZeroDivisionError: of integers")
+    assert "in broken" in failure.detail
+    assert failure.error().exit_code == 5
+
+
+def test_a_worker_of_another_version_is_refused() -> None:
+    """A result must not be stored under a version that did not make it."""
+    from moeopt.study.attempt import attempt
+
+    job = jobs_of(INSTANCES[0], methods=("threshold",))[0]
+    other = attempt(Job(job.key._replace(version="99.0"), job.instance))
+    assert isinstance(other, Failure)
+    assert "the campaign 99.0" in other.message
+
+
+def test_a_thread_left_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that did not stop would share the next solve's core."""
+    monkeypatch.setattr(worker, "SETTLE_S", 0.01)
+    before = set(threading.enumerate())
+    assert not worker._left_behind(before)
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait)
+    thread.start()
+    assert worker._left_behind(before)
+    release.set()
+    thread.join()
+    assert not worker._left_behind(before)
+
+
+UNGUARDED = """
+import moeopt
+from tests.study.test_pool import INSTANCES
+moeopt.gap(INSTANCES, ["greedy"], jobs=2)
+"""
+
+
+def test_a_script_without_a_guard_is_told_so(root: Path, tmp_path: Path) -> None:
+    """Spawned processes import the script again: no endless chain of processes, one clear error."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(root)!r})\n{UNGUARDED}")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "needs the guard `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
+
+
+ORPHANS = """
+from moeopt.study.plan import Job
+from moeopt.study.pool import Pool
+from moeopt.study.watch import Watch
+from tests.study.test_pool import INSTANCES, Mischief, jobs_of
+
+pool = Pool(2, Watch())
+job = jobs_of(INSTANCES[0], methods=("threshold",))[0]
+pool.submit(job)
+pool.completed()
+pool.submit(Job(job.key, Mischief("sleep")))
+print(*(w.process.pid for w in pool._workers), flush=True)
+pool.completed()
+"""
+
+
+def test_workers_end_with_their_parent(root: Path) -> None:
+    """Also where the parent is killed and a worker is in the middle of a long and silent solve."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ORPHANS], cwd=root, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout
+    workers = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_more_solves_than_cores_is_said() -> None:
+    """Workers x jobs is what counts."""
+    cores = available_cores()
+    assert oversubscribed(cores, 1) is None
+    assert oversubscribed(1, cores) is None
+    assert f"need {2 * cores} cores, there are {cores}" in str(oversubscribed(cores, 2))
+
+
+def test_bad_numbers_of_jobs_are_refused() -> None:
+    """Before any process is started."""
+    with pytest.raises(moeopt.InputError, match="jobs: must be from 1 to 1024, not 0"):
+        moeopt.gap(INSTANCES, ["greedy"], jobs=0)

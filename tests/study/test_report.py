@@ -1,0 +1,264 @@
+"""The HTML report: its numbers are the tables', it loads nothing, and names stay text."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.study.attempt import Failure
+from moeopt.study.plan import Entry, Key, content_hash
+from moeopt.study.report.html import to_html
+from moeopt.study.report.study import Study, as_one_family
+from moeopt.study.report.write import write_report
+from moeopt.study.rows import Row
+from moeopt.study.store import Store
+from moeopt.study.table import percent, summarise
+from tests.problems.deferral.random_schedules import random_instance as random_deferral
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.study.html_read import Element, read_html, tables
+from tests.study.rows_made import made_row, renamed
+
+EVIL = "<script>alert(1)</script>"
+COMMAND = "moeopt gap --store 'a & b.db' --report out"
+METHODS = ["greedy", "trimoe", "threshold"]
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    """Return a study of two problems, in which heuristics lose."""
+    batch = {"options": {"batch": 64, "dimms": EVIL}}
+    schedules = [
+        random_instance(seed, "heavy contention", experts=8).model_copy(
+            update={"provenance": batch if seed % 2 else {"options": {"batch": 128}}}
+        )
+        for seed in range(6)
+    ]
+    with Store() as store:
+        rows = moeopt.gap(schedules, METHODS, store=store, time_limit_s=120)
+        rows += moeopt.gap([random_deferral(s) for s in range(4)], store=store, time_limit_s=120)
+        return Study.of(rows, store, COMMAND)
+
+
+@pytest.fixture(scope="module")
+def text(study: Study) -> str:
+    """Return the study's page as it is written."""
+    return to_html(study)
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Element:
+    """Return the study's page as it is read."""
+    return read_html(text)
+
+
+def test_the_tables_hold_the_summaries_numbers(study: Study, page: Element) -> None:
+    """Each problem over all its families, then family by family."""
+    found = [row for table in tables(page) if table[0][0] == "method" for row in table[1:]]
+    expected = []
+    for problem, rows in study.problems.items():
+        of = [row for row in study.rows if row.result.problem == problem]
+        for summary in summarise(as_one_family(rows)) + summarise(of):
+            shares = (summary.excess_median, summary.excess_max, summary.optimal)
+            others = (summary.excess_min, summary.excess_p95)
+            counts = [str(summary.proven), str(summary.instances)]
+            expected.append([summary.method, *map(percent, shares + others), *counts])
+    assert [row[:-1] for row in found] == expected
+    assert any(row.excess for row in study.rows)
+
+
+def test_the_opening_says_what_to_take_away(study: Study, page: Element) -> None:
+    """Instances, proofs, and each problem's published heuristic with its median and worst."""
+    [opening] = [p for p in page.all("p") if p.attributes.get("class") == "opening"]
+    solves = len({row.key for row in study.rows})
+    assert opening.text.startswith(f"{solves} solves of 10 instances of 2 problems. For 10 of")
+    trimoe = next(
+        s for s in summarise(study.rows) if (s.problem, s.method) == ("tri_domain", "trimoe")
+    )
+    item = next(li.text for li in page.all("li") if "(tri_domain)" in li.text)
+    assert "trimoe, the rule of TriMoE, costs" in item
+    assert f"{percent(trimoe.excess_median)} more than the optimum at the median" in item
+    assert f"{percent(trimoe.excess_max)} at worst" in item
+    assert "6 of 6 optima proven" in item
+
+
+def test_every_figure_is_described(page: Element) -> None:
+    """Each has a title and a description that it names, and no id stands twice."""
+    ids = [e.attributes["id"] for e in page.all() if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    figures = page.all("figure")
+    kinds = {figure.all("svg")[0].attributes["aria-labelledby"].split()[0] for figure in figures}
+    for kind in ("profile", "proofs", "fields", "case1"):
+        assert f"tri_domain-{kind}-title" in kinds
+    for figure in figures:
+        [svg] = figure.all("svg")
+        title, description = svg.attributes["aria-labelledby"].split()
+        words = {e.attributes.get("id"): e.text for e in svg.all() if e.tag in ("title", "desc")}
+        assert words[title]
+        assert words[description]
+        assert svg.attributes["role"] == "img"
+        [caption] = figure.all("figcaption")
+        assert caption.text
+
+
+def test_figures_refer_to_their_own_parts(page: Element) -> None:
+    """Clips and markers of one figure are never those of another one."""
+    for svg in page.all("svg"):
+        own = {e.attributes["id"] for e in svg.all() if "id" in e.attributes}
+        referred = set(svg.attributes["aria-labelledby"].split())
+        for element in svg.all():
+            for name, value in element.attributes.items():
+                referred.update(re.findall(r"url\(#([^)]*)\)", value))
+                if name == "xlink:href":
+                    referred.add(value.removeprefix("#"))
+        assert own == referred
+
+
+def test_everything_says_what_makes_it_again(page: Element) -> None:
+    """Each table and figure has the command beside it, as text."""
+    notes = [e for e in page.all("span") if e.attributes.get("class") == "command"]
+    assert {note.text for note in notes} == {f"Made with {COMMAND}"}
+    blocks = page.all("figure") + page.all("details") + page.all("h2")
+    assert len(notes) >= len(blocks) - 1  # not under "How it was made", which has it as well
+    for figure in page.all("figure") + page.all("details"):
+        assert COMMAND in figure.text
+
+
+def test_nothing_is_loaded(text: str, page: Element) -> None:
+    """No script, no style sheet, no address but places in the page itself."""
+    tags = {element.tag for element in page.all()}
+    assert not tags & {
+        "script",
+        "link",
+        "iframe",
+        "object",
+        "img",
+        "image",
+        "base",
+        "foreignobject",
+    }
+    for element in page.all():
+        for name, value in element.attributes.items():
+            if name.endswith("href") or name in ("src", "action"):
+                assert value.startswith("#")
+            if not name.startswith("xmlns"):
+                assert "//" not in value
+            assert not name.startswith("on")
+    assert "@import" not in text
+    assert set(re.findall(r"url\((.)", text)) <= {"#"}
+
+
+def test_links_and_boxes_can_be_reached_by_keyboard(page: Element) -> None:
+    """Contents lead to existing places; what scrolls takes the focus and has a name."""
+    ids = {e.attributes.get("id") for e in page.all()}
+    links = [a.attributes["href"].removeprefix("#") for a in page.all("a")]
+    assert set(links) <= ids
+    assert "tri_domain" in links
+    for box in [e for e in page.all("div") if e.attributes.get("class") == "box"]:
+        assert box.attributes["tabindex"] == "0"
+        assert box.attributes["aria-label"]
+    assert all(details.children[0].tag == "summary" for details in page.all("details"))
+
+
+def test_a_phone_is_told_the_width(page: Element) -> None:
+    """Without it a phone shows the page as wide as a desk's."""
+    metas = {m.attributes.get("name"): m.attributes.get("content") for m in page.all("meta")}
+    assert metas["viewport"] == "width=device-width, initial-scale=1"
+
+
+def test_the_same_study_gives_the_same_page(study: Study, text: str) -> None:
+    """Byte for byte."""
+    assert to_html(study) == text
+
+
+def test_names_are_text(study: Study) -> None:
+    """Instances, families, methods, provenance, failures, machines: none becomes an element."""
+    rows, instances = [], {}
+    for row in study.rows:
+        if row.result.problem == "tri_domain":
+            instance = study.instances[row.key.instance]
+            instances[row.key.instance] = instance.model_copy(
+                update={"name": EVIL, "provenance": {"options": {"batch": EVIL, EVIL: EVIL}}}
+            )
+            named = row.result.__class__(**{**vars(row.result), "instance": EVIL})
+            evil = Row(EVIL, row.key, named, row.optimum, row.best_bound, {}, {EVIL: EVIL})
+            rows += [evil, *([renamed(evil, f"{EVIL} $x_$ \x07")] if row.excess else [])]
+    failures = [(rows[0].key._replace(method=EVIL), Failure("crash", f"{EVIL} \x1b"))]
+    text = to_html(Study(rows, instances, failures, EVIL))
+    page = read_html(text)
+    assert not page.all("script")
+    assert "<script" not in text
+    assert any(EVIL in svg.text for svg in page.all("svg"))
+    for place in ("h4", "li", "th", "td", "code"):
+        assert any(EVIL in element.text for element in page.all(place)), place
+
+
+def test_an_empty_study_says_so() -> None:
+    """No rows: a page with a sentence, and no figure."""
+    page = read_html(to_html(Study([])))
+    assert "holds no results yet" in page.text
+    assert not page.all("figure")
+
+
+def test_rows_without_solution_or_optimum_are_shown() -> None:
+    """Dashes where nothing is known; no figure is drawn from nothing."""
+    rows = [made_row("trimoe", "open", 7, None), made_row("greedy", "open", None, None)]
+    page = read_html(to_html(Study(rows)))
+    assert "trimoe, the rule of TriMoE, has no result that can be compared" in page.text
+    assert "0 of 1 optimum proven" in page.text
+    assert tables(page)[0][1][:4] == ["trimoe", "-", "-", "-"]
+    assert not page.all("figure")
+
+
+def test_an_instance_of_two_families_counts_once() -> None:
+    """In the table of all families; each family has it."""
+    rows = [
+        made_row("trimoe", "a", 10, 10),
+        made_row("trimoe", "b", 15, 10),
+        made_row("trimoe", "b", 15, 10, family="another"),
+    ]
+    overall, made, another = tables(read_html(to_html(Study(rows))))
+    assert overall[1][:4] == ["trimoe", "25.0 %", "50.0 %", "50.0 %"]
+    assert made[1] == overall[1]
+    assert another[1][:4] == ["trimoe", "50.0 %", "50.0 %", "0.0 %"]
+
+
+def test_the_published_heuristic_is_always_in_the_picture() -> None:
+    """Also where many are better, and with each time limit of a study that has several."""
+    rows = [
+        made_row(method, "a", cost, 10, time_limit_s=limit)
+        for limit in (5.0, 60.0)
+        for method, cost in [("trimoe", 90), *((f"better{n}", 11 + n) for n in range(9))]
+    ]
+    [svg] = read_html(to_html(Study(rows))).all("svg")
+    [description] = svg.all("desc")
+    assert "trimoe 5 s: optimal on 0.0 %" in description.text
+    assert "trimoe 60 s: optimal on 0.0 %" in description.text
+    assert "better8 60 s" not in description.text
+    assert description.text.count("within 1.1 times") == 8
+
+
+def test_an_optimum_of_nothing_is_drawn() -> None:
+    """Nothing above 0 has an excess; a heuristic that is optimal everywhere has no worst case."""
+    rows = [
+        made_row("trimoe", "zero", 0, 0),
+        made_row("greedy", "zero", 5, 0),
+        made_row("threshold", "zero", 0, 0, proves=True),
+    ]
+    page = read_html(to_html(Study(rows)))
+    assert len(page.all("svg")) == 2
+    assert "loses most" not in page.text
+
+
+def test_failures_are_listed(tmp_path: Path) -> None:
+    """Those of the store, with the instance's name; a store of failures alone makes a page."""
+    instance = random_instance(1)
+    digest = content_hash(instance)
+    with Store() as store:
+        store.enroll([Entry("family", digest, instance, [])])
+        key = Key(digest, "milp", 0, 60.0, 1, "{}", "0")
+        store.add(key, Failure("input", "too large for this method"))
+        write_report(store.rows(), store, tmp_path, COMMAND)
+    page = read_html((tmp_path / "index.html").read_text())
+    [table] = tables(page)
+    assert table[1] == [instance.name, "milp", "input", "too large for this method"]

@@ -1,0 +1,56 @@
+"""The report in a browser that lays it out; left out where there is no Chromium."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.study.report.write import write_report
+from moeopt.study.store import Store
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.study.html_read import read_html
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+CHECK = """<script>
+addEventListener("load", () => setTimeout(() => {
+  const inner = document.querySelector("iframe").contentDocument;
+  const drawn = [...inner.querySelectorAll("figure svg")].map(s => s.getBoundingClientRect());
+  const report = {
+    figures: drawn.filter(box => box.width > 200 && box.height > 100).length,
+    overflow: inner.documentElement.scrollWidth - inner.documentElement.clientWidth,
+    scripts: inner.scripts.length,
+  };
+  document.body.append(JSON.stringify(report));
+}, 300));
+</script>"""
+
+
+@pytest.mark.slow
+def test_a_browser_shows_every_figure_at_a_phones_width(tmp_path: Path) -> None:
+    """In 360 pixels nothing is wider than the page, and the console stays empty."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    with Store() as store:
+        schedules = [random_instance(s, "heavy contention", experts=8) for s in range(5)]
+        rows = moeopt.gap(schedules, ["greedy", "trimoe", "threshold"], store=store)
+        page = write_report(rows, store, tmp_path, "moeopt gap " + "x" * 300)
+    figures = len(read_html(page.read_text()).all("figure"))
+    frame = tmp_path / "frame.html"
+    inside = '<iframe src="index.html" width="360" height="780" style="border:0"></iframe>'
+    frame.write_text(f"<!doctype html><body>{inside}{CHECK}")
+    done = subprocess.run(
+        [
+            *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+            *("--allow-file-access-from-files", f"--user-data-dir={tmp_path / 'profile'}"),
+            *("--virtual-time-budget=5000", "--dump-dom", frame.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert f'{{"figures":{figures},"overflow":0,"scripts":0}}' in done.stdout
+    assert "CONSOLE" not in done.stderr

@@ -1,0 +1,91 @@
+"""``moeopt gap --report``: which files it writes, from what, and what it says if it cannot."""
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from moeopt.study.schema import SCHEMA_VERSION
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.study.html_read import Element, read_html, tables
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, in which ``family`` holds two instances."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "family").mkdir()
+    for seed in (0, 1):
+        moeopt.save(random_instance(seed), tmp_path / "family" / f"{seed}.json")
+    return tmp_path
+
+
+def page(path: Path) -> Element:
+    """Return a report."""
+    return read_html((path / "index.html").read_text())
+
+
+def test_a_run_without_a_store_is_reported(folder: Path, capsys: Capture) -> None:
+    """Both files; the command solves again, with the options that were given."""
+    assert run(["gap", "family", "--methods", "trimoe", "--report", "a/b"]) == 0
+    assert capsys.readouterr().err == ""
+    assert sorted(path.name for path in Path("a/b").iterdir()) == ["gap.csv", "index.html"]
+    assert "moeopt gap family --methods trimoe --report a/b" in page(Path("a/b")).text
+    assert [row[0] for row in tables(page(Path("a/b")))[0][1:]] == ["trimoe", "threshold"]
+
+
+def test_a_store_is_reported_without_solving(folder: Path) -> None:
+    """The same numbers as from the run that filled it; each command goes on with the store."""
+    assert run(["gap", "family", "--store", "s.db", "--report", "first"]) == 0
+    assert run(["gap", "--store", "s.db", "--report", "then"]) == 0
+    assert tables(page(Path("first"))) == tables(page(Path("then")))
+    again = "moeopt gap family --store s.db --report first --resume"
+    assert again in page(Path("first")).text
+    assert "moeopt gap --store s.db --report then" in page(Path("then")).text
+    assert run(again.split()[1:]) == 0
+
+
+def test_a_failed_solve_is_in_the_report(folder: Path, capsys: Capture) -> None:
+    """Brute force refuses an instance; the exit code is that of the failure."""
+    moeopt.save(random_instance(2, experts=30), folder / "family" / "large.json")
+    code = run(["gap", "family/large.json", "--methods", "brute-force,greedy", "--report", "r"])
+    assert code == 2
+    assert "brute" in page(Path("r")).text
+    failures = tables(page(Path("r")))[-1]
+    assert failures[1][1:3] == ["brute-force", "input"]
+
+
+@pytest.mark.parametrize("absent", ["jinja2", "matplotlib"])
+def test_without_the_extra_the_csv_is_written(
+    absent: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """A line says how to get the HTML; the run is no failure."""
+    monkeypatch.setitem(sys.modules, absent, None)
+    assert run(["gap", "family/0.json", "--methods", "greedy", "--report", "r"]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"moeopt: note: r/index.html needs {absent}: pip install 'moeopt[report]'"
+    assert [path.name for path in Path("r").iterdir()] == ["gap.csv"]
+
+
+def test_a_newer_store_is_refused(folder: Path, capsys: Capture) -> None:
+    """One line, and no report."""
+    assert run(["gap", "family/0.json", "--store", "s.db"]) == 0
+    with sqlite3.connect("s.db") as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    capsys.readouterr()
+    assert run(["gap", "--store", "s.db", "--report", "r"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "a newer moeopt made it" in line
+    assert not Path("r").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(folder: Path, capsys: Capture) -> None:
+    """One line."""
+    assert run(["gap", "family/0.json", "--methods", "greedy", "--report", "family/0.json"]) == 2
+    assert "--report: family/0.json: File exists" in capsys.readouterr().err

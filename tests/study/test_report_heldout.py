@@ -1,0 +1,151 @@
+"""In-sample against held-out: which instances are twins, and what decisions cost on the later."""
+
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.sim.holdout.run import RUNS
+from moeopt.study.report.heldout import OPTIMUM, PHASES, STRETCHES, HeldOut, held_out
+from tests.study.rows_made import made_row
+
+BASE: dict[str, Any] = {
+    **{"problem": "placement", "layers": 1, "experts": 3, "gpu_slots": 1},
+    **{"gpu_expert_ns": [0, 1], "offload_expert_ns": [0, 10], "layer_offload_fixed_ns": 0},
+}
+
+
+def placement(name: str, experts: list[int], first_step: Any, **provenance: Any) -> Any:
+    """Return an instance of one layer whose steps use one expert each."""
+    options = {"first_step": first_step, "steps": len(experts), "batch": 1}
+    steps = [[[[expert, 1]]] for expert in experts]
+    said = {"provenance": {"options": options, "machine": "m", **provenance}}
+    model = get_problem("placement").part("instance").Instance
+    return model.model_validate(BASE | {"name": name, "steps": steps} | said)
+
+
+def gpu(instance: str, expert: int) -> Any:
+    """Return the solution with one expert on the GPU."""
+    return get_problem("placement").part("solution").Solution(instance=instance, gpu=((expert,),))
+
+
+def solves(instance: Any, **experts: int) -> list[Any]:
+    """Return a proof and the solves of the named methods, each with its one expert."""
+    used = [row[0][0][0] for row in instance.model_dump(mode="json")["steps"]]
+    cost = {expert: sum(1 if at == expert else 10 for at in used) for expert in range(3)}
+    best = min(cost, key=lambda expert: cost[expert])
+    optimum = cost[best]
+    rows = [
+        made_row(
+            method, instance.name, cost[of], optimum, problem="placement",
+            solution=gpu(instance.name, of),
+        )
+        for method, of in experts.items()
+    ]  # fmt: skip
+    proof = made_row(
+        "price-and-swap", instance.name, optimum, optimum, problem="placement", proves=True,
+        solution=gpu(instance.name, best),
+    )  # fmt: skip
+    return [*rows, proof]
+
+
+def found(*instances: Any, **experts: int) -> list[HeldOut]:
+    """Return the table of instances on which the named methods chose so."""
+    rows = [row for instance in instances for row in solves(instance, **experts)]
+    by_name = {instance.name: instance for instance in instances}
+    return held_out("placement", rows, by_name, {row.key: row.key.method for row in rows})
+
+
+def test_a_decision_is_used_later() -> None:
+    """By hand: first 0, 0, 1 and then 1, 1, 2; keeping 0 costs 30 there, keeping 1 the best, 12."""
+    earlier = placement("earlier", [0, 0, 1], 0)
+    later = placement("later", [1, 1, 2], 3)
+    best, frequency = found(earlier, later, frequency=1)
+    assert (best.method, best.pairs) == (OPTIMUM, 1)
+    assert best.known == 0
+    assert best.later == pytest.approx(30 / 12 - 1)
+    assert frequency == HeldOut("frequency", 1, pytest.approx(21 / 12 - 1), 0.0, 0.0)
+
+
+def test_the_median_and_the_worst_of_several() -> None:
+    """One earlier instance has two later twins."""
+    instances = [
+        placement("a", [0, 0, 1], 0),
+        placement("b", [1, 1, 2], 3),
+        placement("c", [0, 0, 2], 3),
+    ]
+    [best] = found(*instances)
+    assert (best.pairs, best.later, best.later_max) == (2, pytest.approx(0.75), pytest.approx(1.5))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        placement("later", [1, 1, 2], 2),  # overlaps
+        placement("later", [1, 1], 3),  # another length
+        placement("later", [1, 1, 2], 3, machine="another"),
+        placement("later", [1, 1, 2], None),
+        placement("later", [1, 1, 2], 3, options=["not", "options"]),
+    ],
+)
+def test_what_is_not_a_twin(other: Any) -> None:
+    assert found(placement("earlier", [0, 0, 1], 0), other, frequency=1) == []
+
+
+def test_without_provenance_there_are_no_twins() -> None:
+    earlier, later = placement("earlier", [0], 0), placement("later", [1], 1)
+    bare = [one.model_copy(update={"provenance": None}) for one in (earlier, later)]
+    assert found(earlier, later)
+    assert found(*bare) == []
+
+
+def test_a_decision_that_does_not_fit_is_left_out() -> None:
+    """Provenance may come from a stranger: here it hides that the later GPU is smaller."""
+    earlier, later = placement("earlier", [0], 0), placement("later", [1], 1)
+    small = later.model_copy(update={"gpu_slots": 0})
+    assert found(earlier, small) == []
+
+
+def test_every_kind_of_loads_can_be_run() -> None:
+    """A problem has one way of saying which loads come later, and a way to run decisions there."""
+    assert {*STRETCHES, *PHASES} == set(RUNS)
+    assert not set(STRETCHES) & set(PHASES)
+    assert set(RUNS) <= set(PROBLEMS)
+
+
+@pytest.mark.parametrize(
+    ("problem", "earlier", "later", "more"),
+    [
+        ("relayout", {"loads": "predicted"}, {"loads": "actual"}, {"batch": 32, "step": 8}),
+        (
+            "layout",
+            {"first_window": 0},
+            {"first_window": 2},
+            {"batch": 32, "drawn_windows": 4, "hbm_slots": 2},
+        ),
+    ],
+)
+def test_generated_twins_are_known(
+    problem: str, earlier: dict[str, Any], later: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """What the generators say suffices, and no decision beats the optimum in hindsight."""
+    common = {"machine": "trimoe", "model": "qwen3-235b-a22b", "workload": "trimoe-skew"} | more
+    instances = {
+        name: moeopt.generate(problem, name=name, seed=0, **common, **which)
+        for name, which in (("earlier", earlier), ("later", later))
+    }
+    heuristics = {"relayout": "benefit-greedy", "layout": "trimoe-layout"}
+    rows = []
+    for name, instance in instances.items():
+        result = moeopt.solve(instance, heuristics[problem])
+        rows.append(
+            made_row(
+                result.method, name, result.objective, 1, problem=problem, solution=result.solution
+            )
+        )
+    labels = {row.key: row.key.method for row in rows}
+    [one] = held_out(problem, rows, instances, labels)
+    assert (one.method, one.pairs) == (heuristics[problem], 1)
+    assert one.known <= rows[0].result.objective - 1  # scheduled anew, the best there is
+    assert one.later > 0

@@ -1,0 +1,130 @@
+"""The gap study: excess against the proven optimum, families, statistics, CSV."""
+
+import csv
+from io import StringIO
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import moeopt
+from moeopt.study.table import percent, summarise, to_csv, to_markdown
+from tests.problems.tri_domain.random_instances import random_instance
+
+INSTANCES = [random_instance(seed) for seed in range(6)]
+
+
+def test_excess_is_measured_from_the_proven_optimum() -> None:
+    """(objective - optimum) / optimum, with the optimum of another solve."""
+    rows = moeopt.gap(INSTANCES, ["trimoe", "klotski"])
+    assert [row.result.method for row in rows[:3]] == ["trimoe", "klotski", "threshold"]
+    for row in rows:
+        instance = next(i for i in INSTANCES if i.name == row.result.instance)
+        optimum = moeopt.solve(instance, "brute-force").objective
+        assert row.optimum == optimum
+        assert row.excess == (row.result.objective - optimum) / optimum  # type: ignore[operator]
+
+
+def test_every_heuristic_by_default() -> None:
+    """Without a choice all heuristics run, and the reference."""
+    rows = moeopt.gap(INSTANCES[:1])
+    names = [row.result.method for row in rows]
+    heuristics = [m for m in moeopt.methods("tri_domain") if m not in names]
+    assert heuristics == ["cp-sat", "milp", "mathprog", "brute-force"]
+
+
+def test_an_exact_method_is_reference_enough() -> None:
+    """Nothing is added where one of the methods can prove."""
+    rows = moeopt.gap(INSTANCES[:1], ["milp", "greedy"])
+    assert [row.result.method for row in rows] == ["milp", "greedy"]
+
+
+def test_without_a_proof_there_is_no_excess() -> None:
+    """Only its upper limit is known, from the bound."""
+    from tests.solvers.test_statuses import partition
+
+    rows = moeopt.gap([partition()], ["klotski"], time_limit_s=0.5)
+    for row in rows:
+        assert (row.optimum, row.excess) == (None, None)
+        assert row.excess_at_most is not None
+    [klotski, _] = summarise(rows)
+    assert (klotski.proven, klotski.excess_median, klotski.optimal) == (0, None, None)
+
+
+def test_folders_are_families(tmp_path: Path) -> None:
+    """Instances below a folder are found in order; indexes and solutions are not instances."""
+    for family in ("b", "a", "solutions/a"):
+        (tmp_path / family).mkdir(parents=True)
+        moeopt.save(INSTANCES[0], tmp_path / family / "x.json")
+    (tmp_path / "index.json").write_text("{}")
+    (tmp_path / "best_known.json").write_text("{}")
+    rows = moeopt.gap([tmp_path], ["greedy"])
+    assert [row.family for row in rows] == ["a", "a", "b", "b"]
+
+
+def test_statistics_by_hand() -> None:
+    """Median, extremes and share optimal are those of the rows."""
+    rows = moeopt.gap(INSTANCES, ["trimoe"])
+    [summary, exact] = summarise(rows)
+    excesses = [row.excess for row in rows if row.result.method == "trimoe"]
+    assert summary.excess_median == median(excesses)  # type: ignore[type-var]
+    assert (summary.excess_min, summary.excess_max) == (min(excesses), max(excesses))  # type: ignore[type-var]
+    assert summary.optimal == sum(e == 0 for e in excesses) / 6
+    assert sum(summary.bottlenecks.values()) == summary.instances == 6
+    assert (exact.optimal, exact.excess_max) == (1.0, 0.0)
+
+
+def test_csv_and_markdown_hold_every_row() -> None:
+    """The CSV has full precision, the Markdown one line per family and method."""
+    rows = moeopt.gap(INSTANCES[:2], ["trimoe"])
+    table = list(csv.DictReader(StringIO(to_csv(rows))))
+    assert [line["method"] for line in table] == ["trimoe", "threshold"] * 2
+    assert float(table[0]["excess"]) == rows[0].excess
+    assert table[0]["bound"] == ""
+    assert table[1]["bottleneck"] in {"gpu", "cpu", "dimm"}
+    excess, bottlenecks = to_markdown(summarise(rows)).split("\n\n")
+    assert excess.splitlines()[0] == "| family | instances | `trimoe` | `threshold` |"
+    assert excess.splitlines()[2].endswith("| 0 / 0 % (100 %) |")
+    assert len(bottlenecks.splitlines()) == 2 + 1
+
+
+def test_percent_of_unknown_is_a_dash() -> None:
+    """Unknown is never 0."""
+    assert (percent(None), percent(0.0), percent(1.234)) == ("-", "0.0 %", "123.4 %")
+
+
+def test_a_method_that_does_not_exist_is_named() -> None:
+    """Before anything is solved."""
+    with pytest.raises(moeopt.InputError, match="method: 'best' is unknown"):
+        moeopt.gap(INSTANCES, ["best"])
+
+
+def test_ctrl_c_keeps_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows so far come back; the solves after the interruption are not made."""
+    from moeopt.study import attempt
+
+    solved: list[str] = []
+
+    def interrupt_third(instance: object, name: str, **options: object) -> object:
+        if len(solved) == 2:
+            raise KeyboardInterrupt
+        solved.append(name)
+        return moeopt.solve(instance, name, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attempt, "solve", interrupt_third)
+    rows = moeopt.gap(INSTANCES, ["greedy", "klotski"])
+    assert [row.result.method for row in rows] == ["greedy", "klotski"]
+
+
+def test_an_interrupted_solve_ends_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its best so far is the last row; as Ctrl-C during a solver leaves it."""
+    from dataclasses import replace
+
+    from moeopt.study import attempt
+
+    def interrupted(instance: object, name: str, **options: object) -> object:
+        return replace(moeopt.solve(instance, name, **options), termination="interrupted")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attempt, "solve", interrupted)
+    [row] = moeopt.gap(INSTANCES, ["greedy", "klotski"])
+    assert (row.result.method, row.result.termination) == ("greedy", "interrupted")
