@@ -1,6 +1,6 @@
-"""Schedules as a picture: one panel per solution, all on one time axis."""
+"""Pictures of schedules and of Pareto fronts, as matplotlib figures and as files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,20 @@ class Panel:
     lanes: Sequence[Lane]
 
 
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG, PNG or PDF, by the file's suffix; the same figure, the same bytes."""
+    dates = {".svg": "Date", ".pdf": "CreationDate"}
+    undated = {dates[path.suffix]: None} if path.suffix in dates else {}
+    with mpl.rc_context({"svg.hashsalt": "moeopt", "svg.fonttype": "none"}):
+        figure.savefig(path, dpi=150, metadata=undated)
+
+
 def save_gantt(panels: Sequence[Panel], path: Path) -> None:
     """Draw the panels below each other and write them as SVG, PNG or PDF, by the file's suffix.
 
     The same schedules give the same SVG byte for byte.
     """
-    figure = draw_gantt(panels)
-    with mpl.rc_context({"svg.hashsalt": "moeopt", "svg.fonttype": "none"}):
-        figure.savefig(path, dpi=150, metadata=_undated(path))
+    save_figure(draw_gantt(panels), path)
 
 
 def draw_gantt(panels: Sequence[Panel]) -> Figure:
@@ -96,6 +102,56 @@ def _draw(panel: Panel, axis: Any, horizon_ns: int) -> None:
     axis.axvline(end_ns * MS, color="#cc3311", linewidth=1)
 
 
-def _undated(path: Path) -> dict[str, None]:
-    """Return metadata that leaves out when the file was made."""
-    return {"Date": None} if path.suffix == ".svg" else {}
+SIZE_IN = (6.5, 4.0)
+
+FRONT, HEURISTIC = "#4477aa", "#cc3311"
+"""Told apart by colour-blind readers; the markers differ as well."""
+
+MARKERS = "sD^vPX"
+
+
+def save_front(
+    title: str,
+    names: Sequence[str],
+    points: Sequence[tuple[int, int]],
+    heuristics: Mapping[str, tuple[int, int]],
+    path: Path,
+) -> None:
+    """Draw undominated pairs and write them as SVG, PNG or PDF, by the file's suffix.
+
+    Between two points the staircase shows what is reached: the second entry of the one on the left.
+    The same front gives the same SVG byte for byte.
+
+    Parameters
+    ----------
+    title, names
+        The line above, and what the two entries are called; a time's name ends with ``_ns``.
+    points
+        The front by rising first entry.
+    heuristics
+        Names and objectives of what is shown beside it.
+    """
+    figure = Figure(figsize=SIZE_IN, layout="constrained")
+    axis = figure.subplots()
+    axis.set_title(title, loc="left", fontsize="medium", parse_math=False)
+    units = [MS if name.endswith("_ns") else 1.0 for name in names]
+    axis.step(*_scaled(points, units), where="post", color=FRONT, marker=".", label="Pareto front")
+    for number, (name, objective) in enumerate(heuristics.items()):
+        marker = MARKERS[number % len(MARKERS)]
+        axis.plot(
+            *_scaled([objective], units), marker, color=HEURISTIC, fillstyle="none", label=name
+        )
+    axis.set_xlabel(_label(names[0]))
+    axis.set_ylabel(_label(names[1]))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False)
+    save_figure(figure, path)
+
+
+def _scaled(points: Sequence[tuple[int, int]], units: Sequence[float]) -> list[list[float]]:
+    return [[point[entry] * unit for point in points] for entry, unit in enumerate(units)]
+
+
+def _label(name: str) -> str:
+    plain = name.removesuffix("_ns").replace("_", " ")
+    return f"{plain} in ms" if name.endswith("_ns") else plain
