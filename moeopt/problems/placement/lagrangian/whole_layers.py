@@ -1,4 +1,4 @@
-"""Whole layers on the GPU or none of one: a knapsack, solved by a table over the slots.
+"""Whole layers on the GPU or none of one: a 0-1 knapsack, solved by dynamic programming.
 
 Proof. With this restriction a layer costs either what it takes with all its experts on the GPU, or
 with none, and takes all its slots or none. So the objective is a sum over layers of two constants
@@ -12,7 +12,7 @@ import numpy as np
 
 from moeopt.problems.placement.layer_steps import Flags
 
-from .bound import Model
+from .relaxation import Model
 
 MOST_CELLS = 2**27
 FAR = 2**61
@@ -26,13 +26,13 @@ def cheapest_layers(model: Model) -> Flags | None:
     MemoryError
         If the table would have more than `MOST_CELLS` entries.
     """
-    room = model.room
-    sizes = [int(total) for total in room.sizes.sum(axis=1)]
+    capacity = model.capacity
+    sizes = [int(total) for total in capacity.sizes.sum(axis=1)]
     unit = gcd(*sizes)
-    most, least = room.most // unit, -(-room.least // unit)
+    most, least = capacity.most // unit, -(-capacity.least // unit)
     if (most + 1) * len(sizes) > MOST_CELLS:
         raise MemoryError
-    experts = room.sizes.shape[1]
+    experts = capacity.sizes.shape[1]
     best = np.full(most + 1, FAR, dtype=np.int64)
     best[0] = 0
     taken = np.zeros((len(sizes), most + 1), dtype=bool)
@@ -49,7 +49,7 @@ def cheapest_layers(model: Model) -> Flags | None:
         best = np.minimum(with_it, without)
     if least > most or int(best[least:].min()) >= FAR:
         return None
-    held = np.zeros(room.sizes.shape, dtype=bool)
+    held = np.zeros(capacity.sizes.shape, dtype=bool)
     at = least + int(best[least:].argmin())
     for number in reversed(range(len(sizes))):
         if taken[number, at]:

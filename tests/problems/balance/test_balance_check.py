@@ -1,4 +1,4 @@
-"""The judge of balance: each constraint's violation is named, and its flow shop is the best one."""
+"""The checker of balance: each violation is named, and its flow shop is the best one."""
 
 import random
 from itertools import permutations
@@ -80,7 +80,7 @@ def test_each_violation_is_named(
 
 
 def test_every_constraint_can_be_violated() -> None:
-    """The cases above cover the judge's whole table."""
+    """The cases above cover the checker's whole table."""
     assert {rule for _, _, rule, _ in CASES} == set(CONSTRAINTS)
 
 

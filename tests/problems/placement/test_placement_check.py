@@ -1,4 +1,4 @@
-"""The judge against sums by hand, and each rule it keeps."""
+"""The checker against sums by hand, and each rule it keeps."""
 
 from typing import Any
 

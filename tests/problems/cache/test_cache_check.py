@@ -1,4 +1,4 @@
-"""The judge against runs by hand, and each rule it keeps."""
+"""The checker against runs by hand, and each rule it keeps."""
 
 from typing import Any
 

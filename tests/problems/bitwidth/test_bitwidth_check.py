@@ -1,4 +1,4 @@
-"""The judge of bitwidth, rule by rule, against sentences written by hand."""
+"""The checker of bitwidth, rule by rule, against sentences written by hand."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The parts of price-and-swap: each bound against all placements, each change against the judge."""
+"""The parts of price-and-swap: bounds against all placements, changes against the checker."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,23 @@ import pytest
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.check import objective, violations
 from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.lagrangian import solve as price_and_swap
+from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
+from moeopt.problems.placement.lagrangian.relaxation import (
+    Model,
+    certify,
+    dual_function,
+    reduced_cost_fixing,
+)
+from moeopt.problems.placement.lagrangian.residual_problem import (
+    Residual,
+    residual_of,
+    solve_residual,
+)
+from moeopt.problems.placement.lagrangian.volume import VolumeAlgorithm, first_multipliers
+from moeopt.problems.placement.lagrangian.whole_layers import cheapest_layers
 from moeopt.problems.placement.layer_steps import Flags, total_ns
 from moeopt.problems.placement.oracle import candidates
-from moeopt.problems.placement.price_and_swap import solve as price_and_swap
-from moeopt.problems.placement.price_and_swap.ascent import Ascent, first_prices
-from moeopt.problems.placement.price_and_swap.bound import Model, answer, certify
-from moeopt.problems.placement.price_and_swap.chosen import allowed, chosen
-from moeopt.problems.placement.price_and_swap.kick import kicked
-from moeopt.problems.placement.price_and_swap.residual import Residual, close, residual_of
-from moeopt.problems.placement.price_and_swap.swap import Placed
-from moeopt.problems.placement.price_and_swap.whole_layers import cheapest_layers
 from moeopt.problems.placement.solution import held_of, solution_of
 from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
@@ -52,7 +59,7 @@ def wide_instance(seed: int) -> Instance:
 
 
 def placements(instance: Instance) -> Iterator[tuple[Flags, int]]:
-    """Yield every valid placement with its objective, both by the judge."""
+    """Yield every valid placement with its objective, both by the checker."""
     for solution in candidates(instance):
         if not violations(instance, solution):
             held = held_of(solution, instance.layers, instance.experts)
@@ -60,10 +67,10 @@ def placements(instance: Instance) -> Iterator[tuple[Flags, int]]:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "wide"])
-def test_any_prices_give_a_bound(kind: str) -> None:
-    """Random prices, first ones and raised ones: in floats and in integers below all placements.
+def test_any_multipliers_give_a_bound(kind: str) -> None:
+    """Random multipliers, first and raised ones: in floats and in integers below all placements.
 
-    Not only in total: the constant plus the values of the experts on the GPU is below each one's
+    Not only in total: the constant plus the costs of the experts on the GPU is below each one's
     objective. The two ways to compute differ by rounding and by the weights tried.
     """
     for seed in range(3):
@@ -76,27 +83,27 @@ def test_any_prices_give_a_bound(kind: str) -> None:
         rng = np.random.default_rng(seed)
         scale = max(instance.offload_expert_ns)
         random = [rng.normal(0, scale, len(layer.expert)) for layer in model.layers]
-        ascent = Ascent(model, first_prices(model, found[0][0]))
-        first = ascent.prices
-        ascent.climb(best, 30, lambda: False)
-        assert ascent.bound_ns >= answer(model, first).bound_ns
-        for prices in (random, first, ascent.prices):
-            proof = certify(model, prices)
-            base_ns, value = proof.base_ns, proof.value
-            bound = base_ns + chosen(value, model.room)[0]
-            in_floats = answer(model, prices).bound_ns
+        volume = VolumeAlgorithm(model, first_multipliers(model, found[0][0]))
+        first = volume.multipliers
+        volume.iterate(best, 30, lambda: False)
+        assert volume.bound_ns >= dual_function(model, first).bound_ns
+        for multipliers in (random, first, volume.multipliers):
+            proof = certify(model, multipliers)
+            base_ns, cost = proof.base_ns, proof.cost_ns
+            bound = proof.bound_ns(model.capacity)
+            in_floats = dual_function(model, multipliers).bound_ns
             assert bound <= best
-            assert in_floats <= best * (1 + 1e-9) + len(value.ravel()) * len(model.layers)
-            if prices is not random:  # those are cut off where they are absurd
+            assert in_floats <= best * (1 + 1e-9) + cost.size * len(model.layers)
+            if multipliers is not random:  # those are cut off where they are absurd
                 rows = sum(layer.weight.sum() for layer in model.layers)
                 assert abs(bound - in_floats) <= 1e-4 * best + 8 * rows
             for held, total in found[:: max(1, len(found) // 60)]:
-                assert base_ns + int(value[held].sum()) <= total
+                assert base_ns + int(cost[held].sum()) <= total
 
 
 @pytest.mark.parametrize("kind", ["mixed", "gpu-bound", "sizes", "equal counts", "fill", "wide"])
 def test_what_cannot_be_is_in_no_better_placement(kind: str) -> None:
-    """`allowed` keeps the places of every placement within the limit."""
+    """`reduced_cost_fixing` keeps the places of every placement within the limit."""
     excluded = 0
     for seed in range(6):
         instance = wide_instance(seed) if kind == "wide" else random_instance(seed, kind)
@@ -105,11 +112,12 @@ def test_what_cannot_be_is_in_no_better_placement(kind: str) -> None:
         if not found:
             continue
         best = min(total for _, total in found)
-        ascent = Ascent(model, first_prices(model, found[-1][0]))
-        ascent.climb(best, 40, lambda: False)
-        proof = certify(model, ascent.prices)
+        volume = VolumeAlgorithm(model, first_multipliers(model, found[-1][0]))
+        volume.iterate(best, 40, lambda: False)
+        proof = certify(model, volume.multipliers)
         for incumbent in (best + 1, best + model.grid, (11 * best) // 10 + 1):
-            on, off = allowed(proof.value, model.room, incumbent - 1 - proof.base_ns)
+            most = incumbent - 1 - proof.base_ns
+            on, off = reduced_cost_fixing(proof.cost_ns, model.capacity, most)
             excluded += int((~(on & off)).sum())
             for held, total in found:
                 if total < incumbent:
@@ -127,13 +135,13 @@ def test_every_change_is_what_the_judge_says(kind: str) -> None:
         held = next((held for held, _ in placements(instance)), None)
         if held is None or instance.restriction == "whole-layers":
             continue
-        placed = Placed(model, held)
+        local = LocalSearch(model, held)
         for _ in range(60):
-            before = total_ns(model.layers, placed.held, model.fixed_ns)
-            assert placed.total_ns == before
-            moves = [move for move in placed._moves() if move.experts and move.change_ns < 2**60]
+            before = total_ns(model.layers, local.held, model.fixed_ns)
+            assert local.total_ns == before
+            moves = [move for move in local._moves() if move.experts and move.change_ns < 2**60]
             for move in moves:
-                after = placed.held.copy()
+                after = local.held.copy()
                 for place in move.experts:
                     after[place] ^= True
                 changed = total_ns(model.layers, after, model.fixed_ns) - before
@@ -142,21 +150,21 @@ def test_every_change_is_what_the_judge_says(kind: str) -> None:
             best = min(moves, key=lambda move: move.change_ns, default=None)
             if best is None or best.change_ns >= 0:
                 break
-            placed.make(best.experts)
+            local.make(best.experts)
         else:
             raise AssertionError("no local optimum after 60 moves")
 
 
 @pytest.mark.parametrize("kind", ["mixed", "sizes", "equal counts", "sizes, filled"])
-def test_kicks_keep_the_rules(kind: str) -> None:
+def test_perturbations_keep_the_rules(kind: str) -> None:
     """And change something, where anything can be exchanged."""
     changed = 0
     for seed in range(8):
         instance = random_instance(seed, kind)
         model = model_of(instance)
         for held, _ in list(placements(instance))[:10]:
-            found = kicked(held, model.room, np.random.default_rng(seed))
-            assert model.room.allows(found)
+            found = perturbed(held, model.capacity, np.random.default_rng(seed))
+            assert model.capacity.allows(found)
             changed += bool((found != held).any())
     assert changed
 
@@ -174,7 +182,7 @@ def test_whole_layers_are_a_knapsack() -> None:
             assert (held is None) == (best is None), drawn.name
             if held is not None:
                 assert total_ns(model.layers, held, model.fixed_ns) == best
-                assert model.room.allows(held)
+                assert model.capacity.allows(held)
     assert none
 
 
@@ -190,16 +198,18 @@ def test_highs_closes_whatever_is_left(kind: str) -> None:
         best = min(total for _, total in found)
         worst = max(total for _, total in found)
         everything = np.ones(found[0][0].shape, dtype=bool)
-        proof = certify(model, first_prices(model, found[0][0]))
-        bound_ns, held = close(model, Residual(everything, everything), proof, worst + 1, 30.0)
+        proof = certify(model, first_multipliers(model, found[0][0]))
+        bound_ns, held = solve_residual(
+            model, Residual(everything, everything), proof, worst + 1, 30.0
+        )
         assert best - 1 <= bound_ns <= best
         assert held is not None
         assert total_ns(model.layers, held, model.fixed_ns) == best
         residual = residual_of(model, proof, worst + model.grid)
-        bound_ns, _ = close(model, residual, proof, worst + model.grid, 30.0)
+        bound_ns, _ = solve_residual(model, residual, proof, worst + model.grid, 30.0)
         assert best - 1 <= bound_ns <= best
         residual = residual_of(model, proof, best)
-        assert close(model, residual, proof, best, 30.0)[0] >= best - 1
+        assert solve_residual(model, residual, proof, best, 30.0)[0] >= best - 1
 
 
 def test_it_stops_when_told_with_a_bound_and_a_placement() -> None:

@@ -1,13 +1,14 @@
-"""What prices leave open: experts whose place is not decided, handed to HiGHS.
+"""The residual problem: the experts that reduced-cost fixing leaves open, handed to HiGHS.
 
-Proof. For given prices the objective is at least a constant plus the summed values of the experts
-on the GPU (`bound`). So in an improvement on the incumbent that sum is limited, and `allowed` tells
-which experts can be on the GPU then, and which off it. The program below states the objective over
-the experts that can be both, with the rest fixed: so its optimum is the least objective of all
-improvements, or something above the incumbent if there is none. A cut per row, cost >= support +
-prices of its experts on the GPU, holds for every placement (`bound`). HiGHS's bound is in floats
-and lowered by what they may be off; it is counted from the sum of what the rows cost in any case,
-which keeps that small.
+Proof. By the Lagrangian relaxation (`relaxation`) the objective is at least a constant plus the
+summed costs of the experts on the GPU. So in a placement better than the incumbent that sum is
+limited, and `reduced_cost_fixing` tells which experts can be on the GPU then, and which off it.
+The program below states the objective over the experts that can be both, with the rest fixed: so
+its optimum is the least objective of all improvements, or something above the incumbent if there
+is none. A cut per row, cost >= row bound + multipliers of its experts on the GPU, holds for every
+placement (`relaxation`); with it the program's linear relaxation is as good as the Lagrangian
+bound. HiGHS's bound is in floats and lowered by what they may be off; it is counted from the sum of
+what the rows cost in any case, which keeps that small.
 """
 
 from dataclasses import dataclass
@@ -20,8 +21,7 @@ from moeopt.numeric.highs import Program, minimize
 from moeopt.problems.formulation import float_unit
 from moeopt.problems.placement.layer_steps import Flags, Ints, total_ns
 
-from .bound import Certified, Model
-from .chosen import allowed
+from .relaxation import Certified, Model, reduced_cost_fixing
 
 RELATIVE_ERROR, ABSOLUTE_ERROR = 1e-6, 1e-5
 """What is taken off HiGHS's bound, in its units: its duals are feasible to 1e-7 per unit of column,
@@ -54,20 +54,20 @@ class Residual:
 def residual_of(model: Model, proof: Certified, incumbent_ns: int) -> Residual:
     """Return what is decided in every placement that is better than the incumbent."""
     most = incumbent_ns - model.grid - proof.base_ns
-    return Residual(*allowed(proof.value, model.room, most))
+    return Residual(*reduced_cost_fixing(proof.cost_ns, model.capacity, most))
 
 
-def close(
+def solve_residual(
     model: Model, residual: Residual, proof: Certified, incumbent_ns: int, limit_s: float
 ) -> tuple[int, Flags | None]:
     """Return a lower bound on the objective, at most the incumbent's, and a placement if found."""
     if residual.impossible:
         return incumbent_ns, None
-    rows = _Rows(model, residual, proof)
+    rows = _Program(model, residual, proof)
     if rows.base_ns >= incumbent_ns:
         return incumbent_ns, None
     if not residual.free.any():  # the one placement that is left
-        allows = model.room.allows(residual.sure)
+        allows = model.capacity.allows(residual.sure)
         return (rows.base_ns, residual.sure) if allows else (incumbent_ns, None)
     found = minimize(rows.program(), limit_s)
     if found.status == "infeasible":
@@ -80,12 +80,12 @@ def close(
     if found.values is not None:
         held = residual.sure
         held[residual.free] = found.values[: int(residual.free.sum())] > 0.5
-        if not model.room.allows(held):
+        if not model.capacity.allows(held):
             held = None
     return min(bound_ns, incumbent_ns), held
 
 
-class _Rows:
+class _Program:
     """The program, row by row: columns are free experts, then per open row its time and charge."""
 
     def __init__(self, model: Model, residual: Residual, proof: Certified) -> None:
@@ -105,12 +105,12 @@ class _Rows:
 
     def program(self) -> Program:
         """Return the arrays, with the rows about slots and counts."""
-        room, free = self.model.room, self.residual.free
-        sizes = room.sizes[free].astype(float)
-        used = int(room.sizes[self.sure].sum())
+        capacity, free = self.model.capacity, self.residual.free
+        sizes = capacity.sizes[free].astype(float)
+        used = int(capacity.sizes[self.sure].sum())
         taken = list(zip(range(len(sizes)), sizes.tolist(), strict=True))
-        self._row(taken, room.least - used, room.most - used)
-        if room.restriction == "equal-counts":
+        self._row(taken, capacity.least - used, capacity.most - used)
+        if capacity.restriction == "equal-counts":
             self._equal_counts()
         rows, columns, data = zip(*self.entries, strict=True) if self.entries else ((), (), ())
         count = len(self.cost)
@@ -170,13 +170,16 @@ class _Rows:
     def _cut(
         self, layer: int, row: int, columns: list[int], entries: Ints, time: int, least: int
     ) -> None:
-        """Add what the prices prove of a row: with it the relaxation is as good as their bound."""
-        of, price = self.model.layers[layer], self.proof.prices[layer]
+        """Add what the multipliers prove of a row."""
+        of, multiplier = self.model.layers[layer], self.proof.multipliers[layer]
         part = slice(of.start[row], of.start[row + 1])
-        paid = int(price[part][self.sure[layer, of.expert[part]]].sum())
-        support = int(self.proof.supports[layer][row]) // self.model.scale
-        terms = [*zip(columns, (price[entries] / self.unit).tolist(), strict=True), (time, -1.0)]
-        self._row(terms, -np.inf, (least - support - paid) / self.unit)
+        paid = int(multiplier[part][self.sure[layer, of.expert[part]]].sum())
+        bound = int(self.proof.row_bounds[layer][row]) // self.model.scale
+        terms = [
+            *zip(columns, (multiplier[entries] / self.unit).tolist(), strict=True),
+            (time, -1.0),
+        ]
+        self._row(terms, -np.inf, (least - bound - paid) / self.unit)
 
     def _equal_counts(self) -> None:
         counts = [

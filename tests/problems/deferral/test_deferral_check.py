@@ -1,4 +1,4 @@
-"""The judge of deferral: each constraint's violation is named, with the culprit."""
+"""The checker of deferral: each constraint's violation is named, with the culprit."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_the_penalty_limit_is_named() -> None:
 
 
 def test_every_constraint_can_be_violated() -> None:
-    """The cases above cover the judge's whole table."""
+    """The cases above cover the checker's whole table."""
     assert {rule for _, _, rule, _ in CASES} | {"DE-C7"} == set(CONSTRAINTS)
 
 

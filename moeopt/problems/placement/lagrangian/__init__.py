@@ -1,13 +1,17 @@
-"""Exact placements by prices and exchanges; HiGHS for what they leave open.
+"""price-and-swap: Lagrangian relaxation with local search, and HiGHS for what they leave open.
 
-Proof. Every bound reported is that of `bound`, in integers, or that of `residual` on all placements
-that are better than the incumbent; each module states why it holds. For whole layers the table in
-`whole_layers` is exact. The objective of each placement offered is computed anew from all steps. So
-an incumbent that meets the bound is optimal.
+1. Bound (`relaxation`): a Lagrangian decomposition; every row (layer and distinct step) chooses its
+   own experts for the GPU, and multipliers pay for agreement with the choice that keeps the slots.
+2. Multipliers (`volume`): the volume algorithm, a subgradient method, raises the bound.
+3. Incumbent (`local_search`): drop, add and swap moves from greedy placements, from the volume
+   algorithm's rounded primal solution, and after random perturbations.
+4. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
+   fixed; if few others are left, or the gap is small, HiGHS solves the problem over them.
 
-Course: placements by rank and exchange (`swap`), prices that raise the bound (`ascent`), placements
-rounded from what the prices choose, and kicks: random moves, then exchanges again. Experts whose
-place the prices decide are fixed, and HiGHS is asked for the rest if it is small enough.
+Proof. Every bound reported is the Lagrangian bound, in integers, or that of the residual problem on
+all placements that are better than the incumbent; each module states why it holds. For whole layers
+the dynamic program in `whole_layers` is exact. The objective of each placement offered is computed
+anew from all steps. So an incumbent that meets the bound is optimal.
 """
 
 from collections.abc import Iterator
@@ -22,21 +26,19 @@ from moeopt.problems.placement.rankings import frequency, offload_time
 from moeopt.problems.placement.solution import held_of, solution_of
 from moeopt.problems.search import Search
 
-from .ascent import Ascent, first_prices
-from .bound import Certified, Model, certify
-from .chosen import chosen
-from .kick import kicked
-from .residual import close, residual_of
-from .swap import Placed
+from .local_search import LocalSearch, perturbed
+from .relaxation import Certified, Model, capacity_subproblem, certify
+from .residual_problem import residual_of, solve_residual
+from .volume import VolumeAlgorithm, first_multipliers
 from .whole_layers import cheapest_layers
 
 __all__ = ["solve"]
 
 STEPS = 25
-"""Steps of the ascent between two looks at placements."""
+"""Steps of the volume algorithm between two looks at placements."""
 
-KICKS = 5
-"""Kicks in a round; a round's steps and kicks take about two thirds and one third of its time."""
+PERTURBATIONS = 5
+"""In a round; they take about one third of its time, the steps about two thirds."""
 
 VERY_FEW, FEW, SMALL_GAP = 30, 400, 0.005
 """HiGHS is asked at once if so few experts are open, and if `FEW` are or the gap is small when the
@@ -52,12 +54,12 @@ PATIENCE = 0.6
 def solve(instance: Instance, search: Search) -> None:
     """Find the best placement and prove it, or report the best and the bound reached."""
     run = _Run(instance, search)
-    if run.model.room.least > run.model.room.most:
+    if run.model.capacity.least > run.model.capacity.most:
         search.infeasible = True
     elif instance.restriction == "whole-layers":
         run.whole_layers()
     else:
-        run.prices()
+        run.raise_and_improve()
 
 
 class _Run:
@@ -83,25 +85,25 @@ class _Run:
         self.offer(held)
         self.search.prove_incumbent()
 
-    def prices(self) -> None:
+    def raise_and_improve(self) -> None:
         """Raise the bound and improve placements in turns, then close what is left."""
         for held in self.starts():
             self.improve(held)
         if self.best is None:
             self.search.note = "NO_START"
             return
-        ascent = Ascent(self.model, first_prices(self.model, self.best))
-        marks = [ascent.bound_ns]
-        while not (self.search.stopped or ascent.spent):
-            ascent.climb(self.best_ns, STEPS, lambda: self.search.stopped)
-            proof = self.certify(ascent)
+        volume = VolumeAlgorithm(self.model, first_multipliers(self.model, self.best))
+        marks = [volume.bound_ns]
+        while not (self.search.stopped or volume.converged):
+            volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
+            proof = self.certify(volume)
             if self.search.closed:
                 return
-            self.look_for_better(ascent)
-            marks.append(ascent.bound_ns)
-            if ascent.spent or self.is_time(proof, marks):
+            self.look_for_better(volume)
+            marks.append(volume.bound_ns)
+            if volume.converged or self.is_time(proof, marks):
                 self.finish(proof)
-                marks = [ascent.bound_ns]
+                marks = [volume.bound_ns]
             if self.search.closed:
                 return
 
@@ -112,20 +114,21 @@ class _Run:
             if solution is not None:
                 yield held_of(solution, self.instance.layers, self.instance.experts)
 
-    def look_for_better(self, ascent: Ascent) -> None:
-        """Improve what the prices choose, rounded, and the incumbent after kicks."""
-        _, wanted = chosen(np.rint(-1e6 * ascent.wanted).astype(np.int64), self.model.room)
-        self.improve(wanted > 1 - 1e-9)
-        for _ in range(KICKS):
+    def look_for_better(self, volume: VolumeAlgorithm) -> None:
+        """Improve the volume algorithm's rounded primal solution, and the perturbed incumbent."""
+        worth = np.rint(-1e6 * volume.primal).astype(np.int64)
+        _, selected = capacity_subproblem(worth, self.model.capacity)
+        self.improve(selected > 1 - 1e-9)
+        for _ in range(PERTURBATIONS):
             if self.best is not None and not self.search.stopped:
-                self.improve(kicked(self.best, self.model.room, self.rng))
+                self.improve(perturbed(self.best, self.model.capacity, self.rng))
 
     def improve(self, held: Flags) -> None:
-        """Offer what exchanges make of a placement."""
-        if self.model.room.allows(held):
-            placed = Placed(self.model, held)
-            placed.descend(lambda: self.search.stopped)
-            self.offer(placed.held)
+        """Offer what local search makes of a placement."""
+        if self.model.capacity.allows(held):
+            local = LocalSearch(self.model, held)
+            local.descend(lambda: self.search.stopped)
+            self.offer(local.held)
 
     def offer(self, held: Flags) -> None:
         """Keep a placement if it is the best so far."""
@@ -134,10 +137,10 @@ class _Run:
             self.best, self.best_ns = held.copy(), total
             self.search.offer(solution_of(self.instance.name, held), total)
 
-    def certify(self, ascent: Ascent) -> Certified:
-        """Report the bound of the best prices, computed in integers."""
-        proof = certify(self.model, ascent.prices)
-        self.prove(proof.base_ns + chosen(proof.value, self.model.room)[0])
+    def certify(self, volume: VolumeAlgorithm) -> Certified:
+        """Report the bound of the best multipliers, computed in integers."""
+        proof = certify(self.model, volume.multipliers)
+        self.prove(proof.bound_ns(self.model.capacity))
         return proof
 
     def prove(self, bound_ns: int) -> None:
@@ -161,12 +164,12 @@ class _Run:
         return 1 - bound / max(1, self.best_ns) if isinstance(bound, int) else 1.0
 
     def finish(self, proof: Certified) -> None:
-        """Let HiGHS close what is open."""
+        """Let HiGHS solve the residual problem."""
         limit_s = PATIENCE * self.search.remaining_s
         if not limit_s:
             return
         residual = residual_of(self.model, proof, self.best_ns)
-        bound_ns, held = close(self.model, residual, proof, self.best_ns, limit_s)
+        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s)
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)

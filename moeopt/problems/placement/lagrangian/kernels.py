@@ -1,4 +1,4 @@
-"""Compiled loops over the steps of one layer; arrays as in `LayerSteps`."""
+"""The row subproblems of the Lagrangian relaxation, compiled; arrays as in `LayerSteps`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,49 +9,49 @@ from moeopt.problems.placement.layer_steps import Ints
 Floats = NDArray[np.float64]
 
 FEW = 8
-"""A row with so many experts or fewer is solved by trying all subsets."""
+"""A row subproblem with so many experts or fewer is solved by trying all subsets."""
 
 CUTS, CLOSE = 12, 1e-6
 """Most weights that are tried for a row, and the relative error at which it is enough."""
 
 
 @compiled
-def supports(
+def row_subproblems(
     weight: Ints,
     start: Ints,
     gpu_ns: Ints,
     offload_ns: Ints,
     fixed_ns: int,
-    price: Floats,
-    share: Floats,
+    multiplier: Floats,
+    copy: Floats,
 ) -> float:
-    """Return the weighted sum of what the rows cost less prices, each row for itself, in floats.
+    """Return the weighted sum of the row subproblems' optima, in floats.
 
     Parameters
     ----------
-    price
-        By entry: what the row must pay for an expert on the GPU; negative where it gains.
-    share
-        Output, by entry: how far the row would have the expert on the GPU, from 0 to 1.
+    multiplier
+        By entry: what is taken off the row's cost if the expert is on the GPU; may be negative.
+    copy
+        Output, by entry: how far the row has the expert on the GPU, from 0 to 1.
     """
     total = 0.0
     for row in range(len(weight)):
         first, end = start[row], start[row + 1]
         if end - first <= FEW:
-            value, subset = few(gpu_ns, offload_ns, fixed_ns, price, first, end)
+            value, subset = by_enumeration(gpu_ns, offload_ns, fixed_ns, multiplier, first, end)
             for i in range(first, end):
-                share[i] = subset >> (i - first) & 1
+                copy[i] = subset >> (i - first) & 1
         else:
-            value = many(gpu_ns, offload_ns, fixed_ns, price, first, end, share)
+            value = by_weighting(gpu_ns, offload_ns, fixed_ns, multiplier, first, end, copy)
         total += weight[row] * value
     return total
 
 
 @compiled
-def few(
-    gpu_ns: Ints, offload_ns: Ints, fixed_ns: int, price: Floats, first: int, end: int
+def by_enumeration(
+    gpu_ns: Ints, offload_ns: Ints, fixed_ns: int, multiplier: Floats, first: int, end: int
 ) -> tuple[float, int]:
-    """Return the least cost of a row less prices over all subsets on the GPU, and the subset."""
+    """Return the optimum of a row subproblem, and its subset on the GPU, by trying all."""
     count = end - first
     best, best_subset = np.inf, 0
     for subset in range(1 << count):
@@ -59,7 +59,7 @@ def few(
         for i in range(count):
             if subset >> i & 1:
                 gpu += gpu_ns[first + i]
-                paid += price[first + i]
+                paid += multiplier[first + i]
             else:
                 off += offload_ns[first + i]
         if subset != (1 << count) - 1:
@@ -71,16 +71,16 @@ def few(
 
 
 @compiled
-def many(
+def by_weighting(
     gpu_ns: Ints,
     offload_ns: Ints,
     fixed_ns: int,
-    price: Floats,
+    multiplier: Floats,
     first: int,
     end: int,
-    share: Floats,
+    copy: Floats,
 ) -> float:
-    """Return a lower bound on what `few` gives: all on the GPU, or the sides weighed best.
+    """Return a lower bound on the optimum: all on the GPU, or the two sides weighted best.
 
     With weight th of the GPU and 1 - th of the other side, charge included, each expert goes where
     it costs less. The bound is concave in th, its slope the one side less the other: the next th is
@@ -90,11 +90,11 @@ def many(
     for i in range(first, end):
         gpu_all += gpu_ns[i]
         off_all += offload_ns[i]
-        paid += price[i]
+        paid += multiplier[i]
     all_on = gpu_all - paid
     low, high = 0.0, 1.0
-    at_low, low_lead = lead(gpu_ns, offload_ns, off_all, price, first, end, low)
-    at_high, high_lead = lead(gpu_ns, offload_ns, off_all, price, first, end, high)
+    at_low, low_lead = weighted_row(gpu_ns, offload_ns, off_all, multiplier, first, end, low)
+    at_high, high_lead = weighted_row(gpu_ns, offload_ns, off_all, multiplier, first, end, high)
     best = max(at_low, at_high)
     if low_lead <= 0:
         high, high_lead = low, low_lead
@@ -104,7 +104,7 @@ def many(
         if best >= all_on or high <= low:
             break
         th = (at_high - at_low + low * low_lead - high * high_lead) / (low_lead - high_lead)
-        at_th, th_lead = lead(gpu_ns, offload_ns, off_all, price, first, end, th)
+        at_th, th_lead = weighted_row(gpu_ns, offload_ns, off_all, multiplier, first, end, th)
         best = max(best, at_th)
         if at_low + (th - low) * low_lead - at_th <= CLOSE * abs(at_th):
             break
@@ -113,25 +113,31 @@ def many(
         else:
             high, high_lead, at_high = th, th_lead, at_th
     if best >= all_on:
-        share[first:end] = 1.0
+        copy[first:end] = 1.0
         return all_on
     spread = low_lead - high_lead
     of_low = -high_lead / spread if spread > 0 else 1.0  # so mixed the two sides are equal
     for i in range(first, end):
-        low_gains = low * gpu_ns[i] - (1 - low) * offload_ns[i] - price[i] < 0
-        high_gains = high * gpu_ns[i] - (1 - high) * offload_ns[i] - price[i] < 0
-        share[i] = of_low * low_gains + (1 - of_low) * high_gains
+        low_gains = low * gpu_ns[i] - (1 - low) * offload_ns[i] - multiplier[i] < 0
+        high_gains = high * gpu_ns[i] - (1 - high) * offload_ns[i] - multiplier[i] < 0
+        copy[i] = of_low * low_gains + (1 - of_low) * high_gains
     return best
 
 
 @compiled
-def lead(
-    gpu_ns: Ints, offload_ns: Ints, off_all: float, price: Floats, first: int, end: int, th: float
+def weighted_row(
+    gpu_ns: Ints,
+    offload_ns: Ints,
+    off_all: float,
+    multiplier: Floats,
+    first: int,
+    end: int,
+    th: float,
 ) -> tuple[float, float]:
     """Return the bound of one weight th, and how much longer the GPU works there: the slope."""
     value, gpu, off = (1 - th) * off_all, 0.0, off_all
     for i in range(first, end):
-        cost = th * gpu_ns[i] - (1 - th) * offload_ns[i] - price[i]
+        cost = th * gpu_ns[i] - (1 - th) * offload_ns[i] - multiplier[i]
         if cost < 0:
             value += cost
             gpu += gpu_ns[i]
@@ -140,29 +146,29 @@ def lead(
 
 
 @compiled
-def certified(
+def certified_row_bounds(
     start: Ints,
     gpu_ns: Ints,
     offload_ns: Ints,
     fixed_ns: int,
-    price: Ints,
+    multiplier: Ints,
     scale: int,
-    support: Ints,
+    bound: Ints,
 ) -> None:
-    """Compute lower bounds on what `supports` sums, for whole prices, in integers.
+    """Compute lower bounds on the row subproblems for whole multipliers, in integers.
 
     Parameters
     ----------
-    support
-        Output, by row: `scale` times a lower bound on the row's cost less prices over all subsets.
+    bound
+        Output, by row: `scale` times a lower bound on the optimum.
     """
-    for row in range(len(support)):
+    for row in range(len(bound)):
         first, end = start[row], start[row + 1]
         gpu_all, off_all, paid = 0, fixed_ns, 0
         for i in range(first, end):
             gpu_all += gpu_ns[i]
             off_all += offload_ns[i]
-            paid += price[i]
+            paid += multiplier[i]
         least = scale * (gpu_all - paid)
         if end - first <= FEW:
             for subset in range((1 << (end - first)) - 1):
@@ -171,32 +177,39 @@ def certified(
                     if subset >> (i - first) & 1:
                         gpu += gpu_ns[i]
                         off -= offload_ns[i]
-                        gained += price[i]
+                        gained += multiplier[i]
                 least = min(least, scale * (max(gpu, off) - gained))
         else:
             low, high = 0, scale
-            best = weighed(gpu_ns, offload_ns, off_all, price, first, end, scale, 0)[0]
+            best = weighted_row_in_integers(
+                gpu_ns, offload_ns, off_all, multiplier, first, end, scale, 0
+            )[0]
             best = max(
-                best, weighed(gpu_ns, offload_ns, off_all, price, first, end, scale, scale)[0]
+                best,
+                weighted_row_in_integers(
+                    gpu_ns, offload_ns, off_all, multiplier, first, end, scale, scale
+                )[0],
             )
             while high - low > 1 and best < least:
                 middle = (low + high) // 2
-                value, lead = weighed(gpu_ns, offload_ns, off_all, price, first, end, scale, middle)
+                value, lead = weighted_row_in_integers(
+                    gpu_ns, offload_ns, off_all, multiplier, first, end, scale, middle
+                )
                 best = max(best, value)
                 if lead > 0:
                     low = middle
                 else:
                     high = middle
             least = min(least, best)
-        support[row] = least
+        bound[row] = least
 
 
 @compiled
-def weighed(
+def weighted_row_in_integers(
     gpu_ns: Ints,
     offload_ns: Ints,
     off_all: int,
-    price: Ints,
+    multiplier: Ints,
     first: int,
     end: int,
     scale: int,
@@ -205,7 +218,7 @@ def weighed(
     """Return the bound of one weight part / scale, times scale, and the GPU's lead there."""
     value, gpu, off = (scale - part) * off_all, 0, off_all
     for i in range(first, end):
-        cost = part * gpu_ns[i] - (scale - part) * offload_ns[i] - scale * price[i]
+        cost = part * gpu_ns[i] - (scale - part) * offload_ns[i] - scale * multiplier[i]
         if cost < 0:
             value += cost
             gpu += gpu_ns[i]

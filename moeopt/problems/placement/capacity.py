@@ -9,7 +9,7 @@ from .layer_steps import Flags, Ints
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """Limits on the slots taken, from the GPU's and the host's memory.
 
     Attributes
@@ -38,7 +38,7 @@ class Room:
         return self.least <= used <= self.most
 
 
-def room_of(instance: Instance) -> Room:
+def capacity_of(instance: Instance) -> Capacity:
     """Return the limits of an instance.
 
     The host holds everything, which fits or does not; without a copy it holds what is not on the
@@ -52,11 +52,14 @@ def room_of(instance: Instance) -> Room:
         if instance.host_copy and lacking:
             least = total + 1
     most = min(instance.gpu_slots, total)
-    return Room(instance.sizes, least, most, instance.restriction)
+    return Capacity(instance.sizes, least, most, instance.restriction)
 
 
-def cheapest_ns(cost: Ints, room: Room) -> tuple[int, int]:
-    """Return a lower bound on the sum of the costs of the experts chosen, and the price behind it.
+def knapsack_bound(cost: Ints, capacity: Capacity) -> tuple[int, int]:
+    """Return a lower bound on the sum of the costs of the experts chosen, and its multiplier.
+
+    It is the Lagrangian bound of a 0-1 knapsack with a lower and an upper limit: the bound of its
+    linear relaxation, in integers.
 
     Parameters
     ----------
@@ -65,19 +68,19 @@ def cheapest_ns(cost: Ints, room: Room) -> tuple[int, int]:
 
     Notes
     -----
-    Proof. For a price p >= 0 per slot and a set X with sizes of at most `most`,
-    cost(X) >= sum over X of (cost + p size) - p most >= sum of all min(0, cost + p size) - p most;
-    likewise for p <= 0 with `least`. Restrictions are left out. The price is the one at which the
-    room is just taken; with sizes of 1 the bound is exact.
+    Proof. For a multiplier u >= 0 per slot and a set X with sizes of at most `most`,
+    cost(X) >= sum over X of (cost + u size) - u most >= sum of all min(0, cost + u size) - u most;
+    likewise for u <= 0 with `least`. Restrictions are left out. The multiplier is the one at which
+    the limit is just met; with sizes of 1 the bound is exact.
     """
-    flat, sizes = cost.ravel(), room.sizes.ravel()
-    worth = -(flat // sizes)  # an expert whose price per slot is above this is better left out
+    flat, sizes = cost.ravel(), capacity.sizes.ravel()
+    worth = -(flat // sizes)  # an expert is better left out if a slot is dearer than this
     order = np.argsort(-worth, kind="stable")
     taken = np.cumsum(sizes[order])
     bends = [
         int(worth[order[min(int(np.searchsorted(taken, limit)), len(order) - 1)]])
-        for limit in (room.most, room.least)
+        for limit in (capacity.most, capacity.least)
     ]
-    price = bends[0] if bends[0] > 0 else min(0, bends[1])
-    limit = room.most if price > 0 else room.least
-    return int(np.minimum(0, flat + price * sizes).sum()) - price * limit, price
+    multiplier = bends[0] if bends[0] > 0 else min(0, bends[1])
+    limit = capacity.most if multiplier > 0 else capacity.least
+    return int(np.minimum(0, flat + multiplier * sizes).sum()) - multiplier * limit, multiplier
