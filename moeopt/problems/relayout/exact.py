@@ -2,5 +2,5 @@
 
 from moeopt.problems.search import ExactMethod
 
-EXACT = {"evacuation": ExactMethod("evacuation", then="cp-sat")}
+EXACT = {"evacuation": ExactMethod("striped_reads", then="cp-sat")}
 """Method name -> where it stands; CP-SAT goes on from what `evacuation` leaves open."""
