@@ -8,10 +8,10 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.elsa import leading_ways, read_elsa
-from moeopt.interop.export.exported import Loss
-from moeopt.interop.export.ktransformers_deferral import read_deferral_flag
-from moeopt.interop.export.mixture_compressor import read_mixture_compressor
+from moeopt.exporters.elsa import leading_ways, read_elsa
+from moeopt.exporters.exported import Loss
+from moeopt.exporters.ktransformers_deferral import read_deferral_flag
+from moeopt.exporters.mixture_compressor import read_mixture_compressor
 from moeopt.problems.bitwidth.solution import Solution as Bits
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.instance import Instance as Cache

@@ -1,15 +1,13 @@
-"""The best plan of the form that a runtime can take, and what that form costs.
-
-Solving belongs above the importers and exporters; it is asked for through the public interface.
-"""
+"""The best plan of the form that a runtime can take, and what that form costs."""
 
 from typing import Any
 
-import moeopt
 from moeopt.errors import ModelMismatchError
-from moeopt.interop.export.exported import Job, Loss, NoPlanError
+from moeopt.exporters.exported import Job, Loss, NoPlanError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.run import solve
+from moeopt.solvers.verdict import check
 
 
 def best_restricted(
@@ -36,7 +34,7 @@ def best_restricted(
     changed: InstanceEnvelope = problem.part("instance").Instance.model_validate(fields)
     own = problem.part("exact").EXACT if problem.has("exact") else {}
     method = next(iter(own), "cp-sat")
-    result = moeopt.solve(changed, method, time_limit_s=job.time_limit_s)
+    result = solve(changed, method, time_limit_s=job.time_limit_s)
     if result.solution is None:
         reason = "infeasible" if result.status == "infeasible" else "none found within the limit"
         raise NoPlanError(f"{job.instance.name}: {form}: {reason}", result.status == "infeasible")
@@ -59,7 +57,7 @@ def compared(
     ModelMismatchError
         If the judge does not take it for a solution of that instance.
     """
-    exported = moeopt.check(instance, solution).objective
+    exported = check(instance, solution).objective
     if exported is None or job.objective is None:
         raise ModelMismatchError(f"{job.instance.name}: {form}: the judge rejects the plan")
     return Loss(job.instance.problem, form, job.objective, exported, proven)

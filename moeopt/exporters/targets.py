@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job, destination
+from moeopt.exporters.exported import Exported, Job, destination
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Target:
 
     def run(self, job: Job) -> Exported:
         """Bring a plan or an instance into the format."""
-        module = import_module(f"moeopt.interop.export.{self.module}")
+        module = import_module(f"moeopt.exporters.{self.module}")
         function: Callable[[Job], Exported] = getattr(module, self.function)
         return function(job)
 

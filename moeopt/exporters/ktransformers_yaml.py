@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job
-from moeopt.interop.export.placed import placed_whole
+from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.placed import placed_whole
 
 GPU, CPU = "cuda:0", "cpu"
 OPERATOR = {GPU: "KExpertsMarlin", CPU: "KExpertsCPU"}

@@ -12,9 +12,9 @@ import shlex
 from pathlib import Path
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import NOTES_SUFFIX, Exported, Job
-from moeopt.interop.export.placed import placed
-from moeopt.interop.export.slots import (
+from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.placed import placed
+from moeopt.exporters.slots import (
     as_json,
     gpu_of,
     read_counts,

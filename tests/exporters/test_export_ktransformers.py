@@ -11,12 +11,12 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.ktransformers_counts import ratio_of, read_ktransformers_counts
-from moeopt.interop.export.torch_file import torch_file
+from moeopt.exporters.ktransformers_counts import ratio_of, read_ktransformers_counts
+from moeopt.exporters.torch_file import torch_file
 from moeopt.interop.torch_zip import read_torch
 from moeopt.problems.deferral.heuristics import uniform
-from tests.interop.export.ktransformers_rules import gpu_masks
-from tests.interop.export.placements import (
+from tests.exporters.ktransformers_rules import gpu_masks
+from tests.exporters.placements import (
     EXPERTS,
     LAYERS,
     instance,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job
-from moeopt.interop.export.restricted import compared
+from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.restricted import compared
 from moeopt.problems.cache.curves import Ints
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.sides import sides_of

@@ -8,9 +8,9 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.cache_trace import read_oracle_general, read_trace_text
+from moeopt.exporters.cache_trace import read_oracle_general, read_trace_text
 from moeopt.problems.cache.instance import Instance
-from tests.interop.export.trace_rules import (
+from tests.exporters.trace_rules import (
     belady_hits,
     csv_requests,
     lru_hits,

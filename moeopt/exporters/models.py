@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Job
+from moeopt.exporters.exported import Job
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.json_files import read_object
 from moeopt.sim.model_shape import ModelShape

@@ -8,10 +8,10 @@ proves.
 import re
 from typing import Any
 
-import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job, Loss, NoPlanError
-from moeopt.interop.export.restricted import compared
+from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
+from moeopt.exporters.restricted import compared
+from moeopt.solvers.run import solve
 
 FLAG = "--kt-max-deferred-experts-per-token"
 UNIFORM = "the same number of deferred experts in every layer"
@@ -30,7 +30,7 @@ def uniform_count(job: Job) -> tuple[int, Loss | None]:
     counts = set(plan.deferred[:-1]) or {0}
     if len(counts) == 1:
         return counts.pop(), None
-    result = moeopt.solve(job.instance, "uniform-d", time_limit_s=job.time_limit_s)
+    result = solve(job.instance, "uniform-d", time_limit_s=job.time_limit_s)
     found: Any = result.solution
     if found is None:
         raise NoPlanError(f"{job.instance.name}: {UNIFORM}: none found", infeasible=False)

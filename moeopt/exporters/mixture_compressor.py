@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job
-from moeopt.interop.export.models import hidden_layers
-from moeopt.interop.export.slots import as_json
+from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.models import hidden_layers
+from moeopt.exporters.slots import as_json
 from moeopt.problems.json_files import read_object
 
 

@@ -6,13 +6,13 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import NoPlanError
-from moeopt.interop.export.ktransformers_yaml import read_ktransformers_yaml
-from moeopt.interop.export.llama_cpp import read_llama_cpp
+from moeopt.exporters.exported import NoPlanError
+from moeopt.exporters.ktransformers_yaml import read_ktransformers_yaml
+from moeopt.exporters.llama_cpp import read_llama_cpp
 from moeopt.problems.placement.instance import Instance
-from tests.interop.export.injection_rules import experts_devices
-from tests.interop.export.llama_cpp_rules import ROUTED, on_cpu, tensors
-from tests.interop.export.placements import EXPERTS, LAYERS, instance, plan, shape
+from tests.exporters.injection_rules import experts_devices
+from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
+from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
 
 DENSE = [(), (0,), (0, 1), (1, 3)]
 BY_SLOTS = [0, 4, 5, 9, 12, 20]

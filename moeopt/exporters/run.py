@@ -5,14 +5,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job, Loss
-from moeopt.interop.export.models import class_of, shape_of
-from moeopt.interop.export.targets import Target, get_target
+from moeopt.exporters.exported import Exported, Job, Loss
+from moeopt.exporters.models import class_of, shape_of
+from moeopt.exporters.targets import Target, get_target
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.sim.model_shape import ModelShape
+from moeopt.solvers.verdict import check
 
 MAX_EP_SIZE = 4096
 
@@ -95,7 +95,7 @@ def export(
 
 def judged(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Objective:
     """Return the objective of a solution, or raise InputError if it is invalid."""
-    verdict = moeopt.check(instance, solution)
+    verdict = check(instance, solution)
     if verdict.objective is None:
         constraint, sentence = verdict.violations[0]
         raise InputError(f"the solution is invalid: {constraint}: {sentence}")
@@ -110,7 +110,7 @@ def _deferred(
         return None, None
     if to != "ktransformers":
         raise InputError(f"--deferral: goes with --to ktransformers only, not with {to}")
-    from moeopt.interop.export.ktransformers_deferral import uniform_count
+    from moeopt.exporters.ktransformers_deferral import uniform_count
 
     solution, instance = deferral
     if solution.problem != "deferral":

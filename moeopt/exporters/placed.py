@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from moeopt.interop.export.exported import Job, Loss
-from moeopt.interop.export.models import hidden_layers, known_shape
-from moeopt.interop.export.restricted import best_restricted
+from moeopt.exporters.exported import Job, Loss
+from moeopt.exporters.models import hidden_layers, known_shape
+from moeopt.exporters.restricted import best_restricted
 
 WHOLE_LAYERS = "whole layers on the GPU or off it"
 

@@ -9,11 +9,11 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.interop.export.sglang_map import read_sglang_map
-from moeopt.interop.export.slots import slots_of
-from moeopt.interop.export.vllm_eplb import read_vllm_map
-from tests.interop.export.expert_map_rules import sglang_faults, vllm_faults
-from tests.interop.export.placements import (
+from moeopt.exporters.sglang_map import read_sglang_map
+from moeopt.exporters.slots import slots_of
+from moeopt.exporters.vllm_eplb import read_vllm_map
+from tests.exporters.expert_map_rules import sglang_faults, vllm_faults
+from tests.exporters.placements import (
     EXPERTS,
     LAYERS,
     instance,

@@ -9,8 +9,8 @@ and have nothing to keep.
 import re
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job
-from moeopt.interop.export.placed import placed_whole
+from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.placed import placed_whole
 
 ALL_LAYERS = "-ngl 999"
 _TENSORS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"

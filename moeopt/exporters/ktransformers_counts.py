@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job
-from moeopt.interop.export.ktransformers_deferral import deferral_flag
-from moeopt.interop.export.placed import placed
-from moeopt.interop.export.torch_file import torch_file
+from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.ktransformers_deferral import deferral_flag
+from moeopt.exporters.placed import placed
+from moeopt.exporters.torch_file import torch_file
 from moeopt.interop.torch_zip import read_torch
 
 KEY = "logical_count"

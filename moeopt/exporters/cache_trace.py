@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.interop.export.exported import Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.problems.cache.instance import Instance
 
 NEVER = -1

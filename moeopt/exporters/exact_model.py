@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from moeopt.interop.export.exported import Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.problems.registry import get_problem
 
 CONSTANT = "objective_constant"

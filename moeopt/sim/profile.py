@@ -1,10 +1,13 @@
 """Measured time tables: one expert's three matrix products on this machine, by tokens."""
 
+import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from moeopt.errors import InputError
 from moeopt.sim.curve import TimeTable
@@ -13,6 +16,11 @@ from moeopt.sim.model_shape import ModelShape
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MOST_TOKENS = 2**20
+
+ROTATED_BYTES = 512 * 2**20
+"""Weights that are worked through before an expert comes again: more than caches hold."""
+
+MOST_COPIES = 64
 
 Runner = Callable[[int], None]
 """Runs one expert on so many tokens and returns when it is done."""
@@ -172,8 +180,6 @@ def profile(
     if model.bits != 8 * model.bytes_per_weight:
         raise InputError(f"model {model.name}: expert_bits: quantized experts cannot be measured")
     if bench is None:
-        from moeopt.sim.profile.torch_expert import torch_bench
-
         bench = torch_bench(model, settings)
     points = padded(measure(bench.run, settings, clock_ns, on_point))
     threads = bench.threads if settings.device == "cpu" else None
@@ -203,3 +209,82 @@ def with_table(machine: Machine, table: TimeTable, name: str) -> Machine:
         changes["cpu"] = cpu.model_copy(update={"threads": table.threads})
         changes["sources"] = machine.sources | {"cpu.threads": table.source}
     return machine.model_copy(update=changes)
+
+
+def torch_bench(model: ModelShape, settings: Settings) -> Bench:
+    """Return an expert of a model's size, with random weights, ready to run.
+
+    Raises
+    ------
+    InputError
+        If torch is not installed, sees no GPU, or has no type of the weights' width.
+    """
+    torch = _torch()
+    if settings.device == "gpu" and not torch.cuda.is_available():
+        raise InputError("device: gpu: torch sees no CUDA GPU; use --device cpu")
+    dtype = {2: torch.bfloat16, 4: torch.float32}.get(model.bytes_per_weight)
+    if dtype is None:
+        raise InputError(
+            f"model {model.name}: bytes_per_weight: must be 2 or 4 to be measured,"
+            f" not {model.bytes_per_weight}"
+        )
+    where = "cuda" if settings.device == "gpu" else "cpu"
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    experts = _experts(torch, model, where, dtype)
+    inputs = {
+        tokens: torch.randn(tokens, model.hidden_size, device=where).to(dtype)
+        for tokens in settings.tokens
+    }
+    turn = 0
+
+    def run(tokens: int) -> None:
+        nonlocal turn
+        gate, up, down = experts[turn % len(experts)]
+        turn += 1
+        x = inputs[tokens]
+        with torch.inference_mode():
+            _ = (torch.nn.functional.silu(x @ gate.T) * (x @ up.T)) @ down.T
+        if where == "cuda":
+            torch.cuda.synchronize()
+
+    name = torch.cuda.get_device_name(0) if where == "cuda" else _cpu_name()
+    threads = None if where == "cuda" else int(torch.get_num_threads())
+    on = name if threads is None else f"{name} with {threads} threads"
+    return Bench(run, on, f"torch {torch.__version__}", threads)
+
+
+def _torch() -> Any:
+    try:
+        return import_module("torch")
+    except ImportError:
+        raise InputError(
+            "profile: torch is not installed; install moeopt with the extra that has it:"
+            " pip install 'moeopt[torch]'"
+        ) from None
+
+
+def _experts(torch: Any, model: ModelShape, where: str, dtype: Any) -> list[tuple[Any, Any, Any]]:
+    """Return copies of an expert that are together larger than the caches, at least two."""
+    copies = min(MOST_COPIES, max(2, -(-ROTATED_BYTES // model.expert_bytes)))
+    hidden, inner = model.hidden_size, model.expert_intermediate_size
+    shapes = ((inner, hidden), (inner, hidden), (hidden, inner))
+    generator = torch.Generator(device=where).manual_seed(0)
+    return [
+        tuple(
+            (torch.randn(shape, generator=generator, device=where) * hidden**-0.5).to(dtype)
+            for shape in shapes
+        )
+        for _ in range(copies)
+    ]
+
+
+def _cpu_name() -> str:
+    """Return the processor's name as the system gives it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "unknown CPU"
