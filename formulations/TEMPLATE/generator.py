@@ -7,9 +7,9 @@ from pydantic import Field
 from formulations.TEMPLATE.problem.instance import Expert, Instance
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
+from moeopt.sim.batching import step_tokens
 from moeopt.sim.cost import path_cost
 from moeopt.sim.source import Source
-from moeopt.sim.trace import step_tokens
 
 
 class Options(Frozen):
@@ -34,7 +34,9 @@ def generate(source: Source, options: Options) -> Instance:
     trace, model = source.trace_of(options.batch), source.model
     if options.layer >= trace.layers:
         raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
-    counts = trace.counts(step_tokens(trace, options.batch, 0), options.layer, model.routed_experts)
+    counts = trace.counts(
+        step_tokens(trace, options.batch, 0, "window"), options.layer, model.routed_experts
+    )
     miss, hit = (
         path_cost(source.machine, model, path, counts.clip(1), source.quantum_ns)
         for path in ("gpu_miss_striped", "gpu_hit")

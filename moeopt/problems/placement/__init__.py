@@ -21,7 +21,7 @@ INFO = ProblemInfo(
     published_rule="frequency",
     restrictions={"restriction": None, "fill": False},
     holdout=Stretch("first_step", "steps"),
-    exact_methods={"price-and-swap": ExactMethod("price_and_swap", then="cp-sat")},
+    exact_methods={"price-and-swap": ExactMethod("lagrangian", then="cp-sat")},
 )
 
 __getattr__, __dir__ = lazy_names(__name__)

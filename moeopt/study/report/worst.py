@@ -7,7 +7,7 @@ from typing import Any
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.problems.view import Bar, Lane
-from moeopt.study.gantt import Panel
+from moeopt.study.pictures import Panel
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row
 from moeopt.study.table import percent
