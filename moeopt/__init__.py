@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moeopt.errors import InputError as InputError
     from moeopt.errors import ModelMismatchError as ModelMismatchError
     from moeopt.errors import MoeoptError as MoeoptError
-    from moeopt.interop.export.run import export as export
+    from moeopt.exporters.run import export as export
     from moeopt.interop.topk_npz import save_trace as save_trace
     from moeopt.interop.traces import load_counts as load_counts
     from moeopt.interop.traces import load_trace as load_trace
@@ -51,7 +51,7 @@ _HOME = {
     "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",
     "simulate": "moeopt.sim.engine.simulate",
-    "export": "moeopt.interop.export.run",
+    "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",
     "Plan": "moeopt.sim.plan.schema",
     "load_plan": "moeopt.sim.plan.files",
