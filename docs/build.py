@@ -67,6 +67,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 # Links
 
 
+DISPLAYED = re.compile(r"^(\$\$[^$]+\$\$)$", re.MULTILINE)
+"""A displayed formula; Python-Markdown wants blank lines around it where code hosts do not."""
+
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
@@ -92,7 +95,7 @@ def led(file: str, page: str) -> str:
         to = ELSEWHERE.get(path, path.removeprefix("docs/"))
         return f"[{text}]({os.path.relpath(to, PurePosixPath(page).parent)}{anchor})"
 
-    return LINK.sub(lead, (ROOT / file).read_text())
+    return DISPLAYED.sub(r"\n\1\n", LINK.sub(lead, (ROOT / file).read_text()))
 
 
 # Mathematics
