@@ -21,7 +21,7 @@ INFO = ProblemInfo(
     published_rule="uniform-ways",
     restrictions=None,
     holdout=Stretch("first_token", "tokens"),
-    exact_methods={"dp": ExactMethod("labels", then="cp-sat")},
+    exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
     absent={
         "restrictions": "slots are the machine's, not a choice",
     },

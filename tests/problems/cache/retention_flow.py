@@ -1,4 +1,4 @@
-"""The reference for the prices: at one weight the best retention is a flow of least cost.
+"""The reference for the Belady bound: at one weight the best retention is a flow of least cost.
 
 A unit of flow is a slot. It walks along the tokens, empty, or leaves them at an access to stay
 with that expert until a later access of it: an arc from access to access saves the miss at its end,
@@ -9,7 +9,7 @@ whole units are retentions and the other way round, and some optimal flow is who
 import numpy as np
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
-from .reuse import Reuse
+from moeopt.problems.cache.belady import Reuse
 
 
 def least_weighted(reuse: Reuse, p: int, scale: int) -> int:

@@ -1,4 +1,4 @@
-"""Weights and labels against plain dynamic programs, on curves that no trace would give."""
+"""Weights and states against plain dynamic programs, on curves that no trace would give."""
 
 import random
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.problems.cache import labels
-from moeopt.problems.cache.bounds import priced_ns
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.cache import dynamic_program
+from moeopt.problems.cache.bounds import dual_ns
+from moeopt.problems.cache.dynamic_program import within
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.knapsack import cheapest, completions
-from moeopt.problems.cache.labels import extend
+from moeopt.problems.cache.lagrangian import bisect, cheapest, completions, dual_function
 from moeopt.problems.cache.sides import Sides
-from moeopt.problems.cache.weighting import bisect, weigh
 from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import random_accesses
@@ -39,7 +39,7 @@ def pareto(sides: Sides) -> set[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_weights_and_labels_are_those_of_all_plans(seed: int) -> None:
+def test_weights_and_states_are_those_of_all_plans(seed: int) -> None:
     """The least weighted cost, the bound, and the best plan within any target."""
     sides = random_sides(seed)
     plans = pareto(sides)
@@ -53,16 +53,17 @@ def test_weights_and_labels_are_those_of_all_plans(seed: int) -> None:
         assert int(answer.ways.sum()) <= sides.slots
     highest = max(answer.bound_ns for answer in answers)
     for p in np.linspace(0, sides.scale, 9).astype(int).tolist():
-        assert weigh(sides, p).bound_ns <= highest
+        assert dual_function(sides, p).bound_ns <= highest
     weights = [answers[0], answers[-1]]
     for target in (best - 1, best, best + 1, 2 * best + 3):
-        found = extend.within(sides, weights, target, lambda: False)
+        answer = within(sides, weights, target, lambda: False)
         if target < best:
-            assert found is None
+            assert answer.feasibility == Feasibility.INFEASIBLE
         else:
-            assert found is not None
-            assert sides.trace_ns(found) == best
-            assert int(found.sum()) <= sides.slots
+            assert answer.feasibility == Feasibility.FEASIBLE
+            assert answer.ways is not None
+            assert sides.trace_ns(answer.ways) == best
+            assert int(answer.ways.sum()) <= sides.slots
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -81,14 +82,14 @@ def test_the_table_is_that_of_all_shares(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_weight_and_price_give_a_bound(seed: int) -> None:
+def test_any_weight_and_multiplier_give_a_bound(seed: int) -> None:
     """Never above the best plan, whatever they are."""
     sides = random_sides(seed)
     best = min(max(a, g) for _, a, g in pareto(sides))
     rng = random.Random(seed)
     for _ in range(20):
-        price = rng.choice([0, 1, 10, sides.scale, 100 * sides.scale])
-        assert priced_ns(sides, rng.randint(0, sides.scale), price) <= best
+        multiplier = rng.choice([0, 1, 10, sides.scale, 100 * sides.scale])
+        assert dual_ns(sides, rng.randint(0, sides.scale), multiplier) <= best
 
 
 def kinked(seed: int = 2) -> Instance:
@@ -100,34 +101,34 @@ def kinked(seed: int = 2) -> Instance:
 
 
 def test_targets_rise_to_the_proof() -> None:
-    """The weights leave a gap; the labels close it, and CP-SAT agrees."""
+    """The weights leave a gap; the states close it, and CP-SAT agrees."""
     search = Search(60)
-    labels.solve(kinked(), search)
+    dynamic_program.solve(kinked(), search)
     assert search.closed
     assert solve(kinked(), "cp-sat").objective == search.objective
     bounds: list[Any] = []
     search = Search(60, on_improvement=lambda objective, bound: bounds.append(bound))
-    labels.solve(kinked(), search)
+    dynamic_program.solve(kinked(), search)
     assert len([bound for bound in bounds if bound is not None]) >= 3
 
 
 @pytest.mark.parametrize("limit", ["MOST", "CHUNK"])
-def test_too_many_labels_are_left_to_cp_sat(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_states_are_left_to_cp_sat(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The incumbent and the bound are handed on; small chunks change nothing."""
     optimum = solve(kinked(), "dp").objective
-    monkeypatch.setattr(extend, limit, 1)
+    monkeypatch.setattr(dynamic_program, limit, 1)
     result = solve(kinked(), "dp")
     assert (result.status, result.objective) == ("optimal", optimum)
-    assert ("TOO_MANY_LABELS, then cp-sat" in result.raw_status) == (limit == "MOST")
+    assert ("TOO_MANY_STATES, then cp-sat" in result.raw_status) == (limit == "MOST")
 
 
 def test_it_stops_when_told() -> None:
     """With the heuristics' plan, and a bound if there was time for one."""
     search = Search(60)
     search.stop()
-    labels.solve(kinked(), search)
+    dynamic_program.solve(kinked(), search)
     assert search.solution is not None
     assert not search.closed
     sides = random_sides(5)
-    with pytest.raises(extend.EndedError):
-        extend.within(sides, [weigh(sides, 0)], 2**50, lambda: True)
+    answer = within(sides, [dual_function(sides, 0)], 2**50, lambda: True)
+    assert answer.feasibility == Feasibility.UNKNOWN
