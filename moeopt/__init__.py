@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from moeopt.problems.json_files import save as save
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
-    from moeopt.sim.plan.files import load_plan as load_plan
     from moeopt.sim.plan.schema import Plan as Plan
+    from moeopt.sim.plan.schema import load_plan as load_plan
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
@@ -54,7 +54,7 @@ _HOME = {
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",
     "Plan": "moeopt.sim.plan.schema",
-    "load_plan": "moeopt.sim.plan.files",
+    "load_plan": "moeopt.sim.plan.schema",
     "MoeoptError": "moeopt.errors",
     "InputError": "moeopt.errors",
     "ModelMismatchError": "moeopt.errors",

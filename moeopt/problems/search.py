@@ -4,43 +4,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 from moeopt.problems.objective import Objective, below
-
-
-@dataclass(frozen=True)
-class ExactMethod:
-    """An exact algorithm of a problem, named in the table ``EXACT`` of its ``exact.py``.
-
-    Attributes
-    ----------
-    module
-        The module beside ``exact.py`` with ``solve(instance, search)``, imported when first run.
-    then
-        An exact method of the problem that hands a model to a solver and goes on from the
-        incumbent and the bound if the algorithm ends before its proof; None if there is none. Not
-        after a `Search` that was `enough`.
-    """
-
-    module: str
-    then: str | None = None
-
-
-@dataclass(frozen=True)
-class ExactModel:
-    """Another model of a problem beside those that every problem has, named in ``EXACT``, too.
-
-    Attributes
-    ----------
-    module
-        The module beside ``exact.py`` with ``Model``, of the form of ``cpsat.py`` or ``milp.py``.
-    solver
-        "cp-sat" or "milp": which of the two forms.
-    """
-
-    module: str
-    solver: Literal["cp-sat", "milp"]
 
 
 def _ignore(objective: Objective | None, bound: Objective | None) -> None:
@@ -60,6 +26,9 @@ class Search:
         Seconds that the algorithm may take, counted from the making of this object.
     seed, workers
         For whatever draws random numbers or runs in parallel.
+    verify
+        Whether every refutation that a solver of floats gives is to be confirmed in exact integers,
+        by CP-SAT say, before a bound rests on it; one that is not confirmed proves nothing.
     on_improvement
         Called with (objective, bound) at each improvement.
     solution, objective
@@ -78,6 +47,7 @@ class Search:
     limit_s: float = 60.0
     seed: int = 0
     workers: int = 1
+    verify: bool = False
     on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
     objective: Objective | None = None

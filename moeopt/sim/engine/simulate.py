@@ -19,8 +19,7 @@ from moeopt.sim.engine.decode.run import simulate_loads
 from moeopt.sim.engine.decode.work import layer_times
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.plan.files import load_plan
-from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.plan.schema import Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Counts, Trace
 
