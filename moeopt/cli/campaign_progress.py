@@ -24,8 +24,8 @@ from moeopt.cli.solve import GRAVEST_FIRST
 from moeopt.problems.objective import Objective
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Failure
+from moeopt.study.execute import Watch
 from moeopt.study.plan import Job, Key
-from moeopt.study.watch import Watch
 
 RATE_OVER_S = 600.0
 """The time left is guessed from the solves of so many seconds."""

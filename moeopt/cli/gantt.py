@@ -70,7 +70,7 @@ def _save(charts: "Sequence[tuple[str, Sequence[Lane]]]", out: Path) -> None:
     from moeopt.errors import InputError
 
     try:
-        from moeopt.study.gantt import Panel, save_gantt
+        from moeopt.study.pictures import Panel, save_gantt
     except ModuleNotFoundError:
         raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
     try:

@@ -10,8 +10,7 @@ from rich.table import Table
 
 from moeopt.cli.options import shown
 from moeopt.problems.objective import entries
-from moeopt.study.labels import labels
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, labels
 from moeopt.study.table import Summary, by_family, percent, summarise
 
 

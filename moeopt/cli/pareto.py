@@ -80,7 +80,7 @@ def _save(problem: "InstanceEnvelope", points: list[Any], out: Path) -> None:
     from moeopt.problems.registry import get_problem
 
     try:
-        from moeopt.study.pareto import save_front
+        from moeopt.study.pictures import save_front
     except ModuleNotFoundError:
         raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
     home = get_problem(problem.problem)

@@ -2,21 +2,32 @@
 
 import hashlib
 import os
+import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 
-import moeopt
+try:
+    from fcntl import LOCK_EX, flock
+except ImportError:  # Windows, where each process compiles for itself
+    flock = None  # type: ignore[assignment]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DAY_S = 86_400
+
+PACKAGE = Path(__file__).parents[1]
+
+IMPORT = re.compile(r"^from +(\.*)([\w.]*) +import +(\([^)]*\)|.*)", re.MULTILINE)
+"""An import at the top of a module: what a compiled function can refer to. Others are local."""
 
 
 def compiled(function: F) -> F:
@@ -31,8 +42,8 @@ def compiled(function: F) -> F:
     or local variables; NumPy's functions, `argsort` most of all.
     """
     decorate: Any = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
-    with _code_folder():
-        return cast(F, _for_any_constant(decorate(function)))
+    with _code_folder(Path(function.__code__.co_filename)) as folder:
+        return cast(F, _compiled_once(_for_any_constant(decorate(function)), folder))
 
 
 def _for_any_constant(dispatcher: Any) -> Any:
@@ -50,47 +61,100 @@ def _for_any_constant(dispatcher: Any) -> Any:
     return dispatcher
 
 
+def _compiled_once(dispatcher: Any, folder: Path | None) -> Any:
+    """Let one process compile a function while others that need it wait for the result on disk.
+
+    Numba's own lock comes first: threads of one process then never wait for each other with a file
+    lock in hand. Processes cannot either, as callers are locked before what they call.
+    """
+    if folder is None:
+        return dispatcher
+    compile_now = dispatcher.compile
+    name = f"{dispatcher.__module__}.{dispatcher.__qualname__}".replace("<locals>", "_")
+
+    def compile_once(types: Any) -> Any:
+        with global_compiler_lock, _locked(folder / f"{name}.lock"):
+            return compile_now(types)
+
+    dispatcher.compile = compile_once
+    return dispatcher
+
+
 @contextmanager
-def _code_folder() -> Iterator[None]:
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file lock where the file system has any; without one the work is only done twice."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            file = stack.enter_context(path.open("w"))
+            if flock is not None:
+                flock(file, LOCK_EX)
+        yield
+
+
+@contextmanager
+def _code_folder(source: Path) -> Iterator[Path | None]:
     """Let Numba keep what is decorated here in a folder of this version of the sources.
 
-    Numba looks at a function's own file only: after an edit of a function that it calls it would
-    go on with the old code. Numba chooses the folder when it decorates, so that the setting can be
-    put back for whoever else uses it.
+    Numba looks at a function's own file only: after an edit of a function that it calls, or of a
+    constant from another file, it would go on with the old code. Numba chooses the folder when it
+    decorates, so that the setting can be put back for whoever else uses it.
     """
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = _folder() or before
+    folder = _folder(source)
+    config.CACHE_DIR = before if folder is None else str(folder)
     try:
-        yield
+        yield folder
     finally:
         config.CACHE_DIR = before
 
 
 @cache
-def _folder() -> str | None:
+def _folder(source: Path) -> Path | None:
     """Return the folder, made if need be; None where it cannot be written, to leave it to Numba."""
-    package = Path(moeopt.__file__).parent
     config: Any = numba.config
-    base = Path(config.CACHE_DIR or package / "__pycache__")
-    folder = base / f"moeopt-{_stamp(package)}"
+    base = Path(config.CACHE_DIR or PACKAGE / "__pycache__")
+    folder = base / f"moeopt-{_stamp(source)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
         _forget_older(folder)
     except OSError:
         return None
-    return str(folder)
+    return folder
 
 
-def _stamp(package: Path) -> str:
-    """Return a name that changes with any source file that has compiled functions."""
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        source = path.read_bytes()
-        if b"numeric.compiled" in source:
-            digest.update(str(path.relative_to(package)).encode() + b"\0" + source)
+def _stamp(source: Path) -> str:
+    """Return a name that changes with a source file and with any that it imports, and so on."""
+    found, rest = set(), [source]
+    while rest:
+        path = rest.pop()
+        if path not in found:
+            found.add(path)
+            rest += _imported(path)
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(found):
+        place = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
+        digest.update(str(place).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+@cache
+def _imported(source: Path) -> list[Path]:
+    """Return the files of this package that a file imports from at its top."""
+    files = []
+    for dots, module, names in IMPORT.findall(source.read_text(encoding="utf-8")):
+        if dots:
+            base = source.parents[len(dots) - 1].joinpath(*module.split(".") if module else ())
+        elif module.startswith(f"{PACKAGE.name}."):
+            base = PACKAGE.joinpath(*module.split(".")[1:])
+        else:
+            continue
+        places = [base.with_suffix(".py"), base / "__init__.py"]
+        for name in re.findall(r"\w+", names):
+            places += [base / f"{name}.py", base / name / "__init__.py"]
+        files += [place for place in places if place.is_file()]
+    return files
 
 
 def _forget_older(folder: Path) -> None:

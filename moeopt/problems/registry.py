@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.objective import Packing
 from moeopt.problems.wording import shown
@@ -47,7 +46,7 @@ class Problem:
     @cached_property
     def formulation_dir(self) -> Path:
         """The folder with ``spec.md`` and ``<problem>.mod``: in an installed copy or a checkout."""
-        package = Path(moeopt.__file__).parent
+        package = Path(__file__).parents[1]
         installed = package / "_formulations"
         return (installed if installed.is_dir() else package.parent / "formulations") / self.name
 

@@ -60,6 +60,9 @@ class Search:
         Seconds that the algorithm may take, counted from the making of this object.
     seed, workers
         For whatever draws random numbers or runs in parallel.
+    verify
+        Whether a refutation by floating-point software counts only where CP-SAT or exact integers
+        confirm it.
     on_improvement
         Called with (objective, bound) at each improvement.
     solution, objective
@@ -78,6 +81,7 @@ class Search:
     limit_s: float = 60.0
     seed: int = 0
     workers: int = 1
+    verify: bool = False
     on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
     objective: Objective | None = None

@@ -9,12 +9,46 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from moeopt.errors import InputError
-from moeopt.problems.envelope import Flag, Frozen, Name
+from moeopt.problems.envelope import Flag, Frozen, InstanceEnvelope, Name
+from moeopt.problems.files import load
 from moeopt.problems.json_files import MAX_FILE_BYTES, read_object
 from moeopt.problems.reading import reading
 from moeopt.problems.wording import describe
 from moeopt.solvers.run import MAX_SEED
-from moeopt.study.sources import Source
+
+Source = str | Path | InstanceEnvelope
+"""An instance file, a folder to search, or an instance."""
+
+
+def instance_files(folder: Path) -> list[Path]:
+    """Return the instance files below a folder, in order: no indexes, no solutions."""
+    return sorted(
+        path
+        for path in folder.rglob("*.json*")
+        if path.name.endswith((".json", ".json.gz"))
+        and path.name not in ("index.json", "best_known.json")
+        and "solutions" not in path.relative_to(folder).parts
+    )
+
+
+def load_all(source: Source) -> list[tuple[str, InstanceEnvelope]]:
+    """Return (family, instance) for all that a source holds; the family is the folder, or "-".
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used or a folder holds no instance.
+    """
+    if isinstance(source, InstanceEnvelope):
+        return [("-", source)]
+    path = Path(source)
+    if not path.is_dir():
+        return [(path.resolve().parent.name or "-", load(path))]
+    files = instance_files(path)
+    if not files:
+        raise InputError(f"{path}: holds no instance files (*.json, *.json.gz)")
+    return [(file.resolve().parent.name, load(file)) for file in files]
+
 
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]

@@ -12,10 +12,9 @@ from uuid import uuid4
 
 from moeopt.errors import InputError
 from moeopt.study.attempt import Ended, Failure, attempt
+from moeopt.study.execute import News, NowAndThen, Watch
 from moeopt.study.plan import Job
-from moeopt.study.records import frozen
-from moeopt.study.watch import Watch
-from moeopt.study.worker import News, NowAndThen
+from moeopt.study.store import frozen
 
 REACH_S = 10
 WORKERS_S = 30

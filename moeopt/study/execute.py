@@ -1,11 +1,74 @@
-"""Handing out solves: one at a time here, or several to whatever an executor has."""
+"""Handing out solves, here or to an executor, and telling whoever watches how it goes on."""
 
+import threading
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Protocol
 
-from moeopt.study.attempt import Ended, attempt
+from moeopt.problems.objective import Objective
+from moeopt.solvers.result import Result
+from moeopt.solvers.task import Progress
+from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.plan import Job
-from moeopt.study.watch import Watch
+
+News = tuple[float, Objective | None, Objective | None]
+"""Seconds, incumbent and bound of a running solve."""
+
+NEWS_EVERY_S = 0.2
+
+
+class Watch:
+    """Told of everything that happens in a campaign; does nothing, but raises at a failure.
+
+    A subclass that overrides `failed` lets the campaign go on after a failure.
+    """
+
+    def planned(self, total: int, stored: int) -> None:
+        """Take note of how many solves there are, and how many of them the store has."""
+
+    def started(self, job: Job) -> None:
+        """Take note that a solve has been handed out."""
+
+    def improved(
+        self, job: Job, seconds: float, objective: Objective | None, bound: Objective | None
+    ) -> None:
+        """Take a running solve's incumbent and bound."""
+
+    def solved(self, job: Job, result: Result) -> None:
+        """Take a result; it is in the store."""
+
+    def failed(self, job: Job, failure: Failure) -> None:
+        """Take a solve without a result."""
+        raise failure.error()
+
+    def skipped(self, job: Job) -> None:
+        """Take note of a solve that another process has stored meanwhile."""
+
+    def interrupted(self) -> None:
+        """Take note of Ctrl-C."""
+
+
+class NowAndThen:
+    """Passes on a solve's incumbents and bounds, but not more often than anybody can read.
+
+    Solvers call from their own threads. Whoever holds `sending` is alone; after `over` nothing is
+    passed on any more.
+    """
+
+    def __init__(self, send: Progress) -> None:
+        self._send = send
+        self._latest = -NEWS_EVERY_S
+        self.sending = threading.Lock()
+        self.over = False
+
+    def __call__(
+        self, seconds: float, objective: Objective | None, bound: Objective | None
+    ) -> None:
+        """Pass on the news if the last ones are old enough."""
+        with self.sending:
+            if not self.over and monotonic() - self._latest >= NEWS_EVERY_S:
+                self._latest = monotonic()
+                self._send(seconds, objective, bound)
 
 
 class Executor(Protocol):

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import Method, get_method, problem_methods
-from moeopt.study.campaign import Campaign, Settings
-from moeopt.study.sources import load_all
+from moeopt.study.campaign import Campaign, Settings, load_all
 
 
 class Key(NamedTuple):

@@ -2,19 +2,79 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.study.attempt import Ended, Failure, Solved
+from moeopt.study.attempt import Ended, Failure, Solved, attempt
+from moeopt.study.execute import News, NowAndThen, Watch
 from moeopt.study.plan import Job
-from moeopt.study.watch import Watch
-from moeopt.study.worker import RETIRED, Message, serve
+
+Ready = None
+"""The first message: the process is up."""
+
+Message = Ended | News | None
+
+RETIRED = 77
+"""The exit code of a process that has done its last solve and has taken no other."""
+
+SETTLE_S = 0.5
+
+
+def serve(connection: "Connection[Message, Job]") -> None:
+    """Solve what comes until the other end is closed.
+
+    Ctrl-C is the parent's business. A process whose parent has gone ends at once. One that a
+    solver's thread was left behind in (it did not stop in time) ends as well: the next solve
+    would share its core with it, and the pool starts another process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.dup2(2, 1)  # what a solver prints is no result of ours
+    connection.send(Ready)
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        before = set(threading.enumerate())
+        try:
+            _solve(connection, job)
+        except OSError:  # nobody listens any more
+            return
+        if _left_behind(before):
+            os._exit(RETIRED)
+
+
+def _solve(connection: "Connection[Message, Job]", job: Job) -> None:
+    """Solve one job; news of it go out now and then, and never after its result."""
+    news = NowAndThen(lambda *news: connection.send(news))
+    ended = attempt(job, news)
+    with news.sending:
+        news.over = True
+        connection.send(ended)
+
+
+def _left_behind(before: Collection[threading.Thread]) -> bool:
+    """Tell whether a thread that the solve has started is still there."""
+    new = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in new:
+        thread.join(SETTLE_S)
+    return any(thread.is_alive() for thread in new)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
 
 STOP_S = 1.0
 

@@ -6,16 +6,14 @@ from pathlib import Path
 
 from moeopt.errors import InputError
 from moeopt.study.attempt import Ended, Failure
-from moeopt.study.campaign import Campaign, Part, make_settings
-from moeopt.study.execute import Executor, Here, execute
+from moeopt.study.campaign import Campaign, Part, Source, make_settings
+from moeopt.study.campaign import instance_files as instance_files
+from moeopt.study.execute import Executor, Here, Watch, execute
 from moeopt.study.plan import Job, Plan, make_plan
 from moeopt.study.rows import Row as Row  # these two are imported from here as well
 from moeopt.study.rows import compare
 from moeopt.study.schema import MEMORY
-from moeopt.study.sources import Source
-from moeopt.study.sources import instance_files as instance_files
 from moeopt.study.store import Store
-from moeopt.study.watch import Watch
 
 
 def gap(

@@ -8,8 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from moeopt.study.labels import differing, labels
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, differing, labels
 
 COLUMNS = (
     "problem",

@@ -93,6 +93,6 @@ def test_errors_are_one_line(
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
-    monkeypatch.setitem(sys.modules, "moeopt.study.gantt", None)
+    monkeypatch.setitem(sys.modules, "moeopt.study.pictures", None)
     assert run(["gantt", *files, "--out", str(tmp_path / "a.svg")]) == 2
     assert "pictures need matplotlib, the extra 'report'" in capsys.readouterr().err

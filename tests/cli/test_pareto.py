@@ -99,7 +99,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     """Lines need no picture library; a picture says what is missing."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "moeopt.study.pareto", raising=False)
+    monkeypatch.delitem(sys.modules, "moeopt.study.pictures", raising=False)
     assert run(["pareto", file]) == 0
     assert run(["pareto", file, "--out", "x.svg"]) == 2
     assert "pictures need matplotlib, the extra 'report'" in capsys.readouterr().err

@@ -49,16 +49,56 @@ def test_old_code_is_not_used_after_an_edit(tmp_path: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "outer.py").write_text(OUTER)
     inner = package / "inner.py"
+    (package / "constants.py").write_text("ADDED = 0\n")
+    (package / "unrelated.py").write_text("")
     results = []
     for value in ("1", "20", "20"):
         inner.write_text(INNER.format(value=value))
-        call = [sys.executable, "-c", "from moeopt.outer import outer; print(outer(3))"]
-        run = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=True)
-        results.append(run.stdout.strip())
+        (package / "unrelated.py").write_text(
+            f"# {len(results)}: not imported, no reason to compile"
+        )
+        results.append(_outer_of_three(tmp_path))
     assert results == ["4", "23", "23"]
     kept = list((package / "__pycache__").glob("moeopt-*"))
-    assert len(kept) == 2
+    assert len(kept) == 4  # inner's and outer's, before and after the edit
     assert all(list(folder.rglob("*.nbi")) for folder in kept)
+    (package / "constants.py").write_text("ADDED = 100\n")
+    assert _outer_of_three(tmp_path) == "123"
+
+
+def _outer_of_three(folder: Path) -> str:
+    call = [sys.executable, "-c", "from moeopt.outer import outer; print(outer(3))"]
+    run = subprocess.run(call, cwd=folder, capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def test_two_processes_compile_a_function_once(tmp_path: Path) -> None:
+    """The second waits for the first and takes its code from the disk."""
+    package = tmp_path / "moeopt"
+    shutil.copytree(Path(moeopt.__file__).parent / "numeric", package / "numeric")
+    (package / "__init__.py").write_text("")
+    (package / "constants.py").write_text("ADDED = 0\n")
+    (package / "inner.py").write_text(INNER.format(value=1))
+    calls = [sys.executable, "-c", SLOW_COMPILE]
+    both = [
+        subprocess.Popen(calls, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    hits = sorted(int(process.communicate(timeout=120)[0]) for process in both)
+    assert hits == [0, 1]
+
+
+SLOW_COMPILE = """
+import time
+from numba.core import compiler
+usual = compiler.compile_extra
+def slow(*arguments, **options):
+    time.sleep(2)
+    return usual(*arguments, **options)
+compiler.compile_extra = slow
+from moeopt.inner import inner
+inner(1)
+print(sum(inner.stats.cache_hits.values()))
+"""
 
 
 OUTER = """from moeopt.inner import inner
@@ -69,11 +109,12 @@ def outer(number):
     return inner(number)
 """
 
-INNER = """from moeopt.numeric.compiled import compiled
+INNER = """from moeopt.constants import ADDED
+from moeopt.numeric.compiled import compiled
 
 @compiled
 def inner(number):
-    return number + {value}
+    return number + {value} + ADDED
 """
 
 

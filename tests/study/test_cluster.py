@@ -9,9 +9,9 @@ import pytest
 
 import moeopt
 from moeopt.problems.objective import Objective
+from moeopt.study.execute import Watch
 from moeopt.study.plan import Job
 from moeopt.study.store import Store
-from moeopt.study.watch import Watch
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_compared import timeless

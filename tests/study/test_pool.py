@@ -16,11 +16,10 @@ from moeopt.problems.objective import Objective
 from moeopt.study import worker
 from moeopt.study.attempt import Ended, Failure, Solved
 from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.execute import execute
+from moeopt.study.execute import Watch, execute
 from moeopt.study.plan import Job, make_plan
 from moeopt.study.pool import Pool, available_cores, oversubscribed
 from moeopt.study.store import Store
-from moeopt.study.watch import Watch
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.solvers.test_statuses import partition
 from tests.study.rows_compared import timeless
@@ -262,7 +261,7 @@ def test_a_script_without_a_guard_is_told_so(root: Path, tmp_path: Path) -> None
 ORPHANS = """
 from moeopt.study.plan import Job
 from moeopt.study.pool import Pool
-from moeopt.study.watch import Watch
+from moeopt.study.execute import Watch
 from tests.study.test_pool import INSTANCES, Mischief, jobs_of
 
 pool = Pool(2, Watch())

@@ -8,9 +8,8 @@ import pytest
 import moeopt
 from moeopt.study.attempt import Failure
 from moeopt.study.plan import Entry, Key, content_hash
-from moeopt.study.report.html import to_html
 from moeopt.study.report.study import Study, as_one_family
-from moeopt.study.report.write import write_report
+from moeopt.study.report.write import to_html, write_report
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
 from moeopt.study.table import percent, summarise

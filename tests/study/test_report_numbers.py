@@ -7,17 +7,23 @@ import pytest
 
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.methods import problem_methods
-from moeopt.study.labels import labels
-from moeopt.study.report.curves import profiles, proof_times
+from moeopt.study.report.analysis import (
+    Dependence,
+    dependences,
+    fields,
+    profiles,
+    proof_times,
+    skew,
+)
 from moeopt.study.report.decisions import NAMED, differences
-from moeopt.study.report.fields import Dependence, dependences, fields, skew
 from moeopt.study.report.papers import PUBLISHED, TITLES, own_heuristic
+from moeopt.study.report.plots import plain
 from moeopt.study.report.restrictions import FREE, prices
 from moeopt.study.report.study import Study
-from moeopt.study.report.svg import plain
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT
 from moeopt.study.report.worst import worst_cases
+from moeopt.study.rows import labels
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_made import made_row
 

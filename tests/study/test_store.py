@@ -101,8 +101,8 @@ def test_what_is_stored_is_not_solved_again(path: Path) -> None:
 
 def test_what_another_process_stores_meanwhile_is_not_solved(path: Path) -> None:
     """Looked up again when its turn comes."""
+    from moeopt.study.execute import Watch
     from moeopt.study.plan import Job
-    from moeopt.study.watch import Watch
 
     class Other(Watch):
         skips: list[str] = []  # noqa: RUF012 - of this test only

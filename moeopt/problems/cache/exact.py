@@ -2,5 +2,5 @@
 
 from moeopt.problems.search import ExactMethod
 
-EXACT = {"dp": ExactMethod("labels", then="cp-sat")}
-"""Method name -> where it stands; CP-SAT goes on from what has too many labels."""
+EXACT = {"dp": ExactMethod("dynamic_program", then="cp-sat")}
+"""Method name -> where it stands; CP-SAT goes on from what has too many states."""

@@ -2,5 +2,5 @@
 
 from moeopt.problems.search import ExactMethod
 
-EXACT = {"price-and-swap": ExactMethod("price_and_swap", then="cp-sat")}
-"""Method name -> where it stands; CP-SAT goes on from what prices and HiGHS leave open."""
+EXACT = {"price-and-swap": ExactMethod("lagrangian", then="cp-sat")}
+"""Method name -> where it stands; CP-SAT goes on from what is left open."""

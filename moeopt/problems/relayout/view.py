@@ -5,8 +5,8 @@ from collections import Counter
 from moeopt.problems.schedule import Lane
 from moeopt.problems.tri_domain import view as tri_domain
 
+from .fixed_layout import after_migrations, schedule_of
 from .instance import Instance
-from .second_stage import fixed_layout, schedule_of
 from .solution import KINDS, Solution
 
 
@@ -15,13 +15,13 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
 
     The migrations themselves are over when the layer starts, so they are not drawn.
     """
-    layer = fixed_layout(instance, solution.migrations)
+    layer = after_migrations(instance, solution.migrations)
     return tri_domain.lanes(layer, schedule_of(instance, solution))
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     """Return where the makespan is, how many migrations of each kind there are, and link time."""
-    layer = fixed_layout(instance, solution.migrations)
+    layer = after_migrations(instance, solution.migrations)
     found = dict(tri_domain.facts(layer, schedule_of(instance, solution)))
     kinds = Counter(migration.kind for migration in solution.migrations)
     found |= {kind: kinds[kind] for kind in KINDS}

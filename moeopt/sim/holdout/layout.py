@@ -6,9 +6,10 @@ from typing import NamedTuple
 from moeopt.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
 from moeopt.problems.layout.solution import Solution
+from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.relayout.instance import Expert
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.fixed_layout import Schedule, fixed_layout, scheduled
+from moeopt.sim.fixed_layout import Schedule, scheduled
 
 
 class Place(NamedTuple):

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from moeopt.errors import InputError
+from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.fixed_layout import Schedule, fixed_layout, scheduled
+from moeopt.sim.fixed_layout import Schedule, scheduled
 
 
 @dataclass(frozen=True)

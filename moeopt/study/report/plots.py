@@ -1,15 +1,19 @@
 """The report's charts, drawn small: a telephone shows them at their full size."""
 
-from collections.abc import Container, Sequence
+import warnings
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
 from statistics import median
 from typing import Any
+from xml.etree import ElementTree as Xml
 
+import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from moeopt.study.report.curves import Curve
-from moeopt.study.report.fields import Dependence
-from moeopt.study.report.svg import plain
+from moeopt.study.report.analysis import Curve, Dependence
 
 SERIES = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee", "#777777", "#222222")
 """Told apart by colour-blind readers; the line styles differ as well."""
@@ -154,3 +158,94 @@ def _finished(figure: Figure) -> Figure:
         labelspacing=0.3,
     )
     return figure
+
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+
+Xml.register_namespace("", SVG)
+Xml.register_namespace("xlink", XLINK)
+
+FONT_PT = 9.5
+
+LONGEST = 48
+"""Most characters of a label."""
+
+
+def plain(label: str) -> str:
+    """Return a label that fits and that XML can hold; it may come from a stranger's store."""
+    text = "".join(sign if sign.isprintable() else "?" for sign in label)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -> Markup:
+    """Return a figure as an SVG element, the same bytes each time.
+
+    Parameters
+    ----------
+    draw
+        Makes the figure; every text in it is shown as it is, `$` included.
+    key
+        Starts the element's ids, so that no two figures of a page share one.
+    title, description
+        What screen readers say.
+    """
+    with _plain_text():
+        text = StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        draw().savefig(text, format="svg", transparent=True, metadata=nothing)
+    whole = text.getvalue()
+    root = Xml.fromstring(whole[whole.index("<svg") :])  # noqa: S314 - written three lines above
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    for defs in root.findall(f"{{{SVG}}}defs"):
+        for style in defs.findall(f"{{{SVG}}}style"):
+            defs.remove(style)  # a rule for "*" would be one for the whole page
+    _own_ids(root, key)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{key}-title {key}-desc")
+    for number, (tag, words) in enumerate((("title", title), ("desc", description))):
+        element = Xml.Element(f"{{{SVG}}}{tag}", {"id": f"{key}-{tag}"})
+        element.text = words
+        root.insert(number, element)
+    return Markup(Xml.tostring(root, encoding="unicode"))  # noqa: S704 - Xml escapes texts
+
+
+@contextmanager
+def _plain_text() -> Iterator[None]:
+    """Draw texts as they are; a font that lacks a sign is no matter, since texts stay texts."""
+    texts = mpl.rc_context(
+        {
+            "svg.hashsalt": "moeopt",
+            "svg.fonttype": "none",
+            "text.parse_math": False,
+            "font.size": FONT_PT,
+        }
+    )
+    with texts, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        yield
+
+
+def _own_ids(root: Xml.Element, key: str) -> None:
+    """Put `key` before the ids that are referred to, and drop the others."""
+    elements = list(root.iter())
+    referred = set()
+    for element in elements:
+        for name, value in element.attrib.items():
+            target = _target(name, value)
+            if target is not None:
+                referred.add(target)
+                element.set(name, value.replace(f"#{target}", f"#{key}-{target}"))
+    for element in elements:
+        own = element.attrib.pop("id", None)
+        if own in referred:
+            element.set("id", f"{key}-{own}")
+
+
+def _target(name: str, value: str) -> str | None:
+    """Return the id that an attribute refers to."""
+    if name == f"{{{XLINK}}}href" and value.startswith("#"):
+        return value[1:]
+    if value.startswith("url(#"):
+        return value[len("url(#") : -1]
+    return None

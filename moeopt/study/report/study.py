@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.study.attempt import Failure
-from moeopt.study.labels import TOLD, labels
 from moeopt.study.plan import Key
 from moeopt.study.report.papers import is_exact
-from moeopt.study.rows import Row
+from moeopt.study.rows import TOLD, Row, labels
 from moeopt.study.store import Store
 
 ALL = "all"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.problems.schedule import Bar, Lane
-from moeopt.study.gantt import Panel
+from moeopt.study.pictures import Panel
 from moeopt.study.report.decisions import differences
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row

@@ -1,18 +1,54 @@
-"""Writing the report's file."""
+"""The report as one HTML file that needs no other, and writing it."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from moeopt.problems.json_files import write_bytes
+from moeopt.study.report import words
 from moeopt.study.report.study import Study
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
+from moeopt.study.table import percent
 
 FILE = "index.html"
 
 NEEDED = ("jinja2", "matplotlib")
 """The extra `report`."""
+
+MOST_FAILURES = 50
+"""So many failures are listed."""
+
+
+def to_html(study: Study) -> str:
+    """Return the report; the packages of the extra are imported now."""
+    from jinja2 import Environment, FileSystemLoader
+
+    from moeopt.study.report.sections import sections
+
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    found = words.takeaways(study)
+    versions, machines = words.tally(study)
+    labels = study.labels
+    solves = len({row.key for row in study.rows})
+    return environment.get_template("report.html.j2").render(
+        opening=words.opening(found, solves),
+        takeaways=found,
+        sections=sections(study),
+        failures=[
+            (study.name_of(key.instance), labels[key], failure)
+            for key, failure in study.failures[:MOST_FAILURES]
+        ],
+        more_failures=max(0, len(study.failures) - MOST_FAILURES),
+        versions=versions,
+        machines=machines,
+        command=study.command,
+        sentence=words.sentence,
+        amount=words.amount,
+        seconds=words.seconds,
+        percent=percent,
+    )
 
 
 def missing() -> list[str]:
@@ -37,8 +73,6 @@ def write_report(rows: Sequence[Row], store: Store, folder: Path, command: str =
     OSError
         If the file cannot be written.
     """
-    from moeopt.study.report.html import to_html
-
     file = folder / FILE
     write_bytes(to_html(Study.of(rows, store, command)).encode(), file)
     return file

@@ -194,9 +194,7 @@ def build(
     return step, items, Graph.of(items.sizes, items.copies, capacity // step, slots, waste)
 
 
-def pack(
-    graph: Graph, copies: Ints, bins: int, limit_s: float
-) -> tuple[Feasibility, Packing]:
+def pack(graph: Graph, copies: Ints, bins: int, limit_s: float) -> tuple[Feasibility, Packing]:
     """Decide with HiGHS whether the items fit; return a packing if they do."""
     if not len(graph.tail):
         return Feasibility.INFEASIBLE if copies.any() else Feasibility.FEASIBLE, []

@@ -1,8 +1,8 @@
 """The subproblems of `class_milp` and `arc_flow` once more, in CP-SAT's integers.
 
 HiGHS works to tolerances, and where hosts bind a nanosecond decides. CP-SAT has none; it takes
-longer, so that it is asked where HiGHS gives a schedule that is none, where HiGHS is slow, and, with
-``Search.verify``, to confirm what HiGHS refutes.
+longer, so that it is used where HiGHS gives a schedule that is none, where HiGHS is slow, and, with
+``Search.verify``, to confirm refutations.
 """
 
 from collections.abc import Sequence
@@ -77,9 +77,7 @@ def pack_cpsat(
     return feasibility, decompose(graph, _values(solver, arcs))
 
 
-def _add_flow(
-    model: cp_model.CpModel, graph: Graph, bins: int, most: int
-) -> list[cp_model.IntVar]:
+def _add_flow(model: cp_model.CpModel, graph: Graph, bins: int, most: int) -> list[cp_model.IntVar]:
     """Add the arcs, each used at most so often; flow is conserved at each node, or ends there."""
     arcs = [model.new_int_var(0, most, "") for _ in graph.tail]
     into: list[list[cp_model.IntVar]] = [[] for _ in graph.ends]

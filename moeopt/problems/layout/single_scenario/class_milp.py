@@ -55,12 +55,12 @@ class ClassAnswer:
 
 @dataclass(frozen=True)
 class ClassProblem:
-    """Has a branch a schedule within a makespan?
+    """The subproblem whether a branch has a schedule within a makespan.
 
     Attributes
     ----------
     scenario, branch, makespan
-        The feasibility subproblem.
+        The branch and the makespan.
     multipliers
         Multipliers that hold within the makespan: they limit the counts.
     graph, step

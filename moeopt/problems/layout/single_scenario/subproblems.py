@@ -1,9 +1,8 @@
 """The feasibility subproblems of a branch (r, e): is there a schedule within a makespan.
 
 Three of them: the dominant items packed by an arc flow; any schedule, the DIMM rows aggregated; any
-schedule, with an arc flow. A refutation by HiGHS counts as it is, or with `verify` only where CP-SAT
-confirms it. What is feasible is packed and offered to the incumbent, which is the only thing that
-is kept of it.
+schedule, with an arc flow. Refutations by HiGHS count as they are, with `verify` only where CP-SAT
+confirms them. What is feasible is packed and offered to the incumbent.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,167 @@
+"""The numbers behind the report's charts: profiles, times to proof, what the excess depends on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.study.plan import Key
+from moeopt.study.rows import Row
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A staircase: at `x[i]` it rises to `y[i]` and stays there. Both are sorted."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+    def at(self, x: float) -> float:
+        """Return the height at `x`."""
+        return max((y for at, y in zip(self.x, self.y, strict=True) if at <= x), default=0.0)
+
+
+def profiles(
+    rows: Sequence[Row], labels: Mapping[Key, str], failed: Sequence[Key] = ()
+) -> list[Curve]:
+    """Return for each label the share of solves that cost at most x times the optimum.
+
+    Counted are the solves of instances with a proven optimum, failed ones and those without a
+    solution as well: they are never within any factor. (Dolan and Moré, Math. Program. 91, 2002,
+    with the optimum in place of the best method.)
+    """
+    proven = {row.key.instance for row in rows if row.optimum is not None}
+    factors: dict[str, list[float]] = {}
+    counted: dict[str, int] = {}
+    for row in rows:
+        if row.optimum is not None:
+            name = labels[row.key]
+            counted[name] = counted.get(name, 0) + 1
+            factors.setdefault(name, []).extend([] if row.excess is None else [1 + row.excess])
+    for key in failed:
+        if key.instance in proven and labels[key] in counted:
+            counted[labels[key]] += 1
+    return [
+        Curve(name, sorted(found), [(i + 1) / counted[name] for i in range(len(found))])
+        for name, found in factors.items()
+    ]
+
+
+def proof_times(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
+    """Return for each label the number of solves that it proved optimal itself within x seconds."""
+    times: dict[str, list[float]] = {}
+    for row in rows:
+        if row.result.status == "optimal":
+            times.setdefault(labels[row.key], []).append(row.seconds)
+    return [
+        Curve(name, sorted(found), [float(i + 1) for i in range(len(found))])
+        for name, found in times.items()
+    ]
+
+
+OPTIONS = {
+    "batch": "batch",
+    "dimms": "DIMMs",
+    "ndp_units": "NDP units",
+    "threads": "CPU threads",
+    "cores": "CPU cores",
+    "cpu_scale": "CPU scale",
+}
+"""Field of the instance, or option of its generator -> what it is called."""
+
+SKEW = "skew"
+
+FEW, PARTS = 8, 4
+"""A field with at most so many values is shown value by value; others are cut into parts."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """The excess of one method against one field: a point per solve.
+
+    Attributes
+    ----------
+    name
+        What the field is called.
+    points
+        (the field's value, excess), by value.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+    @property
+    def by_value(self) -> dict[float, list[float]]:
+        """The excesses at each value."""
+        found: dict[float, list[float]] = {}
+        for value, excess in self.points:
+            found.setdefault(value, []).append(excess)
+        return found
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the values are few, and chosen: a skew comes as it comes."""
+        return self.name != SKEW and len(self.by_value) <= FEW
+
+    @property
+    def table(self) -> list[tuple[str, int, float, float]]:
+        """Value or range of values, solves, median and largest excess.
+
+        What is not discrete is cut into at most four parts of about equal size.
+        """
+        if self.is_discrete:
+            groups = {f"{value:g}": excesses for value, excesses in self.by_value.items()}
+        else:
+            parts = np.array_split(np.array(self.points), min(PARTS, len(self.points)))
+            groups = {
+                f"{part[0, 0]:.3g} to {part[-1, 0]:.3g}": part[:, 1].tolist() for part in parts
+            }
+        return [(name, len(of), median(of), max(of)) for name, of in groups.items()]
+
+
+def dependences(rows: Sequence[Row], instances: Mapping[str, InstanceEnvelope]) -> list[Dependence]:
+    """Return a method's excess against every field that is known and that varies."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row.excess is not None and row.key.instance in instances:
+            for name, value in fields(instances[row.key.instance]):
+                points.setdefault(name, []).append((value, row.excess))
+    return [
+        Dependence(name, sorted(found))
+        for name, found in points.items()
+        if len({value for value, _ in found}) > 1
+    ]
+
+
+def fields(instance: InstanceEnvelope) -> Iterator[tuple[str, float]]:
+    """Yield the names and values of the fields that an instance has.
+
+    Provenance may come from a stranger: anything that is not a number is left out.
+    """
+    options = (instance.provenance or {}).get("options")
+    for key, name in OPTIONS.items():
+        value = getattr(instance, key, options.get(key) if isinstance(options, dict) else None)
+        if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
+            yield name, float(value)
+    if (found := skew(instance)) is not None:
+        yield SKEW, found
+
+
+def skew(instance: InstanceEnvelope) -> float | None:
+    """Return most tokens over mean tokens of the experts that have any; None without tokens."""
+    tokens = [count for count in _tokens(instance) if count > 0]
+    return max(tokens) / (sum(tokens) / len(tokens)) if tokens else None
+
+
+def _tokens(instance: Any) -> list[int]:
+    """Return the tokens of every expert of a layer, added up over trace windows."""
+    if hasattr(instance, "scenarios"):
+        return [sum(of) for of in zip(*(s.tokens for s in instance.scenarios), strict=True)]
+    experts = getattr(instance, "experts", ())
+    if not isinstance(experts, tuple):
+        return []
+    return [expert.tokens for expert in experts if hasattr(expert, "tokens")]
