@@ -25,8 +25,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
+from moeopt.problems.info import ExactModel
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.search import ExactModel
 from moeopt.sim.generate import generator_of
 from moeopt.solvers.methods import problem_methods
 
@@ -153,7 +153,7 @@ def methods(name: str) -> Iterator[str]:
     """Yield the table of methods, each with what its docstring begins with."""
     problem = get_problem(name)
     heuristics = problem.part("heuristics").HEURISTICS
-    own = problem.part("exact").EXACT if problem.has("exact") else {}
+    own = problem.info.exact_methods
     rows = ["| method | kind | what it does |", "|---|---|---|"]
     for method in problem_methods(problem).values():
         if method.name in heuristics:

@@ -32,8 +32,7 @@ def best_restricted(
     problem = get_problem(job.instance.problem)
     fields = job.instance.model_dump() | restriction
     changed: InstanceEnvelope = problem.part("instance").Instance.model_validate(fields)
-    own = problem.part("exact").EXACT if problem.has("exact") else {}
-    method = next(iter(own), "cp-sat")
+    method = next(iter(problem.info.exact_methods), "cp-sat")
     result = solve(changed, method, time_limit_s=job.time_limit_s)
     if result.solution is None:
         reason = "infeasible" if result.status == "infeasible" else "none found within the limit"

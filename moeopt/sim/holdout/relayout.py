@@ -126,6 +126,11 @@ def execute(
     return Executed(solution, makespan_ns, len(decided) - len(kept))
 
 
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
+    """Return what a decision's migrations cost on the loads of `instance`; see `execute`."""
+    return execute(instance, decision.migrations, schedule).makespan_ns
+
+
 def hold_out_migrations(
     predicted: Instance, actual: Instance, decision: Solution, schedule: Schedule = trimoe
 ) -> HeldOut:

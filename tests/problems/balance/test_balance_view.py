@@ -1,9 +1,8 @@
 """Solutions of balance as schedules: what runs where and when."""
 
-from tests.problems.balance.test_balance_judge import INSTANCE, solution
-
 from moeopt.problems.balance.view import facts, lanes
-from moeopt.problems.schedule import Bar
+from moeopt.problems.view import Bar
+from tests.problems.balance.test_balance_check import INSTANCE, solution
 
 
 def test_lanes_by_hand() -> None:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from moeopt.problems.files import load, load_solution
+from moeopt.problems.info import OPTIONAL_PARTS, ExactModel, Phases
 from moeopt.problems.objective import entries
-from moeopt.problems.registry import FURNITURE, Problem
-from moeopt.problems.search import ExactModel
+from moeopt.problems.registry import REQUIRED_MODULES, Problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.verdict import check
 
@@ -22,17 +23,22 @@ MIN_INSTANCES = 3
 
 @dataclass(frozen=True)
 class Home:
-    """A problem, and the folders where its formulation and its instances are."""
+    """A problem, and where its formulation, instances, tests, generator and executor are."""
 
     problem: Problem
     formulation: Path
     instances: Path
+    tests: Path
+    generator: str
+    """The generator's module."""
+    executor: str
+    """The module that executes solutions in the event engine, whether there is one or not."""
 
 
 def missing(home: Home) -> list[str]:
-    """Return a sentence for every piece of furniture that is missing or disagrees."""
+    """Return a sentence for everything that is missing or disagrees."""
     found: list[str] = []
-    for examine in (_modules, _schema, _methods, _constraint_ids, _instances):
+    for examine in (_modules, _schema, _info, _methods, _constraint_ids, _instances):
         try:
             found += examine(home)
         except Exception as error:
@@ -41,12 +47,14 @@ def missing(home: Home) -> list[str]:
 
 
 def _modules(home: Home) -> Iterator[str]:
-    for name in FURNITURE:
+    for name in REQUIRED_MODULES:
         if not home.problem.has(name):
             yield f"{name}.py is missing"
     for name in ("spec.md", f"{home.problem.name}.mod"):
         if not (home.formulation / name).is_file():
             yield f"formulation: {name} is missing"
+    if not list(home.tests.glob("test_*.py")):
+        yield "tests: the problem has none of its own"
     if not import_module(home.problem.package).__doc__:
         yield "__init__.py: no docstring, which `moeopt list problems` shows"
 
@@ -59,6 +67,44 @@ def _schema(home: Home) -> Iterator[str]:
             yield f"{module}.py: problem is not fixed to {home.problem.name!r}"
         if schema.get("additionalProperties", True) or not model.model_config["frozen"]:
             yield f"{module}.py: {name} must be frozen and forbid unknown keys"
+
+
+def _info(home: Home) -> Iterator[str]:
+    """Name what INFO leaves unsaid: a part is there, or it says why not; never both."""
+    info, generator = home.problem.info, import_module(home.generator)
+    for name, text in (("title", info.title), ("paper", info.paper)):
+        if not text:
+            yield f"INFO: {name} is empty"
+    if info.published_rule not in home.problem.part("heuristics").HEURISTICS:
+        yield f"INFO: published_rule {info.published_rule!r} is no heuristic"
+    there = {
+        "restrictions": info.restrictions is not None,
+        "holdout": info.holdout is not None,
+        "lanes": hasattr(home.problem.part("view"), "lanes"),
+        "executor": find_spec(home.executor) is not None,
+    }
+    for part, present in there.items():
+        if present == bool(info.absent.get(part)):
+            wrong = (
+                "is there, but absent says why not" if present else "lacks, and absent is silent"
+            )
+            yield f"INFO: {part} {wrong}"
+    if odd := set(info.absent) - set(OPTIONAL_PARTS):
+        yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
+    if odd := set(info.restrictions or ()) - set(_fields(home.problem)):
+        yield f"INFO: restrictions {sorted(odd)} are no fields of the instance"
+    for name in {"Options", "generate"} - set(dir(generator)):
+        yield f"generator: {name} is missing"
+    options = set(generator.Options.model_fields)
+    holdout = info.holdout
+    if holdout is not None:
+        said = {holdout.option} if isinstance(holdout, Phases) else {holdout.first, holdout.length}
+        if not said <= options:
+            yield f"INFO: holdout: {sorted(said - options)} are no options of the generator"
+
+
+def _fields(problem: Problem) -> set[str]:
+    return set(problem.part("instance").Instance.model_fields)
 
 
 def _methods(home: Home) -> Iterator[str]:
@@ -78,20 +124,20 @@ def _methods(home: Home) -> Iterator[str]:
         ("check", ("violations", "objective", "CONSTRAINTS", "OBJECTIVE")),
         ("oracle", ("candidates", "count", "MAX_CANDIDATES")),
         ("bounds", ("lower_bound", "objective_grid")),
+        ("view", ("facts", "differences")),
     ):
         for name in names:
             if not hasattr(home.problem.part(part), name):
                 yield f"{part}.py: {name} is missing"
     problem_methods(home.problem)
-    if home.problem.has("exact"):
-        yield from _own_exact(home.problem)
+    yield from _own_exact(home.problem)
 
 
 def _own_exact(problem: Problem) -> Iterator[str]:
     """Name what lacks: an algorithm that claims proofs says why, what goes on after it exists."""
     known = set(problem.constraint_ids)
     models = {n for n, method in problem_methods(problem).items() if method.warm_starts}
-    for name, method in problem.part("exact").EXACT.items():
+    for name, method in problem.info.exact_methods.items():
         if isinstance(method, ExactModel):
             if (here := set(problem.part(method.module).Model.constraints())) != known:
                 odd = sorted(here ^ known)
@@ -103,7 +149,7 @@ def _own_exact(problem: Problem) -> Iterator[str]:
         if "Proof" not in (algorithm.__doc__ or ""):
             yield f"{method.module}: no proof in the module's docstring"
         if method.then is not None and method.then not in models:
-            yield f"exact.py: {name} goes on with {method.then}, which is no model's method"
+            yield f"INFO: {name} goes on with {method.then}, which is no model's method"
 
 
 def _any_proof(module: object) -> bool:
@@ -159,6 +205,6 @@ def _instances(home: Home) -> Iterator[str]:
         judged = None if verdict.objective is None else list(entries(verdict.objective))
         known, bound = (list(entries(entry[name])) for name in ("objective", "bound"))
         if judged != known or bound > known:
-            yield f"instances: {file}: the judge does not confirm best_known.json"
+            yield f"instances: {file}: the checker does not confirm best_known.json"
         if (entry["status"] == "optimal") != (bound == known):
             yield f"instances: {file}: status {entry['status']} does not fit the bound"

@@ -7,28 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.registry import PROBLEMS, Problem, get_problem
-from moeopt.sim.generate import generator_of
-from tests.contract.furniture import Home, missing
+from moeopt.problems.registry import PROBLEMS, REQUIRED_MODULES, Problem, get_problem
+from tests.contract.required_modules import Home, missing
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_problem_is_complete(name: str, root: Path) -> None:
-    """No registered problem lacks a piece of furniture."""
+    """No registered problem lacks anything."""
     problem = get_problem(name)
-    assert missing(Home(problem, problem.formulation_dir, root / "instances" / name)) == []
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_every_problem_has_a_generator(name: str) -> None:
-    """Instances of every problem can be made from a machine, a model and a trace."""
-    assert {"Options", "generate"} <= set(dir(generator_of(name)))
-
-
-def test_every_problem_has_its_own_tests(root: Path) -> None:
-    """Tests mirror the source tree."""
-    for name in PROBLEMS:
-        assert list((root / "tests" / "problems" / name).glob("test_*.py"))
+    home = Home(
+        problem,
+        problem.formulation_dir,
+        instances=root / "instances" / name,
+        tests=root / "tests" / "problems" / name,
+        generator=f"moeopt.sim.generators.{name}",
+        executor=f"moeopt.sim.engine.problems.{name}",
+    )
+    assert missing(home) == []
 
 
 @pytest.mark.usefixtures("template_problem")
@@ -58,7 +53,7 @@ def _package(home: Home) -> Path:
     return home.formulation / home.problem.package.split(".")[-1]
 
 
-for _module in ("instance", "solution", "check", "bounds", "heuristics", "cpsat", "milp", "oracle"):
+for _module in REQUIRED_MODULES:
     PIECES[f"{_module}.py is missing"] = lambda home, m=_module: (
         _package(home) / f"{m}.py"
     ).unlink()
@@ -79,9 +74,57 @@ def _remove_proof(home: Home) -> None:
     _edit(_package(home) / "dynamic_program.py", "Proof.", "Idea.")
 
 
-@_removal("exact.py: dp goes on with dream, which is no model's method")
+@_removal("INFO: dp goes on with dream, which is no model's method")
 def _go_on_with_nothing(home: Home) -> None:
-    _edit(_package(home) / "exact.py", '("dynamic_program")', '("dynamic_program", then="dream")')
+    _edit(
+        _package(home) / "__init__.py", '("dynamic_program")', '("dynamic_program", then="dream")'
+    )
+
+
+@_removal("INFO: holdout lacks, and absent is silent")
+def _leave_the_holdout_unexplained(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '"holdout": "the data', '"unheld": "the data')
+
+
+@_removal("INFO: lanes is there, but absent says why not")
+def _draw_lanes(home: Home) -> None:
+    _edit(_package(home) / "view.py", "def facts(", "lanes = None\n\n\ndef facts(")
+
+
+@_removal("INFO: executor is there, but absent says why not")
+def _add_an_executor(home: Home) -> None:
+    (home.formulation / f"{home.executor}.py").write_text("")
+
+
+@_removal("INFO: published_rule 'dream' is no heuristic")
+def _publish_a_dream(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '_rule="densest-first"', '_rule="dream"')
+
+
+@_removal("INFO: restrictions ['least'] are no fields of the instance")
+def _restrict_what_is_not_there(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '{"min_kept": 0}', '{"least": 0}')
+
+
+@_removal("INFO: holdout: ['first'] are no options of the generator")
+def _hold_out_by_an_unknown_option(home: Home) -> None:
+    stretch = "holdout=__import__('moeopt.problems.info').problems.info.Stretch('layer', 'first')"
+    _edit(_package(home) / "__init__.py", "holdout=None", stretch)
+
+
+@_removal("generator: generate is missing")
+def _remove_generate(home: Home) -> None:
+    _edit(home.formulation / f"{home.generator}.py", "def generate(", "def other(")
+
+
+@_removal("view.py: differences is missing")
+def _remove_differences(home: Home) -> None:
+    _edit(_package(home) / "view.py", "def differences(", "def other(")
+
+
+@_removal("tests: the problem has none of its own")
+def _remove_tests(home: Home) -> None:
+    shutil.rmtree(home.tests)
 
 
 @_removal("HEURISTICS is empty")
@@ -106,7 +149,7 @@ def _remove_constraint_from_mod(home: Home) -> None:
 
 
 @_removal("check.py's violations: constraints ['TM-C1']")
-def _remove_constraint_from_judge(home: Home) -> None:
+def _remove_constraint_from_checker(home: Home) -> None:
     _edit(_package(home) / "check.py", '(("TM-C1", f"', '(("TM-C2", f"')
 
 
@@ -130,7 +173,7 @@ def _remove_best_known(home: Home) -> None:
     (home.instances / "best_known.json").write_text("{}")
 
 
-@_removal("the judge does not confirm best_known.json")
+@_removal("the checker does not confirm best_known.json")
 def _lower_best_known(home: Home) -> None:
     _edit(
         home.instances / "best_known.json",
@@ -155,11 +198,19 @@ def copied(
     """Copy the template under a package name of its own, so that pieces can be removed."""
     package = f"template_copy_{tmp_path.name}"
     shutil.copytree(root / "formulations" / "TEMPLATE", tmp_path / "TEMPLATE")
-    shutil.move(tmp_path / "TEMPLATE" / "problem", tmp_path / "TEMPLATE" / package)
+    folder = tmp_path / "TEMPLATE"
+    shutil.move(folder / "problem", folder / package)
+    shutil.move(folder / "generator.py", folder / f"{package}_generator.py")
     monkeypatch.syspath_prepend(str(tmp_path / "TEMPLATE"))
     monkeypatch.setitem(PROBLEMS, template_problem, package)
-    folder = tmp_path / "TEMPLATE"
-    yield Home(Problem(template_problem, package), folder, folder / "instances")
+    yield Home(
+        Problem(template_problem, package),
+        folder,
+        instances=folder / "instances",
+        tests=folder / "tests",
+        generator=f"{package}_generator",
+        executor=f"{package}_executor",
+    )
     for name in [name for name in sys.modules if name.startswith(package)]:
         del sys.modules[name]
 
