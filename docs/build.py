@@ -1,44 +1,132 @@
-"""Write a page per problem around its specification: docs/problems/*.md and their index.
+"""MkDocs hook: the pages that are made from the code, and mathematics without a script.
 
-    python docs/build.py
+    mkdocs build --strict
 
-Methods, options and families are read from the code and the instance library, the mathematics from
-``formulations/<problem>/spec.md``; nothing is written by hand there, and a test compares.
+Home is ``README.md``, a problem's page is written around ``formulations/<problem>/spec.md`` with
+methods, options and families read from the code and the instance library, and the API reference
+names what is public. Nothing of that is kept in git. Links between files of the repository lead to
+the pages made of them; formulas become MathML, which browsers show without any script or network.
 """
 
+import html
 import json
+import logging
+import os
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import getdoc
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import moeopt
+from moeopt.problems.info import ExactModel
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.search import ExactModel
 from moeopt.sim.generate import generator_of
 from moeopt.solvers.methods import problem_methods
 
 ROOT = Path(__file__).parents[1]
-PAGES = Path(__file__).parent / "problems"
+LOG = logging.getLogger("mkdocs.hooks.moeopt")  # a warning here fails a strict build
 
 MODELS = {
-    "cp-sat": "the model of section Model, solved by CP-SAT",
+    "cp-sat": "the model of section Formulation, solved by CP-SAT",
     "milp": "the same as a mixed-integer program, by HiGHS or another engine (`--engine`)",
     "mathprog": "the algebraic model, GNU MathProg, by GLPK",
-    "brute-force": "every solution of a tiny instance, judged",
+    "brute-force": "every solution of a tiny instance, checked",
 }
 """Exact methods that every problem has."""
 
+ELSEWHERE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "instances/README.md": "instances.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "formulations/TEMPLATE/README.md": "adding.md",
+} | {f"formulations/{name}/spec.md": f"problems/{name}.md" for name in PROBLEMS}
+"""Files outside ``docs/`` that the site shows -> their page."""
 
-def page(name: str) -> str:
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that no file in ``docs/`` holds."""
+    made = {page: led(file, page) for file, page in ELSEWHERE.items()}
+    made |= {f"problems/{name}.md": problem_page(name) for name in PROBLEMS}
+    made["problems/index.md"] = problem_index()
+    made["api/index.md"] = api_functions()
+    made |= {f"api/{name}.md": api_problem(name) for name in PROBLEMS}
+    for page, content in made.items():
+        files.append(File.generated(config, page, content=content))
+    return files
+
+
+# Links
+
+
+DISPLAYED = re.compile(r"^(\$\$[^$]+\$\$)$", re.MULTILINE)
+"""A displayed formula; Python-Markdown wants blank lines around it where code hosts do not."""
+
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead the links of a page that is a file in ``docs/``."""
+    here = page.file.src_uri
+    return markdown if page.file.generated_by else led(f"docs/{here}", here)
+
+
+def led(file: str, page: str) -> str:
+    """Return a file's text with its links to other files leading to their pages.
+
+    A link to a file that the site does not show becomes plain text.
+    """
+
+    def lead(link: re.Match[str]) -> str:
+        text, target, anchor = link[1], link[2], link[3] or ""
+        path = os.path.normpath(PurePosixPath(file).parent / target)
+        if not (ROOT / path).exists():
+            LOG.warning("%s links to %s, which does not exist", file, target)
+        if path not in ELSEWHERE and not path.startswith("docs/"):
+            return text
+        to = ELSEWHERE.get(path, path.removeprefix("docs/"))
+        return f"[{text}]({os.path.relpath(to, PurePosixPath(page).parent)}{anchor})"
+
+    return DISPLAYED.sub(r"\n\1\n", LINK.sub(lead, (ROOT / file).read_text()))
+
+
+# Mathematics
+
+
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML."""
+
+    def mathml(match: re.Match[str]) -> str:
+        display = "block" if match[1] == "div" else "inline"
+        return convert(html.unescape(match[2]), display=display)
+
+    return FORMULA.sub(mathml, content)
+
+
+# A problem's page
+
+
+def problem_page(name: str) -> str:
     """Return the page of a problem."""
     summary = first_line(import_module(PROBLEMS[name]).__doc__)
-    parts = [f"# {name}", summary, *try_it(name), *methods(name), *options(name), *families(name)]
-    return "\n\n".join([*parts, *specification(name)]) + "\n"
+    api = f"The classes and functions: [`moeopt.problems.{name}`](../api/{name}.md)."
+    parts = [f"# {name}", summary, api, *try_it(name), *methods(name), *options(name)]
+    return "\n\n".join([*parts, *families(name), *specification(name)]) + "\n"
 
 
-def index() -> str:
-    """Return the index of the pages."""
+def problem_index() -> str:
+    """Return the index of the problems' pages."""
     lines = ["# The problems", ""]
     for name, package in PROBLEMS.items():
         lines.append(f"- [`{name}`]({name}.md): {first_line(import_module(package).__doc__)}")
@@ -65,7 +153,7 @@ def methods(name: str) -> Iterator[str]:
     """Yield the table of methods, each with what its docstring begins with."""
     problem = get_problem(name)
     heuristics = problem.part("heuristics").HEURISTICS
-    own = problem.part("exact").EXACT if problem.has("exact") else {}
+    own = problem.info.exact_methods
     rows = ["| method | kind | what it does |", "|---|---|---|"]
     for method in problem_methods(problem).values():
         if method.name in heuristics:
@@ -106,16 +194,17 @@ def families(name: str) -> Iterator[str]:
         of = [entry for key, entry in best.items() if key.startswith(f"{family}/")]
         proven = sum(entry["status"] == "optimal" for entry in of)
         rows.append(f"| `{family}` | {len(of)} | {proven} | {what} |")
-    yield f"## Instances: [`instances/{name}`](../../instances/README.md)"
+    yield f"## Instances: `instances/{name}`"
+    yield "[How the library is made and held to its claims](../instances.md)."
     yield "\n".join(rows)
 
 
 def specification(name: str) -> Iterator[str]:
     """Yield the specification, its headings one level down."""
-    text = (ROOT / "formulations" / name / "spec.md").read_text().strip()
-    _, *lines = text.splitlines()  # the title is the page's own
+    text = led(f"formulations/{name}/spec.md", f"problems/{name}.md")
+    _, *lines = text.strip().splitlines()  # the title is the page's own
     yield "## Formulation"
-    yield f"From [`formulations/{name}/spec.md`](../../formulations/{name}/spec.md)."
+    yield f"The file `formulations/{name}/spec.md`."
     yield "\n".join(f"#{line}" if line.startswith("#") else line for line in lines).strip()
 
 
@@ -124,13 +213,19 @@ def first_line(text: str | None) -> str:
     return (text or "").strip().splitlines()[0] if text else ""
 
 
-def main() -> None:
-    """Write all pages."""
-    PAGES.mkdir(exist_ok=True)
-    for name in PROBLEMS:
-        (PAGES / f"{name}.md").write_text(page(name))
-    (PAGES / "README.md").write_text(index())
+# The API reference
 
 
-if __name__ == "__main__":
-    main()
+def api_functions() -> str:
+    """Return the page of everything in `moeopt.__all__`, and the list of the problems' pages."""
+    lines = ["# The library", "", "What `import moeopt` gives. The classes of each problem:", ""]
+    lines += [f"- [`{name}`]({name}.md)" for name in PROBLEMS]
+    return "\n".join([*lines, "", *(f"::: moeopt.{name}\n" for name in moeopt.__all__)])
+
+
+def api_problem(name: str) -> str:
+    """Return the page of a problem's instance, solution, checker, bounds and heuristics."""
+    modules = ["instance", "solution", "check", "bounds", "heuristics"]
+    lines = [f"# {name}: classes and functions", ""]
+    lines += [f"The mathematics: [formulation](../problems/{name}.md#formulation).", ""]
+    return "\n".join([*lines, *(f"::: {PROBLEMS[name]}.{module}\n" for module in modules)])

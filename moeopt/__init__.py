@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moeopt.errors import InputError as InputError
     from moeopt.errors import ModelMismatchError as ModelMismatchError
     from moeopt.errors import MoeoptError as MoeoptError
-    from moeopt.interop.export.run import export as export
+    from moeopt.exporters.run import export as export
     from moeopt.interop.topk_npz import save_trace as save_trace
     from moeopt.interop.traces import load_counts as load_counts
     from moeopt.interop.traces import load_trace as load_trace
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from moeopt.problems.json_files import save as save
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
-    from moeopt.sim.plan.files import load_plan as load_plan
     from moeopt.sim.plan.schema import Plan as Plan
+    from moeopt.sim.plan.schema import load_plan as load_plan
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
@@ -51,10 +51,10 @@ _HOME = {
     "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",
     "simulate": "moeopt.sim.engine.simulate",
-    "export": "moeopt.interop.export.run",
+    "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",
     "Plan": "moeopt.sim.plan.schema",
-    "load_plan": "moeopt.sim.plan.files",
+    "load_plan": "moeopt.sim.plan.schema",
     "MoeoptError": "moeopt.errors",
     "InputError": "moeopt.errors",
     "ModelMismatchError": "moeopt.errors",

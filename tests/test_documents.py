@@ -1,14 +1,18 @@
 """README and guides: every example runs, every number is what the command gives today."""
 
-import importlib.util
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from html import unescape
 from pathlib import Path
 
 import pytest
+import yaml
 
+import moeopt
 from moeopt.cli.main import run
 from moeopt.problems.registry import PROBLEMS
 
@@ -77,16 +81,42 @@ def test_the_examples_print_what_they_say(number: int, root: Path, tmp_path: Pat
     assert done.stdout == expected
 
 
-def test_the_problems_pages_are_what_the_command_writes(root: Path) -> None:
-    """`docs/build.py`, today, for every problem and the index."""
-    spec = importlib.util.spec_from_file_location("docs_build", root / "docs" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
-    pages = {f"{name}.md": build.page(name) for name in PROBLEMS} | {"README.md": build.index()}
-    found = {path.name: path.read_text() for path in (root / "docs" / "problems").iterdir()}
-    assert found == pages
+def text_of(page: Path) -> str:
+    """Return what a reader sees of a page of the site, with single spaces."""
+    article = page.read_text().split("<article", 1)[1].split("</article>", 1)[0]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", article)).split())
+
+
+def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
+    """Without a warning; each problem has its whole specification, each public name its reference.
+
+    Formulas are MathML, and no page fetches anything from elsewhere.
+    """
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in PROBLEMS:
+        page = site / "problems" / f"{name}.html"
+        spec = (root / "formulations" / name / "spec.md").read_text()
+        seen = text_of(page)
+        for rule in re.findall(r"^- \*\*(\w+-C\d+)\*\*", spec, re.MULTILINE):
+            assert rule in seen, (name, rule)
+        headings = re.findall(r"^## (.*)$", spec, re.MULTILINE)
+        assert headings
+        assert all(" ".join(heading.replace("`", "").split()) in seen for heading in headings), name
+        reference = text_of(site / "api" / f"{name}.html")
+        assert "Instance" in reference
+        assert "Solution" in reference
+    reference = (site / "api" / "index.html").read_text()
+    for name in moeopt.__all__:
+        assert f'id="moeopt.{name}"' in reference, name
+    for page in site.rglob("*.html"):
+        source = page.read_text()
+        assert 'class="arithmatex"' not in source, page
+        assert "$" not in re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL), page
+        assert not re.findall(r'(?:src|<link[^>]*href)="https?:', source), page
 
 
 def test_the_gap_table_is_what_the_command_prints(
@@ -103,8 +133,34 @@ def test_links_lead_somewhere(root: Path) -> None:
     documents = [path for path in root.rglob("*.md") if ".venv" not in path.parts]
     assert len(documents) > 5
     for document in documents:
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), (document, target)
+
+
+def test_the_citation_is_valid(root: Path) -> None:
+    """CITATION.cff has what version 1.2.0 of the format requires, and the package's own facts."""
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    required = {"cff-version", "message", "title", "authors"}
+    assert (
+        required
+        <= citation.keys()
+        <= required | {"type", "version", "license", "keywords", "references"}
+    )
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert all(isinstance(word, str) for word in citation["keywords"])
+    assert len(citation["references"]) == 5
+    named = set()
+    for reference in citation["references"]:
+        assert {"type", "title", "authors"} <= reference.keys()
+        assert reference["type"] in {"article", "conference-paper"}
+        for author in reference["authors"]:
+            assert author.keys() == {"given-names", "family-names"}
+            assert all(isinstance(name, str) and name for name in author.values())
+        assert re.fullmatch(r"10\.\d{4,9}/\S+", reference.get("doi", "10.1234/x"))
+        named |= set(re.findall(r"\w+", reference["notes"]))
+    assert set(PROBLEMS) <= named, "each problem has its paper"
 
 
 def test_the_package_docstring_example_runs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

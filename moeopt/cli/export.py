@@ -10,7 +10,7 @@ from moeopt.cli.options import Json, TimeLimit, shown
 from moeopt.errors import InputError
 
 if TYPE_CHECKING:
-    from moeopt.interop.export.exported import Exported
+    from moeopt.exporters.exported import Exported
     from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 
 
@@ -51,7 +51,7 @@ def export_command(
     file of notes is written beside the file.
     """
     import moeopt
-    from moeopt.interop.export.targets import get_target
+    from moeopt.exporters.targets import get_target
 
     if not 0 < time_limit < float("inf"):
         raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
@@ -84,7 +84,7 @@ def _loaded(
 ) -> tuple["SolutionEnvelope | InstanceEnvelope", "InstanceEnvelope"]:
     """Return what the file holds, and the instance, which may be the same."""
     import moeopt
-    from moeopt.interop.export.find import find_instance
+    from moeopt.exporters.find import find_instance
     from moeopt.problems.json_files import read_object
 
     if "instance" not in read_object(source):
@@ -100,7 +100,7 @@ def _loaded(
 
 def _deferral(file: Path) -> tuple["SolutionEnvelope", "InstanceEnvelope"]:
     import moeopt
-    from moeopt.interop.export.find import find_instance
+    from moeopt.exporters.find import find_instance
 
     solution = moeopt.load_solution(file)
     return solution, find_instance(solution, file)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moeopt.problems.envelope import InstanceEnvelope
-    from moeopt.problems.schedule import Lane
+    from moeopt.problems.view import Lane
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -59,10 +59,10 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Sequence[Lane
     if not verdict.valid:
         constraint, sentence = verdict.violations[0]
         raise InputError(f"{path}: {constraint}: {sentence}")
-    home = get_problem(problem.problem)
-    if not home.has("view"):
+    view = get_problem(problem.problem).part("view")
+    if not hasattr(view, "lanes"):
         raise InputError(f"{path}: solutions of {problem.problem} are not schedules")
-    lanes = home.part("view").lanes(problem, solution)
+    lanes = view.lanes(problem, solution)
     return f"{path.name}: {shown(problem.problem, verdict.objective)}", lanes
 
 

@@ -56,7 +56,7 @@ def _list_problems(with_methods: bool) -> None:
 
 
 def _list_targets() -> None:
-    from moeopt.interop.export.targets import TARGETS
+    from moeopt.exporters.targets import TARGETS
 
     for target in TARGETS.values():
         print(f"{target.name}\t{target.problem or 'any problem'}\t{target.summary}")

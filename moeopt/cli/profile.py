@@ -26,7 +26,7 @@ def profile_command(
     from moeopt.cli.options import stem
     from moeopt.problems.json_files import save
     from moeopt.sim.presets import get_machine, get_model
-    from moeopt.sim.profile.measure import TOKENS, Settings, profile
+    from moeopt.sim.profile import TOKENS, Settings, profile
 
     _check_writable(out)
     settings = Settings(

@@ -104,8 +104,7 @@ def _with_model_times(
 
 def _plan(plan: Path | None, policy: str | None) -> "Plan":
     from moeopt.sim.engine.decode.policies import get_policy
-    from moeopt.sim.plan.files import load_plan
-    from moeopt.sim.plan.schema import Plan
+    from moeopt.sim.plan.schema import Plan, load_plan
 
     if plan is not None:
         return load_plan(plan)

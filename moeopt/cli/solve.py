@@ -124,10 +124,9 @@ def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
     from moeopt.cli.text_gantt import draw
     from moeopt.problems.registry import get_problem
 
-    problem = get_problem(result.problem)
-    if problem.has("view"):
-        lanes = problem.part("view").lanes(instance, result.solution)
-        print(draw(lanes, get_terminal_size().columns))
+    view = get_problem(result.problem).part("view")
+    if hasattr(view, "lanes"):
+        print(draw(view.lanes(instance, result.solution), get_terminal_size().columns))
 
 
 def _warn_skipped(rest: list[Path]) -> None:

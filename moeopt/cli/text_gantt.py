@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from moeopt.problems.schedule import Kind, Lane
+from moeopt.problems.view import Kind, Lane
 
 FILL: dict[Kind, str] = {"work": "=", "deferred": "~", "transfer": "-", "read": ":"}
 MEANING: dict[Kind, str] = {

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from moeopt.errors import InputError
 from moeopt.interop.formats import FORMATS, format_of, reader_of
-from moeopt.sim.trace import Batching, Counts, Trace
+from moeopt.sim.batching import Batching
+from moeopt.sim.trace import Counts, Trace
 
 
 def load_trace(path: str | Path, format: str | None = None, top_k: int | None = None) -> Trace:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-import moeopt
 from moeopt.problems.bitwidth.solution import Solution
+from moeopt.sim.generate import generate
 from moeopt.sim.trace import Trace
 
 from .decision import Decision, decided
@@ -14,7 +14,7 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
     """Decide the widths; None where every expert keeps the model's."""
     if request.average_bits is None:
         return None
-    instance = moeopt.generate(
+    instance = generate(
         "bitwidth",
         machine=request.machine,
         model=request.model,

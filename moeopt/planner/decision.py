@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import moeopt
 from moeopt.errors import MoeoptError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.solvers.result import Result
+from moeopt.solvers.run import solve
 
 from .request import Request
 
@@ -72,7 +72,7 @@ def decided(instance: InstanceEnvelope, method: str, request: Request, share: fl
     MoeoptError
         With exit code 3 or 4 if nothing is feasible or nothing was found.
     """
-    found = moeopt.solve(
+    found = solve(
         instance,
         method,
         time_limit_s=share * request.time_limit_s,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import moeopt
 from moeopt.errors import InputError, MoeoptError
+from moeopt.exporters.run import export
 from moeopt.problems.json_files import save, write_bytes
 
 from .planned import Planned
@@ -44,7 +44,7 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
         lines.append(f"{decision.name}-solution.json: for `moeopt check` and `moeopt export`")
         for target in TARGETS[decision.instance.problem]:
             try:
-                made = moeopt.export(
+                made = export(
                     decision.solution, decision.instance, to=target, model=planned.request.model
                 )
                 path, _ = made.save(folder / f"{decision.name}-{target}{made.suffix}")

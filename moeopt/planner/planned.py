@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import moeopt
+from moeopt.interop.traces import load_trace
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -109,7 +109,7 @@ def plan(
     request = Request(
         machine=machine if isinstance(machine, Machine) else get_machine(machine),
         model=model if isinstance(model, ModelShape) else get_model(model),
-        trace=trace if isinstance(trace, Trace) else moeopt.load_trace(trace),
+        trace=trace if isinstance(trace, Trace) else load_trace(trace),
         **options,
     )
     begin = perf_counter()

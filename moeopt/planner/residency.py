@@ -1,8 +1,8 @@
 """Which experts stay on the GPU: the problem placement, with sizes that may differ."""
 
-import moeopt
 from moeopt.problems.bitwidth.solution import Solution as Bits
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.sim.generate import generate
 from moeopt.sim.generators.placement import memory_of
 from moeopt.sim.trace import Trace
 
@@ -34,7 +34,7 @@ def whole_instance(
     model = request.model
     if bits is not None:
         model = model.quantized(request.average_bits or model.bits)
-    instance = moeopt.generate(
+    instance = generate(
         "placement",
         machine=request.machine,
         model=model,

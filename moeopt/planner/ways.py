@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-import moeopt
 from moeopt.problems.cache.solution import Solution
+from moeopt.sim.generate import generate
 from moeopt.sim.trace import Trace
 
 from .decision import Decision, decided
@@ -27,7 +27,7 @@ def ways(
     slots
         Room that is left for caches.
     """
-    instance = moeopt.generate(
+    instance = generate(
         "cache",
         machine=request.machine,
         model=request.model,

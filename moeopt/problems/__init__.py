@@ -1,1 +1,1 @@
-"""What is decided: one folder per problem, the same furniture in each."""
+"""What is decided: one folder per problem, the same modules in each."""

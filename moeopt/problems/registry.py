@@ -1,4 +1,4 @@
-"""The list of problems, and lazy access to each one's furniture."""
+"""The list of problems, and lazy access to each one's modules."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import moeopt
 from moeopt.errors import InputError
+from moeopt.problems.info import ProblemInfo
 from moeopt.problems.objective import Packing
 from moeopt.problems.wording import shown
 
@@ -25,7 +25,17 @@ PROBLEMS: dict[str, str] = {
 }
 """Problem name -> package. A new problem is one line here."""
 
-FURNITURE = ("instance", "solution", "check", "bounds", "heuristics", "cpsat", "milp", "oracle")
+REQUIRED_MODULES = (
+    "instance",
+    "solution",
+    "check",
+    "bounds",
+    "heuristics",
+    "cpsat",
+    "milp",
+    "oracle",
+    "view",
+)
 """The modules every problem package has."""
 
 
@@ -45,9 +55,15 @@ class Problem:
         return find_spec(f"{self.package}.{module}") is not None
 
     @cached_property
+    def info(self) -> ProblemInfo:
+        """What the problem says about itself."""
+        info: ProblemInfo = import_module(self.package).INFO
+        return info
+
+    @cached_property
     def formulation_dir(self) -> Path:
         """The folder with ``spec.md`` and ``<problem>.mod``: in an installed copy or a checkout."""
-        package = Path(moeopt.__file__).parent
+        package = Path(__file__).parents[1]
         installed = package / "_formulations"
         return (installed if installed.is_dir() else package.parent / "formulations") / self.name
 
@@ -63,7 +79,7 @@ class Problem:
 
     @property
     def constraint_ids(self) -> tuple[str, ...]:
-        """The IDs that the judge knows."""
+        """The IDs that the checker knows."""
         return tuple(self.part("check").CONSTRAINTS)
 
 

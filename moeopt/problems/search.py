@@ -4,43 +4,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 from moeopt.problems.objective import Objective, below
-
-
-@dataclass(frozen=True)
-class ExactMethod:
-    """An exact algorithm of a problem, named in the table ``EXACT`` of its ``exact.py``.
-
-    Attributes
-    ----------
-    module
-        The module beside ``exact.py`` with ``solve(instance, search)``, imported when first run.
-    then
-        An exact method of the problem that hands a model to a solver and goes on from the
-        incumbent and the bound if the algorithm ends before its proof; None if there is none. Not
-        after a `Search` that was `enough`.
-    """
-
-    module: str
-    then: str | None = None
-
-
-@dataclass(frozen=True)
-class ExactModel:
-    """Another model of a problem beside those that every problem has, named in ``EXACT``, too.
-
-    Attributes
-    ----------
-    module
-        The module beside ``exact.py`` with ``Model``, of the form of ``cpsat.py`` or ``milp.py``.
-    solver
-        "cp-sat" or "milp": which of the two forms.
-    """
-
-    module: str
-    solver: Literal["cp-sat", "milp"]
 
 
 def _ignore(objective: Objective | None, bound: Objective | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from moeopt.problems.schedule import Lane
+from moeopt.problems.view import Lane
 
 Ys = tuple[float | None, ...]
 

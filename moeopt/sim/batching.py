@@ -4,15 +4,12 @@ A step is a set of tokens that pass through a layer together. All functions here
 of tokens in the trace; nothing is copied.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-
-if TYPE_CHECKING:
-    from moeopt.sim.trace import Trace
 
 Batching = Literal["window", "streams", "sequences", "prefill"]
 """How tokens are put together into steps.
@@ -31,7 +28,27 @@ UNUSED = -1
 """Step number of a token that is in no step."""
 
 
-def steps(trace: "Trace", batch: int, batching: Batching = "window") -> int:
+class Sequenced(Protocol):
+    """What batching needs of a trace; see `moeopt.sim.trace.Trace` for the meaning."""
+
+    @property
+    def name(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+
+    @property
+    def seq_len(self) -> NDArray[Any] | None:
+        """Lengths of the sequences, shape (sequences,)."""
+
+    @property
+    def decode(self) -> NDArray[np.bool_] | None:
+        """Which tokens were generated, shape (tokens,)."""
+
+
+def steps(trace: Sequenced, batch: int, batching: Batching = "window") -> int:
     """Return how many steps of at most `batch` tokens, sequences or prompts a trace gives.
 
     Raises
@@ -44,7 +61,7 @@ def steps(trace: "Trace", batch: int, batching: Batching = "window") -> int:
     return int(step_of_token(trace, batch, batching).max(initial=UNUSED)) + 1
 
 
-def step_tokens(trace: "Trace", batch: int, step: int, batching: Batching) -> Tokens:
+def step_tokens(trace: Sequenced, batch: int, step: int, batching: Batching) -> Tokens:
     """Return the positions of the tokens that make up a step, ascending.
 
     Parameters
@@ -60,7 +77,7 @@ def step_tokens(trace: "Trace", batch: int, step: int, batching: Batching) -> To
     return np.flatnonzero(step_of_token(trace, batch, batching) == step)
 
 
-def all_step_tokens(trace: "Trace", batch: int, batching: Batching) -> list[Tokens]:
+def all_step_tokens(trace: Sequenced, batch: int, batching: Batching) -> list[Tokens]:
     """Return what `step_tokens` gives for every step, in one pass."""
     step = step_of_token(trace, batch, batching)
     order = np.argsort(step, kind="stable")
@@ -69,7 +86,7 @@ def all_step_tokens(trace: "Trace", batch: int, batching: Batching) -> list[Toke
     return np.split(used, np.cumsum(sizes)[:-1]) if len(used) else []
 
 
-def step_of_token(trace: "Trace", batch: int, batching: Batching) -> Tokens:
+def step_of_token(trace: Sequenced, batch: int, batching: Batching) -> Tokens:
     """Return for each token the step that it is in, or `UNUSED`; shape (tokens,).
 
     Parameters

@@ -7,8 +7,9 @@ from moeopt.errors import InputError
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.synthetic import synthetic_trace
 from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Workload, synthetic_trace
+from moeopt.sim.workload import Workload
 
 
 @dataclass(frozen=True)

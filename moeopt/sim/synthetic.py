@@ -12,24 +12,71 @@ leaves the order in time as it is.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.trace import Trace
+from moeopt.sim.workload import Popularity, Recall, Sequences, Topic, Workload
 
-if TYPE_CHECKING:
-    from moeopt.sim.workload import Recall, Sequences, Topic, Workload
-
-Popularity = NDArray[np.float64]
 Noise = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
+def synthetic_trace(
+    workload: Workload, model: ModelShape, batch: int, batches: int, seed: int
+) -> Trace:
+    """Draw a trace of `batches` batches of tokens.
+
+    Parameters
+    ----------
+    workload
+        A plain one gives a trace of one layer, any other one all layers of the model that have
+        experts.
+    model
+        Gives experts per layer, experts per token and layers.
+    batch, batches
+        Tokens between two steps of the drift, and how many such batches are drawn.
+    seed
+        The same seed gives the same trace.
+
+    Returns
+    -------
+    Trace
+        Shape (batch * batches, layers, k); its facts hold the workload.
+    """
+    if workload.is_plain:
+        return _plain_trace(workload, model, batch, batches, seed)
+    layers = model.layers - model.dense_layers
+    return routing_trace(
+        workload, model.routed_experts, model.top_k, layers, batch * batches, seed, batch=batch
+    )
+
+
+def _plain_trace(
+    workload: Workload, model: ModelShape, batch: int, batches: int, seed: int
+) -> Trace:
+    """Draw a one-layer trace of independent tokens.
+
+    Each token takes the top-k of log-popularity plus independent Gumbel noise, which draws k
+    experts without replacement in proportion to popularity.
+    """
+    rng = np.random.default_rng(seed)
+    experts = model.routed_experts
+    log_popularity = -workload.skew * rng.permutation(experts) / experts
+    chosen = np.empty((batches, batch, model.top_k), dtype=np.int64)
+    for number in range(batches):
+        scores = log_popularity + rng.gumbel(size=(batch, experts))
+        chosen[number] = np.argpartition(-scores, model.top_k - 1, axis=1)[:, : model.top_k]
+        log_popularity = log_popularity + workload.drift * rng.standard_normal(experts)
+    ids = chosen.reshape(batches * batch, 1, model.top_k)
+    return Trace(f"workload {workload.name}", ids, facts={"workload": workload.facts()})
+
+
 def routing_trace(
-    workload: "Workload",
+    workload: Workload,
     experts: int,
     top_k: int,
     layers: int,
@@ -130,7 +177,7 @@ class _Topic:
     @classmethod
     def of(
         cls,
-        topic: "Topic | None",
+        topic: Topic | None,
         sequence: Ints,
         sequences: int,
         decode: Flags | None,
@@ -155,7 +202,7 @@ class _Topic:
         return np.where(self.topical, values, noise)
 
 
-def _lengths(sequences: "Sequences | None", tokens: int, rng: np.random.Generator) -> Ints:
+def _lengths(sequences: Sequences | None, tokens: int, rng: np.random.Generator) -> Ints:
     """Return the lengths of sequences that fill `tokens`."""
     if sequences is None or not tokens:
         return np.array([tokens])
@@ -168,7 +215,7 @@ def _lengths(sequences: "Sequences | None", tokens: int, rng: np.random.Generato
     return np.array(lengths)
 
 
-def _decode(sequences: "Sequences | None", position: Ints, length: Ints) -> Flags | None:
+def _decode(sequences: Sequences | None, position: Ints, length: Ints) -> Flags | None:
     if sequences is None or not sequences.decode_share:
         return None
     decoded: Flags = position >= np.rint(length * (1 - sequences.decode_share))
@@ -187,7 +234,7 @@ def _drifting(
 
 
 def _origins(
-    recall: "Recall | None", position: Ints, experts: int, rng: np.random.Generator
+    recall: Recall | None, position: Ints, experts: int, rng: np.random.Generator
 ) -> Ints | None:
     """Return the token whose noise each token holds, (tokens, experts); None without a recall."""
     if recall is None:

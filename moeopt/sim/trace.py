@@ -7,12 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.sim.batching import Batching as Batching
-from moeopt.sim.batching import Tokens as Tokens
-from moeopt.sim.batching import all_step_tokens as all_step_tokens
-from moeopt.sim.batching import step_of_token
-from moeopt.sim.batching import step_tokens as step_tokens
-from moeopt.sim.batching import steps as steps
+from moeopt.sim.batching import Batching, Tokens, step_of_token
 
 NO_EXPERT = -1
 """In place of an expert's number: the token chose fewer experts than there are places."""

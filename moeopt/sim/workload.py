@@ -3,12 +3,13 @@
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from moeopt.problems.envelope import Frozen
-from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.synthetic import Popularity, routing_trace
-from moeopt.sim.trace import Trace
+
+Popularity = NDArray[np.float64]
+"""Log-popularity of experts, shape (layers, experts)."""
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Strength = Annotated[float, Field(strict=True, ge=0, le=100)]
@@ -121,56 +122,6 @@ class Workload(Frozen):
         if self.shape is not None:
             law = law + _stretched(self.shape, experts)
         return np.outer(_stretched(self.layer_scale or (1.0,), layers), law)
-
-
-def synthetic_trace(
-    workload: Workload, model: ModelShape, batch: int, batches: int, seed: int
-) -> Trace:
-    """Draw a trace of `batches` batches of tokens.
-
-    Parameters
-    ----------
-    workload
-        A plain one gives a trace of one layer, any other one all layers of the model that have
-        experts.
-    model
-        Gives experts per layer, experts per token and layers.
-    batch, batches
-        Tokens between two steps of the drift, and how many such batches are drawn.
-    seed
-        The same seed gives the same trace.
-
-    Returns
-    -------
-    Trace
-        Shape (batch * batches, layers, k); its facts hold the workload.
-    """
-    if workload.is_plain:
-        return _plain_trace(workload, model, batch, batches, seed)
-    layers = model.layers - model.dense_layers
-    return routing_trace(
-        workload, model.routed_experts, model.top_k, layers, batch * batches, seed, batch=batch
-    )
-
-
-def _plain_trace(
-    workload: Workload, model: ModelShape, batch: int, batches: int, seed: int
-) -> Trace:
-    """Draw a one-layer trace of independent tokens.
-
-    Each token takes the top-k of log-popularity plus independent Gumbel noise, which draws k
-    experts without replacement in proportion to popularity.
-    """
-    rng = np.random.default_rng(seed)
-    experts = model.routed_experts
-    log_popularity = -workload.skew * rng.permutation(experts) / experts
-    chosen = np.empty((batches, batch, model.top_k), dtype=np.int64)
-    for number in range(batches):
-        scores = log_popularity + rng.gumbel(size=(batch, experts))
-        chosen[number] = np.argpartition(-scores, model.top_k - 1, axis=1)[:, : model.top_k]
-        log_popularity = log_popularity + workload.drift * rng.standard_normal(experts)
-    ids = chosen.reshape(batches * batch, 1, model.top_k)
-    return Trace(f"workload {workload.name}", ids, facts={"workload": workload.facts()})
 
 
 def _stretched(values: tuple[float, ...], length: int) -> Popularity:

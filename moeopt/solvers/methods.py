@@ -1,4 +1,4 @@
-"""The methods of each problem, found from its furniture without importing solvers."""
+"""The methods of each problem, found from its modules without importing solvers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Literal
 
 from moeopt.errors import InputError
+from moeopt.problems.info import ExactMethod, ExactModel
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.problems.search import ExactMethod, ExactModel
 from moeopt.solvers.task import Outcome, Task
 
 EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
@@ -43,8 +43,7 @@ def problem_methods(problem: Problem) -> dict[str, Method]:
     """Return a problem's methods by name: its heuristics, then the exact ones, its own first."""
     names = problem.part("heuristics").HEURISTICS
     found = {name: Method(name, "heuristic", "heuristic") for name in names}
-    if problem.has("exact"):
-        found |= {name: _own(name, own) for name, own in problem.part("exact").EXACT.items()}
+    found |= {name: _own(name, own) for name, own in problem.info.exact_methods.items()}
     found |= {name: Method(name, "exact", backend, backend) for name, backend in EXACT.items()}
     return found
 

@@ -131,10 +131,10 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
 
 
 def _facts(job: Job, result: Result) -> Facts:
-    problem = get_problem(result.problem)
-    if result.solution is None or not problem.has("view"):
+    if result.solution is None:
         return {}
-    facts: Facts = problem.part("view").facts(job.instance, result.solution)
+    view = get_problem(result.problem).part("view")
+    facts: Facts = view.facts(job.instance, result.solution)
     return facts
 
 

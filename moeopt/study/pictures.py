@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from moeopt.problems.schedule import Kind, Lane
+from moeopt.problems.view import Kind, Lane
 
 COLOURS: dict[Kind, str] = {
     "work": "#4477aa",

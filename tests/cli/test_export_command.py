@@ -10,10 +10,10 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.interop.export.sglang_map import read_sglang_map
-from moeopt.interop.export.targets import TARGETS
+from moeopt.exporters.sglang_map import read_sglang_map
+from moeopt.exporters.targets import TARGETS
 from moeopt.problems.deferral.heuristics import uniform
-from tests.interop.export.placements import instance, random_plan, sets, shape
+from tests.exporters.placements import instance, random_plan, sets, shape
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 
@@ -291,6 +291,6 @@ def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         "placement", "cache", "bitwidth", "deferral", "any problem",
     }  # fmt: skip
     for target in TARGETS.values():
-        module = __import__(f"moeopt.interop.export.{target.module}", fromlist=["x"])
+        module = __import__(f"moeopt.exporters.{target.module}", fromlist=["x"])
         function: Callable[..., object] = getattr(module, target.function)
         assert function.__doc__

@@ -9,9 +9,9 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.interop.export.targets import TARGETS
+from moeopt.exporters.targets import TARGETS
 from moeopt.problems.placement.instance import Instance
-from tests.interop.export.placements import random_plan
+from tests.exporters.placements import random_plan
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 LAYERS, EXPERTS = 26, 64

@@ -4,9 +4,13 @@ import ast
 import sys
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from moeopt.problems.registry import PROBLEMS
+
+ROOT = "moeopt"
+"""The public face: ``import moeopt`` and what is imported from it."""
 
 ALLOWED = {
     "errors": set(),
@@ -15,37 +19,48 @@ ALLOWED = {
     "solvers": {"errors", "numeric", "problems", "solvers"},
     "sim": {"errors", "numeric", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
+    "exporters": {"errors", "problems", "solvers", "sim", "interop", "exporters"},
     "study": {"errors", "problems", "solvers", "sim", "study"},
     "reproduce": {"errors", "problems", "solvers", "sim", "interop", "reproduce"},
-    "planner": {"errors", "problems", "solvers", "sim", "planner"},
+    "planner": {"errors", "problems", "solvers", "sim", "interop", "exporters", "planner"},
     "__main__": {"cli"},
     "cli": {
-        *("errors", "problems", "solvers", "sim", "interop", "study", "planner", "reproduce", "cli")
+        *("errors", "problems", "solvers", "sim", "interop", "exporters", "study", "planner"),
+        *("reproduce", "cli", ROOT),
     },
 }
 """Room -> the rooms it may import from: problems <- solvers <- study <- cli; problems <- sim.
 
-`study` runs decisions on other loads, which is the simulator's work.
-`numeric` is below all, and only cli imports planner and reproduce.
+`study` runs decisions on other loads, which is the simulator's work. `exporters` finds the best
+plan of a form that a runtime can take, which is a solver's. `numeric` is below all, and only cli
+imports planner, reproduce and the public face.
 """
 
 SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}
 
 
 def imported(source: str, package: str = "") -> set[str]:
-    """Return the full names of all modules a source imports, relative ones made absolute."""
+    """Return the full names of all modules a source imports, relative ones made absolute.
+
+    ``from a import b`` gives ``a`` and ``a.b``: whether `b` is a module, the text does not say.
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(f"{package}.{node.module or ''}" if node.level else node.module or "")
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, base] if base else parents)
+            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     return found
 
 
 def rooms(names: set[str]) -> set[str]:
-    """Return the rooms of the package that module names lie in."""
-    return {name.split(".")[1] for name in names if name.startswith("moeopt.")}
+    """Return the rooms of the package that module names lie in; `ROOT` for ``import moeopt``."""
+    inside = {name.split(".")[1] for name in names if name.startswith("moeopt.")}
+    return (inside & set(ALLOWED)) | (names & {ROOT})
 
 
 def breaches(room: str, source: str) -> set[str]:
@@ -67,9 +82,58 @@ def test_imports_point_one_way(root: Path) -> None:
 
 
 def test_a_wrong_import_would_be_seen() -> None:
-    """The rule can fail: also for an import inside a function."""
+    """The rule can fail: for an import inside a function, and for the public face."""
     assert breaches("problems", "def f():\n    from moeopt.solvers.run import solve") == {"solvers"}
     assert breaches("sim", "import moeopt.interop.traces") == {"interop"}
+    assert breaches("interop", "def f():\n    import moeopt") == {ROOT}
+    assert breaches("planner", "from moeopt import solve") == {ROOT}
+    assert breaches("exporters", "from moeopt import study") == {"study", ROOT}
+    assert breaches("cli", "import moeopt") == set()
+
+
+def imports_between(package: Path) -> nx.DiGraph:
+    """Return the graph of the imports between a package's modules, those in functions included.
+
+    A module that is only the face of others, as ``moeopt/__init__.py`` is, has no arrows.
+    """
+    files = {}
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph = nx.DiGraph()
+    for name, path in files.items():
+        if name == package.name:
+            continue
+        own = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        found = imported(path.read_text(), own)
+        graph.add_edges_from((name, other) for other in found if other in files and other != name)
+    return graph
+
+
+def circles(package: Path) -> list[list[str]]:
+    """Return the groups of modules that import each other, however indirectly."""
+    parts = nx.strongly_connected_components(imports_between(package))
+    return sorted(sorted(part) for part in parts if len(part) > 1)
+
+
+@pytest.mark.xfail(reason="layout and placement are being rebuilt")
+def test_no_modules_import_each_other(root: Path) -> None:
+    """Whatever imports can be read from the bottom up."""
+    assert circles(root / "moeopt") == []
+
+
+def test_a_circle_would_be_seen(tmp_path: Path) -> None:
+    """Also through a package, a relative import and an import inside a function."""
+    room = tmp_path / "made" / "room"
+    room.mkdir(parents=True)
+    (tmp_path / "made" / "__init__.py").write_text("from made.room import first")
+    (room / "__init__.py").write_text("")
+    (room / "first.py").write_text("from . import second")
+    (room / "second.py").write_text("def f():\n    import made.room.third")
+    (room / "third.py").write_text("")
+    assert circles(tmp_path / "made") == []
+    (room / "third.py").write_text("from made.room.first import anything")
+    assert circles(tmp_path / "made") == [[f"made.room.{n}" for n in ("first", "second", "third")]]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -80,7 +144,8 @@ def test_a_judge_imports_only_its_own(problem: str, root: Path) -> None:
     foreign = {
         name
         for name in imported(source)
-        if name not in own and name.split(".")[0] not in sys.stdlib_module_names
+        if not any(name == mine or name.startswith(f"{mine}.") for mine in own)
+        and name.split(".")[0] not in sys.stdlib_module_names
     }
     assert foreign == set()
 

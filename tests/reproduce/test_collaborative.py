@@ -14,13 +14,15 @@ from moeopt.reproduce.charts import Curve
 from moeopt.reproduce.collaborative import (
     cached,
     charts,
-    fiddler,
-    layer_split,
-    on_demand,
-    pre_gated,
     statistics,
     sweeps,
     systems,
+)
+from moeopt.reproduce.collaborative.baselines import (
+    fiddler_plan,
+    layer_split_plan,
+    on_demand_plan,
+    pre_gated_token_ns,
 )
 from moeopt.reproduce.collaborative.systems import BASELINES, TOP_K, tokens_per_s
 from moeopt.sim.engine.simulate import simulate
@@ -158,8 +160,8 @@ def test_plans_run_as_the_sums_say(trace: Trace, instance: Instance) -> None:
     ways = np.array([4, 4, 4, 0])
     found = statistics.found_by_lru(Routing.of(trace, 8))
     plans = {
-        "fiddler": (fiddler.plan(popularity, SLOTS), None),
-        "split": (layer_split.plan(4, 8, SLOTS), None),
+        "fiddler": (fiddler_plan(popularity, SLOTS), None),
+        "split": (layer_split_plan(4, 8, SLOTS), None),
         "cached": (cached.plan(ways), cached.curves_of_counts(found, instance)),
     }
     for plan, curves in plans.values():
@@ -168,18 +170,18 @@ def test_plans_run_as_the_sums_say(trace: Trace, instance: Instance) -> None:
             expected = int(curves.layer_ns[np.arange(4), ways].sum())
         assert _run_ns(trace, instance, plan) == expected
     each = instance.other_ns + TOP_K * max(instance.fetch_ns, instance.gpu_ns)
-    assert _run_ns(trace, instance, on_demand.plan()) == 40 * 4 * each
+    assert _run_ns(trace, instance, on_demand_plan()) == 40 * 4 * each
 
 
 def test_fiddler_takes_the_most_popular_experts_of_all_layers() -> None:
     """By hand: three slots of two layers, ties to the first."""
-    plan = fiddler.plan(np.array([[5, 1, 5], [9, 5, 0]]), 3)
+    plan = fiddler_plan(np.array([[5, 1, 5], [9, 5, 0]]), 3)
     assert plan.resident == ((0, 2), (0,))
 
 
 def test_layer_split_keeps_the_last_layers_whole() -> None:
     """As many as fit: 17 slots of 8 experts are two layers."""
-    assert layer_split.plan(3, 8, 17).resident == ((), tuple(range(8)), tuple(range(8)))
+    assert layer_split_plan(3, 8, 17).resident == ((), tuple(range(8)), tuple(range(8)))
 
 
 def test_baselines_without_routing_by_hand() -> None:
@@ -195,7 +197,7 @@ def test_baselines_without_routing_by_hand() -> None:
 
 def test_pre_gated_by_hand() -> None:
     """32 layers of two copies of 14.01 ms each hide all computing."""
-    assert pre_gated.token_ns(cached.costs(), 2) == 32 * 2 * 14_010_000
+    assert pre_gated_token_ns(cached.costs(), 2) == 32 * 2 * 14_010_000
 
 
 def test_a_cache_may_need_more_slots_than_there_are() -> None:

@@ -8,8 +8,7 @@ import pytest
 import moeopt
 from moeopt.reproduce.cxl import accuracy, statistics, sweeps
 from moeopt.reproduce.cxl.figures import ndp_cut, speedup
-from moeopt.reproduce.cxl.layer import layer_ns
-from moeopt.reproduce.cxl.models import HOT, WIDTHS
+from moeopt.reproduce.cxl.layer import HOT, WIDTHS, layer_ns
 from moeopt.reproduce.cxl.widths import lost
 from moeopt.sim.trace import Trace
 from tests.reproduce.nearness import HARD, SOFT, error_of, figure_of, value_of, without_traces

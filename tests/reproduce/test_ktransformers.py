@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from moeopt.problems.deferral.heuristics import none, uniform
-from moeopt.problems.schedule import Lane
+from moeopt.problems.view import Lane
 from moeopt.reproduce.charts import Curve, Schedule
 from moeopt.reproduce.ktransformers import anchor, charts, fiddler_layer, sweeps
 from moeopt.reproduce.ktransformers.step import counts, decode_step

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Lane
 from moeopt.reproduce.charts import Curve, Schedule
 from moeopt.reproduce.contradictions import Contradiction
 from moeopt.reproduce.report.document import Document

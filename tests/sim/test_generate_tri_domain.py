@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.sim.batching import step_tokens
 from moeopt.sim.machine import Machine
 from moeopt.sim.presets import get_machine
-from moeopt.sim.trace import Trace, step_tokens
+from moeopt.sim.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}

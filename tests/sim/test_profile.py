@@ -16,7 +16,7 @@ from moeopt.sim.cost import path_cost
 from moeopt.sim.curve import TimeTable
 from moeopt.sim.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.profile.measure import Bench, Settings, measure, padded, profile, with_table
+from moeopt.sim.profile import Bench, Settings, measure, padded, profile, with_table
 
 TINY = {"hidden_size": 64, "expert_intermediate_size": 32}
 
@@ -243,11 +243,11 @@ def test_a_tiny_expert_is_measured_for_real(
 def test_torch_runs_the_three_products_of_an_expert(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gate, up and down have an expert's sizes, and copies enough to leave the caches."""
     torch = pytest.importorskip("torch", reason="torch is not installed (extra moeopt[torch])")
-    from moeopt.sim.profile import torch_expert
+    from moeopt.sim import profile as measuring
 
     model = get_model("deepseek-v2").model_copy(update=TINY)
-    monkeypatch.setattr(torch_expert, "ROTATED_BYTES", 10 * model.expert_bytes)
-    experts = torch_expert._experts(torch, model, "cpu", torch.bfloat16)
+    monkeypatch.setattr(measuring, "ROTATED_BYTES", 10 * model.expert_bytes)
+    experts = measuring._experts(torch, model, "cpu", torch.bfloat16)
     assert len(experts) == 10
     assert [tuple(part.shape) for part in experts[0]] == [(32, 64), (32, 64), (64, 32)]
     assert sum(part.nbytes for part in experts[0]) == model.expert_bytes

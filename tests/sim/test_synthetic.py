@@ -15,9 +15,9 @@ from moeopt.sim.statistics.loads import cold_share, loads, skew, step_loads, win
 from moeopt.sim.statistics.reuse import reuse
 from moeopt.sim.statistics.routing import Routing, average
 from moeopt.sim.statistics.similarity import phase_similarity, step_correlation
-from moeopt.sim.synthetic import routing_trace
+from moeopt.sim.synthetic import routing_trace, synthetic_trace
 from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Recall, Sequences, Topic, Workload, synthetic_trace
+from moeopt.sim.workload import Recall, Sequences, Topic, Workload
 
 RECALL = Recall(probability=0.6, strength=0.5, decay=1.6)
 HALVES = Sequences(tokens=128, decode_share=0.5)

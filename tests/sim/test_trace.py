@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from moeopt.errors import InputError
 from moeopt.sim import trace as trace_module
-from moeopt.sim.trace import Batching, Counts, Trace, all_step_tokens, step_tokens, steps
+from moeopt.sim.batching import Batching, all_step_tokens, step_tokens, steps
+from moeopt.sim.trace import Counts, Trace
 
 EXPERTS = 8
 BATCHINGS: list[Batching] = ["window", "streams"]

@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import find, get_model
-from moeopt.sim.workload import Workload, synthetic_trace
+from moeopt.sim.synthetic import synthetic_trace
+from moeopt.sim.workload import Workload
 
 PRESET = find("workloads", Workload, "trimoe-skew")
 

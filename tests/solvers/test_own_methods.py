@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
-import formulations.TEMPLATE.problem.exact as exact
 import moeopt
+from formulations.TEMPLATE.problem import INFO
 from formulations.TEMPLATE.problem.solution import Solution
-from moeopt.problems.search import ExactMethod, Search
-from tests.contract.test_template_methods import random_knapsack
+from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
+from moeopt.problems.info import ExactMethod
+from moeopt.problems.search import Search
 from tests.solvers.test_interrupt import press_ctrl_c_after
 
 pytestmark = pytest.mark.usefixtures("template_problem")
@@ -57,7 +58,7 @@ def test_what_it_claims_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
                 search.prove(claim[2])
 
         for then in (None, "cp-sat"):
-            monkeypatch.setitem(exact.EXACT, "dp", ExactMethod("dynamic_program", then))
+            monkeypatch.setitem(INFO.exact_methods, "dp", ExactMethod("dynamic_program", then))
             replace(monkeypatch, algorithm)
             with pytest.raises(moeopt.ModelMismatchError):
                 moeopt.solve(INSTANCE, "dp")
@@ -73,7 +74,7 @@ def test_without_a_proof_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("then", ["cp-sat", "milp"])
 def test_another_method_goes_on(then: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the incumbent: it finds the optimum where that is better, and keeps it where not."""
-    monkeypatch.setitem(exact.EXACT, "dp", ExactMethod("dynamic_program", then))
+    monkeypatch.setitem(INFO.exact_methods, "dp", ExactMethod("dynamic_program", then))
     best = moeopt.solve(INSTANCE, "cp-sat").solution
     for start, objective in ((NOTHING, COST_OF_NOTHING), (best, OPTIMUM)):
 
@@ -97,7 +98,7 @@ def wait_until_stopped(instance: Any, search: Search) -> None:
 
 def test_the_limit_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its best so far is kept, and nothing goes on after it."""
-    monkeypatch.setitem(exact.EXACT, "dp", ExactMethod("dynamic_program", "cp-sat"))
+    monkeypatch.setitem(INFO.exact_methods, "dp", ExactMethod("dynamic_program", "cp-sat"))
     replace(monkeypatch, wait_until_stopped)
     result = moeopt.solve(INSTANCE, "dp", time_limit_s=0.3)
     assert (result.status, result.termination) == ("feasible", "time_limit")

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.holdout.run import RUNS
-from moeopt.study.report.heldout import OPTIMUM, PHASES, STRETCHES, HeldOut, held_out
+from moeopt.problems.registry import get_problem
+from moeopt.study.report.heldout import OPTIMUM, HeldOut, held_out
 from tests.study.rows_made import made_row
 
 BASE: dict[str, Any] = {
@@ -105,13 +104,6 @@ def test_a_decision_that_does_not_fit_is_left_out() -> None:
     earlier, later = placement("earlier", [0], 0), placement("later", [1], 1)
     small = later.model_copy(update={"gpu_slots": 0})
     assert found(earlier, small) == []
-
-
-def test_every_kind_of_loads_can_be_run() -> None:
-    """A problem has one way of saying which loads come later, and a way to run decisions there."""
-    assert {*STRETCHES, *PHASES} == set(RUNS)
-    assert not set(STRETCHES) & set(PHASES)
-    assert set(RUNS) <= set(PROBLEMS)
 
 
 @pytest.mark.parametrize(

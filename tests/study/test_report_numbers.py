@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.solvers.methods import problem_methods
+from moeopt.problems.registry import get_problem
 from moeopt.study.report.analysis import (
     Dependence,
     dependences,
@@ -15,14 +14,13 @@ from moeopt.study.report.analysis import (
     proof_times,
     skew,
 )
-from moeopt.study.report.decisions import NAMED, differences
-from moeopt.study.report.papers import PUBLISHED, TITLES, own_heuristic
+from moeopt.study.report.papers import own_heuristic
 from moeopt.study.report.plots import plain
-from moeopt.study.report.restrictions import FREE, prices
+from moeopt.study.report.restrictions import prices
 from moeopt.study.report.study import Study
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT
-from moeopt.study.report.worst import worst_cases
+from moeopt.study.report.worst import differences, worst_cases
 from moeopt.study.rows import labels
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_made import made_row
@@ -115,18 +113,6 @@ def test_without_the_published_heuristic_another_speaks(rows: Rows) -> None:
     assert sentence(t) == "no heuristic was run; 3 of 4 optima proven."
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_problem_has_its_words(problem: str) -> None:
-    """A title, a published heuristic that exists, and names for its decisions."""
-    assert problem in TITLES
-    assert problem in NAMED
-    method, paper = PUBLISHED[problem]
-    assert problem_methods(get_problem(problem))[method].kind == "heuristic"
-    assert paper
-    fields = get_problem(problem).part("instance").Instance.model_fields
-    assert set(FREE.get(problem, {})) <= set(fields)
-
-
 def test_the_worst_case_names_what_differs() -> None:
     """The decisions that differ by tokens, at most ten, and how many more there are."""
     instance = random_instance(3, experts=9)
@@ -185,7 +171,6 @@ def test_decisions_of_other_problems_are_named() -> None:
         ("layer 2", "0 ways", "5 ways"),
         ("layer 1", "4 ways", "3 ways"),
     ]
-    assert differences("no such problem", None, ours, best) == []
 
 
 def test_placements_differ_by_expert_and_tokens() -> None:

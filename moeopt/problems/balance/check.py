@@ -1,4 +1,4 @@
-"""The judge: which slices may be pulled, and when both sides are done. Knows nothing of solvers."""
+"""The checker: which slices may be pulled, and when both sides are done. Knows no solvers."""
 
 from dataclasses import dataclass
 
@@ -99,7 +99,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the decision to judge.
+        The problem and the decision to check.
     makespan_ns
         The makespan claimed for the solution, if there is a claim: BA-C2 and BA-C3 hold the sides
         to it.

@@ -1,4 +1,4 @@
-"""Brute force: every way to take slices, for the judge to compare. Ground truth of the tests."""
+"""Brute force: every way to take slices, for the checker to compare. Ground truth of the tests."""
 
 from collections.abc import Iterator
 from itertools import product

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
 from .check import sides
 from .equations import balanced_experts, fluid_makespan
@@ -46,6 +46,22 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "balanced_slices": int(balanced_experts(instance) * instance.slices),
         "fluid_ns": int(fluid_makespan(instance)),
     }
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield the experts of which the GPU takes more or fewer slices, by tokens times slices."""
+    whole = instance.ndp_units * instance.slices_per_unit
+    rows = zip(instance.experts, ours.gpu_slices, best.gpu_slices, strict=True)
+    for expert, mine, theirs in rows:
+        a, b = sum(mine), sum(theirs)
+        if a != b:
+            what = f"the GPU's part of {expert_words(expert.expert, expert.tokens)}"
+            yield (
+                expert.tokens * abs(a - b),
+                what,
+                f"{a} of {whole} slices",
+                f"{b} of {whole} slices",
+            )
 
 
 def _flow_shop(instance: Instance, pulled: list[int]) -> tuple[list[Bar], list[Bar]]:

@@ -1,4 +1,4 @@
-"""The judge: what makes widths valid and what they cost. Knows nothing of solvers."""
+"""The checker: what makes widths valid and what they cost. Knows nothing of solvers."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the solution to judge.
+        The problem and the solution to check.
     claim
         The loss claimed for it; no constraint ties it, so it is not looked at.
     """

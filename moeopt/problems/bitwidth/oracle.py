@@ -1,4 +1,4 @@
-"""Brute force: every choice of widths, for the judge to compare. Ground truth of the tests."""
+"""Brute force: every choice of widths, for the checker to compare. Ground truth of the tests."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -16,7 +16,7 @@ def count(instance: Instance) -> int:
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
-    """Yield every choice of a width per expert, valid or not: judging is the judge's work."""
+    """Yield every choice of a width per expert, valid or not: checking is the checker's work."""
     sizes = [len(layer.experts) for layer in instance.layers]
     ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
     for flat in product(instance.bits, repeat=ends[-1]):

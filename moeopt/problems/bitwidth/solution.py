@@ -8,7 +8,7 @@ from moeopt.problems.envelope import Count, SolutionEnvelope
 class Solution(SolutionEnvelope):
     """One width per expert, layer by layer.
 
-    None stands for an expert without a width: such a file can be read, and the judge reports it.
+    None stands for an expert without a width: such a file can be read, and the checker reports it.
     """
 
     problem: Literal["bitwidth"] = "bitwidth"

@@ -1,1 +1,30 @@
 """How many GPU cache ways each layer gets for its experts (CPU-GPU collaborative, III-B)."""
+
+from typing import TYPE_CHECKING
+
+from moeopt.problems.info import ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .bounds import lower_bound as lower_bound
+    from .check import CONSTRAINTS as CONSTRAINTS
+    from .check import OBJECTIVE as OBJECTIVE
+    from .check import objective as objective
+    from .check import violations as violations
+    from .heuristics import HEURISTICS as HEURISTICS
+    from .instance import Instance as Instance
+    from .solution import Solution as Solution
+
+INFO = ProblemInfo(
+    title="How many experts of each layer the GPU caches",
+    paper="CPU-GPU collaborative",
+    published_rule="uniform-ways",
+    restrictions=None,
+    holdout=Stretch("first_token", "tokens"),
+    exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
+    absent={
+        "restrictions": "slots are the machine's, not a choice",
+    },
+)
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -1,4 +1,4 @@
-"""The judge: a plain simulation of every layer's LRU cache. Knows nothing of solvers."""
+"""The checker: a plain simulation of every layer's LRU cache. Knows nothing of solvers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the decision to judge.
+        The problem and the decision to check.
     trace_ns
         The time claimed for the trace, if there is a claim: CA-C3 and CA-C4 hold the solution to
         it. Without a claim it is whatever the ways give.

@@ -1,4 +1,4 @@
-"""Brute force: every number of ways for every layer, for the judge to compare."""
+"""Brute force: every number of ways for every layer, for the checker to compare."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -7,7 +7,7 @@ from .instance import Instance
 from .solution import Solution
 
 MAX_CANDIDATES = 2**14
-"""The judge simulates the whole trace for each."""
+"""The checker simulates the whole trace for each."""
 
 
 def count(instance: Instance) -> int:
@@ -16,6 +16,6 @@ def count(instance: Instance) -> int:
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
-    """Yield all ways, whether they fit into the slots or not: judging is the judge's work."""
+    """Yield all ways, whether they fit into the slots or not: checking is the checker's work."""
     for ways in product(range(instance.experts + 1), repeat=instance.layers):
         yield Solution.model_construct(problem="cache", instance=instance.name, ways=ways)

@@ -9,7 +9,7 @@ from moeopt.problems.envelope import Count, SolutionEnvelope
 class Solution(SolutionEnvelope):
     """Ways of each layer.
 
-    None stands for a layer without a number: such a file can be read, and the judge reports it.
+    None stands for a layer without a number: such a file can be read, and the checker reports it.
     """
 
     problem: Literal["cache"] = "cache"

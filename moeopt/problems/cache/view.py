@@ -1,8 +1,8 @@
 """Ways as a schedule to look at, and the facts about them that reports ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from moeopt.problems.schedule import Bar, Kind, Lane
+from moeopt.problems.view import Bar, Difference, Kind, Lane, different_counts
 
 from .check import serve
 from .instance import Instance
@@ -34,6 +34,11 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "hits_permille": 1000 * sum(layer.hits for layer in served) // used if used else 0,
         "fetches": fetches,
     }
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield the layers that have different numbers of ways."""
+    yield from different_counts(ours.ways, best.ways, "ways")
 
 
 def _lane(device: str, lengths: Iterable[int], kind: Kind) -> Lane:

@@ -1,1 +1,31 @@
 """How many experts each layer defers, so that GPU and CPU overlap (KTransformers 4.2)."""
+
+from typing import TYPE_CHECKING
+
+from moeopt.problems.info import ExactMethod, ProblemInfo
+from moeopt.problems.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .bounds import lower_bound as lower_bound
+    from .check import CONSTRAINTS as CONSTRAINTS
+    from .check import OBJECTIVE as OBJECTIVE
+    from .check import objective as objective
+    from .check import violations as violations
+    from .heuristics import HEURISTICS as HEURISTICS
+    from .instance import Instance as Instance
+    from .solution import Solution as Solution
+    from .solution import StartTimes as StartTimes
+
+INFO = ProblemInfo(
+    title="How many experts each layer defers",
+    paper="KTransformers",
+    published_rule="saturate",
+    restrictions={"max_total_penalty": None},
+    holdout=None,
+    exact_methods={"dp": ExactMethod("dynamic_program")},
+    absent={
+        "holdout": "times of layers do not depend on which experts a token chooses",
+    },
+)
+
+__getattr__, __dir__ = lazy_names(__name__, {"StartTimes": "solution"})

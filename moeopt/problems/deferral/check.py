@@ -1,4 +1,4 @@
-"""The judge: what makes a schedule valid and what it costs. Knows nothing of solvers."""
+"""The checker: what makes a schedule valid and what it costs. Knows nothing of solvers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the schedule to judge.
+        The problem and the schedule to check.
     claim
         The (makespan, total penalty) claimed for the schedule, if there is a claim: DE-C8 holds it
         to the makespan. Without a claim the makespan is whatever the schedule gives.

@@ -1,4 +1,4 @@
-"""Brute force: all counts and all orders on the CPU, for the judge to compare.
+"""Brute force: all counts and all orders on the CPU, for the checker to compare.
 
 For given counts and a given order of the CPU's tasks nothing is better than to start everything as
 early as its waits allow, since both entries of the objective do not fall with any start. The

@@ -22,7 +22,7 @@ class StartTimes(Frozen):
 class Solution(SolutionEnvelope):
     """One count and four starts per layer.
 
-    None stands for a layer without a count: such a file can be read, and the judge reports it.
+    None stands for a layer without a count: such a file can be read, and the checker reports it.
     """
 
     problem: Literal["deferral"] = "deferral"

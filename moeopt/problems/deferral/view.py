@@ -1,6 +1,8 @@
 """A schedule to look at, and the facts about it that reports ask for."""
 
-from moeopt.problems.schedule import Bar, Lane
+from collections.abc import Iterator
+
+from moeopt.problems.view import Bar, Difference, Lane, different_counts
 
 from .check import objective, tasks
 from .instance import Instance
@@ -45,3 +47,8 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         share = 100 * busy_ns // makespan_ns if makespan_ns else 0
         found[f"{lane.device.lower()}_busy_percent"] = share
     return found
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield the layers that defer different numbers of experts."""
+    yield from different_counts(ours.deferred, best.deferred, "deferred")

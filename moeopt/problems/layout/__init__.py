@@ -1,1 +1,28 @@
 """Layout and schedule decided together: what is resident, striped or localized (TriMoE 4.3)."""
+
+from typing import TYPE_CHECKING
+
+from moeopt.problems.info import ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .bounds import lower_bound as lower_bound
+    from .check import CONSTRAINTS as CONSTRAINTS
+    from .check import OBJECTIVE as OBJECTIVE
+    from .check import objective as objective
+    from .check import violations as violations
+    from .heuristics import HEURISTICS as HEURISTICS
+    from .instance import Instance as Instance
+    from .instance import Scenario as Scenario
+    from .solution import Solution as Solution
+
+INFO = ProblemInfo(
+    title="Where the experts lie",
+    paper="TriMoE",
+    published_rule="trimoe-layout",
+    restrictions={"dimm_slots": None},
+    holdout=Stretch("first_window", "windows"),
+    exact_methods={"bound-and-pack": ExactMethod("single_scenario", then="cp-sat")},
+)
+
+__getattr__, __dir__ = lazy_names(__name__, {"Scenario": "instance"})

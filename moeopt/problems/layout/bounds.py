@@ -17,7 +17,8 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import COSTS, Instance
+from .instance import Instance
+from .paths import DEVICE_OF, Device, Path
 
 MAX_WEIGHT = 2**16
 ROUNDS = 25
@@ -48,10 +49,8 @@ def objective_grid(instance: Instance) -> int:
 
 def makespan_grid(instance: Instance, number: int) -> int:
     """Return a number that every makespan of a scenario is a multiple of: its costs' divisor."""
-    c = instance.columns
-    active = c.tokens[number] > 0
-    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
-    return gcd(*reads, *(_divisor(getattr(c, name)[number][active]) for name in COSTS)) or 1
+    times = instance.path_times
+    return int(np.gcd.reduce(np.append(times.cost[:, number], times.read))) or 1
 
 
 def longest_expert_ns(instance: Instance) -> Times:
@@ -62,18 +61,12 @@ def longest_expert_ns(instance: Instance) -> Times:
     the makespan is at least min(m[i], hit[i]). At most `hbm_slots` experts are hits, so among the
     `hbm_slots` + 1 of largest m one is not, and the makespan is at least its m.
     """
-    c = instance.columns
-    active = c.tokens > 0
-    striped = np.minimum(c.gpu_miss_striped_ns, c.cpu_striped_ns)
-    localized = np.minimum(c.gpu_miss_localized_ns, c.cpu_localized_ns)
-    host = np.minimum(
-        np.maximum(striped, instance.dram_striped_ns),
-        np.maximum(localized, instance.dram_localized_ns),
-    )
-    no_hit = np.where(active, np.minimum(host, c.ndp_ns), 0)
+    times = instance.path_times
+    busy = np.where(times.active, np.maximum(times.cost, times.read[:, None, None]), 0)
+    no_hit = busy[Path.GPU_STRIPED :].min(axis=0)
     if instance.hbm_slots == 0:
         return np.asarray(no_hit.max(axis=1))
-    either = np.where(active, np.minimum(no_hit, c.gpu_hit_ns), 0).max(axis=1)
+    either = np.minimum(no_hit, busy[Path.HIT]).max(axis=1)
     if instance.hbm_slots >= instance.experts:
         return np.asarray(either)
     return np.asarray(np.maximum(either, np.sort(no_hit, axis=1)[:, -1 - instance.hbm_slots]))
@@ -91,13 +84,14 @@ def striped_reads_ns(instance: Instance) -> Times:
     and the localized read. The hosts need r times at least a striped read's cheaper host, half of
     it on one of them. r is not known: the least value over r holds.
     """
-    c = instance.columns
+    times = instance.path_times
+    cost, ndp = times.cost, times.cost[Path.NDP]
     found = []
     for number in range(len(instance.scenarios)):
-        active = c.tokens[number] > 0
-        stay = np.minimum(c.ndp_ns[number], instance.dram_localized_ns)[active]
-        host = np.minimum(c.gpu_miss_striped_ns[number], c.cpu_striped_ns[number])[active]
-        step = gcd(_divisor(c.ndp_ns[number][active]), instance.dram_localized_ns) or 1
+        active = times.tokens[number] > 0
+        stay = np.minimum(ndp[number], instance.dram_localized_ns)[active]
+        host = cost[[Path.GPU_STRIPED, Path.CPU_STRIPED], number].min(axis=0)[active]
+        step = gcd(int(np.gcd.reduce(ndp[number])), instance.dram_localized_ns) or 1
         left = np.sort(stay)[::-1][instance.hbm_slots :]
         reads = np.arange(len(left) + 1)
         busiest = -(-_busiest_dimm(left, instance.dimms) // step) * step
@@ -117,29 +111,29 @@ def average_load_ns(instance: Instance) -> Times:
     equal DIMMs may as well have equal ones. Multiplicative updates raise the weights of devices
     that the cheapest ways overload. They run in floats; the value is computed in integers.
     """
-    ways = _Ways.of(instance)
+    paths = _PathLoads.of(instance)
     best, best_value = np.ones((len(instance.scenarios), 3)), np.full(len(instance.scenarios), -1.0)
     log_w = np.zeros_like(best)
     for step in range(ROUNDS):
         w = np.exp(log_w - log_w.max(axis=1, keepdims=True))
         w /= w.sum(axis=1, keepdims=True)
-        value, load = ways.cheapest(w)
+        value, load = paths.cheapest(w)
         better = value > best_value
         best[better], best_value[better] = w[better], value[better]
         log_w += load / np.maximum(load.max(axis=1, keepdims=True), 1.0) / (1 + step) ** 0.5 * 2
-    largest = max(max(getattr(instance.columns, name).max() for name in COSTS), 1)
-    largest = max(int(largest), instance.dram_striped_ns, instance.dram_localized_ns)
+    times = instance.path_times
+    largest = max(int(times.cost.max()), int(times.read.max()), 1)
     scale = min(MAX_WEIGHT, 2**61 // (largest * instance.experts))  # sums stay within int64
     host, dimm = best[:, :2] * scale, best[:, 2:] * scale / instance.dimms
-    return ways.bound(np.hstack([host, dimm]).astype(np.int64))
+    return paths.bound(np.hstack([host, dimm]).astype(np.int64))
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """What each way of running an expert keeps busy, in each scenario; 0 without tokens.
+class _PathLoads:
+    """What each path keeps busy in each scenario; 0 without tokens.
 
-    `host` has shape (5, scenarios, experts): GPU striped, CPU striped, GPU localized, CPU
-    localized, NDP (nothing); `dimms` gives the DIMMs' total in the same order.
+    `hit` has shape (scenarios, experts). `host` and `dimms` have shape (5, scenarios, experts), by
+    `Path` without hits: the time of GPU or CPU (0 on NDP), and the DIMMs' total.
     """
 
     slots: int
@@ -149,21 +143,17 @@ class _Ways:
     dimms: Times
 
     @classmethod
-    def of(cls, instance: Instance) -> "_Ways":
-        c = instance.columns
-        active = c.tokens > 0
-        none = np.zeros_like(c.ndp_ns)
-        striped = none + instance.dram_striped_ns * instance.dimms
-        localized = none + instance.dram_localized_ns
-        hosts = [c.gpu_miss_striped_ns, c.cpu_striped_ns]
-        hosts += [c.gpu_miss_localized_ns, c.cpu_localized_ns, none]
-        return cls(
-            min(instance.hbm_slots, instance.experts),
-            instance.dimms,
-            np.where(active, c.gpu_hit_ns, 0),
-            np.where(active, np.stack(hosts), 0),
-            np.where(active, np.stack([striped, striped, localized, localized, c.ndp_ns]), 0),
-        )
+    def of(cls, instance: Instance) -> "_PathLoads":
+        times = instance.path_times
+        devices = np.ones(len(Path), dtype=np.int64)
+        devices[[Path.GPU_STRIPED, Path.CPU_STRIPED]] = instance.dimms
+        dimms = np.where(times.active, (times.read * devices)[:, None, None], 0)
+        dimms[Path.NDP] = times.cost[Path.NDP]
+        host = times.cost.copy()
+        host[Path.NDP] = 0
+        slots = min(instance.hbm_slots, instance.experts)
+        misses = slice(Path.GPU_STRIPED, None)
+        return cls(slots, instance.dimms, host[Path.HIT], host[misses], dimms[misses])
 
     def cheapest(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return the weighted averages, and the loads of GPU, CPU and average DIMM behind them."""
@@ -178,8 +168,8 @@ class _Ways:
             np.put_along_axis(hits, most, np.take_along_axis(saving, most, 1) > 0, 1)
         value = np.where(hits, g * self.hit, no_hit).sum(axis=1)
         host = np.where(hits, 0, np.take_along_axis(self.host, choice, 0)[0])
-        on_gpu = (choice[0] == 0) | (choice[0] == 2)
-        on_cpu = (choice[0] == 1) | (choice[0] == 3)
+        device = DEVICE_OF[choice[0] + Path.GPU_STRIPED]
+        on_gpu, on_cpu = device == Device.GPU, device == Device.CPU
         gpu = np.where(hits, self.hit, np.where(on_gpu, host, 0)).sum(axis=1)
         dimms = np.where(hits, 0, np.take_along_axis(self.dimms, choice, 0)[0]).sum(axis=1)
         loads = [gpu, np.where(on_cpu, host, 0).sum(axis=1), dimms / self.number_of_dimms]
@@ -195,7 +185,7 @@ class _Ways:
         return np.asarray(-(-least // np.maximum(total, 1)))
 
     def _weighted(self, g: NDArray, c: NDArray, d: NDArray) -> NDArray:  # type: ignore[type-arg]
-        of_host = np.stack(np.broadcast_arrays(g, c, g, c, 0 * g))
+        of_host = np.stack(np.broadcast_arrays(g, g, c, c, 0 * g))  # by path, without hits
         return np.asarray(of_host * self.host + d * self.dimms)
 
 
@@ -212,7 +202,3 @@ def _busiest_dimm(left: Times, dimms: int) -> Times:
         begin = prefix[j * dimms - j : len(prefix) - 1 - j]
         least[: len(end)] = np.maximum(least[: len(end)], end - begin)
     return np.asarray(least)
-
-
-def _divisor(values: Times) -> int:
-    return int(np.gcd.reduce(values)) if len(values) else 0

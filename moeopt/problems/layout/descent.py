@@ -2,7 +2,8 @@
 
 from moeopt.numeric.compiled import compiled
 
-from .neighbourhood import NOBODY, STRIPED, Costs, Integers, State, move, value
+from .neighbourhood import NOBODY, Costs, Integers, State, move, value
+from .paths import STRIPED
 
 
 @compiled

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .check import objective
 from .instance import Instance
+from .paths import Path
 from .solution import Solution
 
 COLD_SHARE = 0.7
@@ -83,8 +84,7 @@ def round_robin(instance: Instance) -> Packing:
 
 def longest_first(instance: Instance) -> Packing:
     """Give each expert, longest on NDP first, to the DIMM with the least NDP work so far."""
-    c = instance.columns
-    length = _weighted_sums(instance, np.where(c.tokens > 0, c.ndp_ns, 0))
+    length = _weighted_sums(instance, instance.path_times.cost[Path.NDP])
     slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
 
     def pack(cold: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -131,7 +131,7 @@ def _layouts(
 
 def _hottest_first(instance: Instance) -> NDArray[np.int64]:
     """Return the experts with tokens by falling weighted sum of tokens (ties: lowest number)."""
-    loads = _weighted_sums(instance, instance.columns.tokens)
+    loads = _weighted_sums(instance, instance.path_times.tokens)
     rows = [row for row in range(instance.experts) if loads[row]]
     return np.array(sorted(rows, key=lambda row: (-loads[row], row)), dtype=np.int64)
 

@@ -1,14 +1,13 @@
 """The experts of one MoE layer, and the trace windows that one layout of theirs must serve."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope, Nanoseconds, field_error
+
+from .paths import PathTimes
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
@@ -26,7 +25,7 @@ COSTS = (
     "cpu_localized_ns",
     "ndp_ns",
 )
-"""The costs of an expert's paths, as the fields of a scenario are called."""
+"""The fields of a scenario with the costs of an expert's paths, in the order of `paths.Path`."""
 
 
 class Scenario(Frozen):
@@ -58,20 +57,6 @@ class Scenario(Frozen):
     cpu_striped_ns: Costs
     cpu_localized_ns: Costs
     ndp_ns: Costs
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The scenarios as int64 arrays of shape (scenarios, experts); `weight` is (scenarios,)."""
-
-    weight: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    gpu_hit_ns: NDArray[np.int64]
-    gpu_miss_striped_ns: NDArray[np.int64]
-    gpu_miss_localized_ns: NDArray[np.int64]
-    cpu_striped_ns: NDArray[np.int64]
-    cpu_localized_ns: NDArray[np.int64]
-    ndp_ns: NDArray[np.int64]
 
 
 class Instance(InstanceEnvelope):
@@ -122,10 +107,12 @@ class Instance(InstanceEnvelope):
         return self
 
     @cached_property
-    def columns(self) -> Columns:
-        """The scenarios as arrays."""
-
-        def column(name: str) -> NDArray[np.int64]:
-            return np.array([getattr(s, name) for s in self.scenarios], dtype=np.int64)
-
-        return Columns(**{name: column(name) for name in ("weight", "tokens", *COSTS)})
+    def path_times(self) -> PathTimes:
+        """The scenarios as arrays, in the order of `paths.Path`."""
+        scenarios = self.scenarios
+        return PathTimes.of(
+            [scenario.weight for scenario in scenarios],
+            [scenario.tokens for scenario in scenarios],
+            [[getattr(scenario, name) for scenario in scenarios] for name in COSTS],
+            (self.dram_striped_ns, self.dram_localized_ns),
+        )

@@ -16,7 +16,8 @@ from .bounds import lower_bound, makespan_grid
 from .check import objective
 from .descent import allowed, descend
 from .instance import Instance
-from .neighbourhood import EVERY, IDLE, NOBODY, OWN, STRIPED, Costs, State, book, move, rank
+from .neighbourhood import EVERY, NOBODY, OWN, Costs, State, book, move, rank
+from .paths import IDLE, STRIPED
 from .second_stage import Layout, schedule
 from .solution import DOMAINS, Solution
 
@@ -36,7 +37,7 @@ def improve(instance: Instance, start: Solution, evaluations: int = EVALUATIONS)
     costs = _costs(instance)
     floor = lower_bound(instance) / _unit(instance)
     best = _state(instance, costs, start)
-    rows = np.flatnonzero(instance.columns.tokens.any(axis=0))
+    rows = np.flatnonzero(instance.path_times.tokens.any(axis=0))
     budget = evaluations // len(instance.scenarios)
     rng = np.random.default_rng(0)
     state, used = _copy(best), 0
@@ -74,16 +75,8 @@ def _kick(costs: Costs, state: State, rows: Rows, rng: np.random.Generator) -> N
 
 
 def _costs(instance: Instance) -> Costs:
-    c = instance.columns
-    unit = _unit(instance)
-    ways = [c.gpu_hit_ns, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns]
-    ways += [c.cpu_striped_ns, c.cpu_localized_ns, c.ndp_ns]
-    striped, localized = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
-    return Costs(
-        c.weight.astype(np.float64),
-        np.stack(ways) / unit,
-        np.array([0.0, striped, localized, striped, localized, 0.0]),
-    )
+    times, unit = instance.path_times, _unit(instance)
+    return Costs(times.weight.astype(np.float64), times.cost / unit, times.read / unit)
 
 
 def _unit(instance: Instance) -> int:

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from moeopt.numeric.compiled import compiled
 
+from .paths import IDLE, PATH_OF, STRIPED, Device
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-STRIPED = NOBODY = IDLE = -1
-GPU, CPU, NDP = range(3)
+NOBODY = -1
+GPU, CPU, NDP = Device
 EVERY, SUM, OWN = 2, 3, 4
 """Columns of `State.loads`, after GPU and CPU."""
 EPSILON = 1e-12
@@ -28,8 +30,7 @@ EPSILON = 1e-12
 class Costs(NamedTuple):
     """The instance: one array for all times, since each array costs compile time.
 
-    `time` has shape (6, scenarios, experts): GPU hit, striped, local; CPU striped, local; NDP.
-    `read` has shape (6,): how long the DIMMs are read for these. Times are over a common unit.
+    `time` and `read` are `cost` and `read` of `paths.PathTimes`, over a common unit.
     """
 
     weight: Floats
@@ -61,12 +62,8 @@ def load(
     """Return what an expert adds to the GPU, the CPU, every DIMM and its own DIMM."""
     if domain == IDLE:
         return 0.0, 0.0, 0.0, 0.0
-    way = 5
-    if domain == CPU:
-        way = 3 if dimm == STRIPED else 4
-    elif domain == GPU:
-        way = 0 if resident else 1 if dimm == STRIPED else 2
-    time, read = costs.time[way, s, i], costs.read[way]
+    path = PATH_OF[domain, int(dimm != STRIPED), int(resident)]
+    time, read = costs.time[path, s, i], costs.read[path]
     gpu = time if domain == GPU else 0.0
     cpu = time if domain == CPU else 0.0
     if dimm == STRIPED:

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from moeopt.numeric.compiled import compiled
 
 from .instance import Instance
+from .paths import IDLE, STRIPED, Device
 from .solution import DOMAINS, Solution
 
-STRIPED = -1
-IDLE = -1
-GPU, CPU, NDP = range(3)
+GPU, CPU, NDP = Device
 EVERY, OWN = 2, 3
 """In an array of loads, after GPU and CPU: every DIMM's time, and where each DIMM's own begin."""
 
@@ -56,21 +55,15 @@ def schedule(instance: Instance, layout: Layout) -> Plan:
     The same decisions with the same ties, in compiled loops: a layout search schedules thousands of
     times. A test holds the two together.
     """
-    c = instance.columns
-    striped = layout.dimm == STRIPED
-    gpu_miss = np.where(striped, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns)
-    gpu = np.where(layout.resident, c.gpu_hit_ns, gpu_miss)
-    cpu = np.where(striped, c.cpu_striped_ns, c.cpu_localized_ns)
-    read = np.where(striped, instance.dram_striped_ns, instance.dram_localized_ns)
-    gpu_read = np.where(layout.resident, 0, read)
-    ndp = np.where(striped, np.iinfo(np.int64).max, c.ndp_ns)
-    choice = np.where(c.tokens > 0, np.stack([gpu, cpu, ndp]).argmin(axis=0), IDLE)
+    times = instance.path_times
+    cost, dram = times.by_device(layout.resident, layout.dimm)
+    allowed = cost.copy()
+    allowed[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
+    choice = np.where(times.active, allowed.argmin(axis=0), IDLE)
     objective = 0
     for number, scenario in enumerate(instance.scenarios):
-        cost = np.stack([gpu[number], cpu[number], c.ndp_ns[number]])
-        dram = np.stack([gpu_read, read, c.ndp_ns[number]])
         load = np.zeros(OWN + instance.dimms, dtype=np.int64)
-        makespan = _refine(cost, dram, layout.dimm, load, choice[number])
+        makespan = _refine(cost[:, number], dram[:, number], layout.dimm, load, choice[number])
         objective += scenario.weight * int(makespan)
     return Plan(layout, choice, objective)
 

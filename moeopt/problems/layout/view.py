@@ -1,9 +1,9 @@
 """A solution as schedules to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
 from .check import loads
 from .instance import Instance, Scenario
@@ -48,6 +48,28 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     found["localized"] = sum(dimm is not None for dimm in solution.dimm)
     found["host_ns"] = host
     return found
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield what lies elsewhere (which DIMM is arbitrary) and what runs elsewhere, by tokens."""
+    for row in range(instance.experts):
+        tokens = sum(scenario.tokens[row] for scenario in instance.scenarios)
+        a, b = (_lies(solution, row) for solution in (ours, best))
+        if a != b:
+            yield tokens, f"layout of {expert_words(row, tokens)}", a, b
+    several = len(instance.scenarios) > 1
+    for number, scenario in enumerate(instance.scenarios):
+        where = f"window {number}, " if several else ""
+        rows = zip(scenario.tokens, ours.assignment[number], best.assignment[number], strict=True)
+        for row, (tokens, one, other) in enumerate(rows):
+            if one != other:
+                what = where + expert_words(row, tokens)
+                yield tokens, what, one or "nowhere", other or "nowhere"
+
+
+def _lies(solution: Solution, row: int) -> str:
+    spread = "striped" if solution.dimm[row] is None else "localized"
+    return f"{spread}, in HBM as well" if solution.resident[row] else spread
 
 
 def _put(

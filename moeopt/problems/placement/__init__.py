@@ -1,1 +1,27 @@
 """placement: which experts live on the GPU for good, and which are computed elsewhere."""
+
+from typing import TYPE_CHECKING
+
+from moeopt.problems.info import ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .bounds import lower_bound as lower_bound
+    from .check import CONSTRAINTS as CONSTRAINTS
+    from .check import OBJECTIVE as OBJECTIVE
+    from .check import objective as objective
+    from .check import violations as violations
+    from .heuristics import HEURISTICS as HEURISTICS
+    from .instance import Instance as Instance
+    from .solution import Solution as Solution
+
+INFO = ProblemInfo(
+    title="Which experts live on the GPU",
+    paper="KTransformers",
+    published_rule="frequency",
+    restrictions={"restriction": None, "fill": False},
+    holdout=Stretch("first_step", "steps"),
+    exact_methods={"price-and-swap": ExactMethod("lagrangian", then="cp-sat")},
+)
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -4,9 +4,9 @@ from math import gcd
 
 import numpy as np
 
+from .capacity import capacity_of, knapsack_bound
 from .instance import Instance, expert_ns
 from .layer_steps import Ints, LayerSteps
-from .room import cheapest_ns, room_of
 
 PARTS = 8
 """Shares of the two sides that are tried: multiples of an eighth."""
@@ -28,17 +28,17 @@ def lower_bound(instance: Instance) -> int:
     (p G + (8 - p) O) / 8. Summed over all steps, O counts what all experts would take less what
     those on the GPU take: so 8 times the objective is at least (8 - p) times the offload time of
     all experts, plus the sum over the experts on the GPU of p times their GPU time less (8 - p)
-    times their offload time, over all steps. `cheapest_ns` bounds that sum from below.
+    times their offload time, over all steps. `knapsack_bound` bounds that sum from below.
     """
-    room = room_of(instance)
-    if room.least > room.most:
+    capacity = capacity_of(instance)
+    if capacity.least > capacity.most:
         return 0
-    gpu, off = (np.zeros(room.sizes.shape, dtype=np.int64) for _ in range(2))
+    gpu, off = (np.zeros(capacity.sizes.shape, dtype=np.int64) for _ in range(2))
     for row, layer in enumerate(instance.layer_steps):
         gpu[row], off[row] = summed(layer, instance.experts)
     bounds = []
     for p in range(PARTS + 1):
-        chosen, _ = cheapest_ns(p * gpu - (PARTS - p) * off, room)
+        chosen, _ = knapsack_bound(p * gpu - (PARTS - p) * off, capacity)
         bounds.append(-(-((PARTS - p) * int(off.sum()) + chosen) // PARTS))
     return max(0, *bounds)
 

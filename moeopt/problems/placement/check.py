@@ -1,4 +1,4 @@
-"""The judge: step by step and layer by layer, the later of GPU and offload. Knows no solvers."""
+"""The checker: step by step and layer by layer, the later of GPU and offload. Knows no solvers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -53,11 +53,11 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the decision to judge.
+        The problem and the decision to check.
     total_ns
         The objective claimed, if there is a claim: PL-C6 to PL-C8 hold the solution to it.
     """
-    found = [*_shape(instance, solution), *_room(instance, solution)]
+    found = [*_shape(instance, solution), *_capacity(instance, solution)]
     found += _restrictions(instance, solution)
     if total_ns is not None:
         found += _overruns(instance, solution, total_ns)
@@ -100,7 +100,7 @@ def _shape(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
             yield "PL-C1", f"gpu[{layer}]: there is no expert {max(row)}, only {instance.experts}"
 
 
-def _room(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+def _capacity(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
     sizes = instance.sizes
     used = sum(
         int(sizes[layer, expert])

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from .capacity import Capacity, capacity_of
 from .instance import Instance
 from .layer_steps import Flags, Ints
-from .room import Room, room_of
 from .solution import Solution, solution_of
 
 Block = tuple[int, ...]
@@ -25,11 +25,13 @@ def filled(instance: Instance, order: Ints, most: int | None = None) -> Solution
     -----
     What goes on the GPU together depends on the restriction, see `blocks`.
     """
-    room = room_of(instance)
-    flags = _empty(room)
-    for block in _fitting(blocks(instance, order), room, room.most if most is None else most):
+    capacity = capacity_of(instance)
+    flags = _empty(capacity)
+    for block in _fitting(
+        blocks(instance, order), capacity, capacity.most if most is None else most
+    ):
         flags.ravel()[list(block)] = True
-    return _checked(instance, room, flags)
+    return _checked(instance, capacity, flags)
 
 
 def best_prefix(instance: Instance, order: Ints) -> Solution | None:
@@ -37,28 +39,28 @@ def best_prefix(instance: Instance, order: Ints) -> Solution | None:
 
     Ties: the fewest slots. None if the rules allow no such stop.
     """
-    room = room_of(instance)
-    flags = _empty(room)
+    capacity = capacity_of(instance)
+    flags = _empty(capacity)
     costs = [
         layer.cost_ns(row, instance.layer_offload_fixed_ns)
         for layer, row in zip(instance.layer_steps, flags, strict=True)
     ]
     taken: list[int] = []
-    best: tuple[int, int] | None = (sum(costs), 0) if room.allows(flags) else None
-    for block in _fitting(blocks(instance, order), room, room.most):
+    best: tuple[int, int] | None = (sum(costs), 0) if capacity.allows(flags) else None
+    for block in _fitting(blocks(instance, order), capacity, capacity.most):
         flags.ravel()[list(block)] = True
         taken += block
         for layer in {number // instance.experts for number in block}:
             costs[layer] = instance.layer_steps[layer].cost_ns(
                 flags[layer], instance.layer_offload_fixed_ns
             )
-        if (best is None or sum(costs) < best[0]) and room.allows(flags):
+        if (best is None or sum(costs) < best[0]) and capacity.allows(flags):
             best = (sum(costs), len(taken))
     if best is None:
         return None
-    flags = _empty(room)
+    flags = _empty(capacity)
     flags.ravel()[taken[: best[1]]] = True
-    return _checked(instance, room, flags)
+    return _checked(instance, capacity, flags)
 
 
 def blocks(instance: Instance, order: Ints) -> Iterator[Block]:
@@ -81,17 +83,17 @@ def blocks(instance: Instance, order: Ints) -> Iterator[Block]:
         yield from (tuple(column.tolist()) for column in ranked.T)
 
 
-def _fitting(found: Iterable[Block], room: Room, most: int) -> Iterator[Block]:
-    sizes, left = room.sizes.ravel(), most
+def _fitting(found: Iterable[Block], capacity: Capacity, most: int) -> Iterator[Block]:
+    sizes, left = capacity.sizes.ravel(), most
     for block in found:
         if (size := int(sizes[list(block)].sum())) <= left:
             left -= size
             yield block
 
 
-def _empty(room: Room) -> Flags:
-    return np.zeros(room.sizes.shape, dtype=bool)
+def _empty(capacity: Capacity) -> Flags:
+    return np.zeros(capacity.sizes.shape, dtype=bool)
 
 
-def _checked(instance: Instance, room: Room, flags: Flags) -> Solution | None:
-    return solution_of(instance.name, flags) if room.allows(flags) else None
+def _checked(instance: Instance, capacity: Capacity, flags: Flags) -> Solution | None:
+    return solution_of(instance.name, flags) if capacity.allows(flags) else None

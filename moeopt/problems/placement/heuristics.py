@@ -7,10 +7,10 @@ slot can be filled.
 from collections.abc import Callable
 
 from . import rankings
+from .capacity import capacity_of
 from .filling import best_prefix, filled
 from .instance import Instance
 from .layer_steps import Ints
-from .room import room_of
 from .solution import Solution
 
 Rule = Callable[[Instance], Solution | None]
@@ -85,7 +85,7 @@ def listed(instance: Instance, ranking: Ints) -> Solution | None:
     ranking
         layer x experts + expert, most popular first, each once.
     """
-    most = room_of(instance).most
+    most = capacity_of(instance).most
     return filled(instance, ranking, most - -(-most // HEADROOM))
 
 

@@ -181,7 +181,7 @@ class Instance(InstanceEnvelope):
     @cached_property
     def layer_steps(self) -> list[LayerSteps]:
         """The steps of every layer as arrays, equal ones merged."""
-        return layer_steps_of(self)
+        return layer_steps_of(self.steps, self.gpu_expert_ns, self.offload_expert_ns)
 
 
 def expert_ns(table: Sequence[int], tokens: int) -> int:

@@ -1,14 +1,11 @@
 """The steps of each layer as arrays, equal ones merged: what all methods compute with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from .instance import Instance
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -59,19 +56,26 @@ class LayerSteps:
         return int((self.weight * np.maximum(gpu, off + fixed_ns * (count > 0))).sum())
 
 
-def layer_steps_of(instance: "Instance") -> list[LayerSteps]:
-    """Return the merged steps of every layer."""
-    most = max((n for step in instance.steps for layer in step for _, n in layer), default=1)
-    tables = [
-        extended(table, most) for table in (instance.gpu_expert_ns, instance.offload_expert_ns)
-    ]
-    return [
-        _merged([step[layer] for step in instance.steps], *tables)
-        for layer in range(instance.layers)
-    ]
+def layer_steps_of(
+    steps: Sequence[Sequence[Sequence[tuple[int, int]]]],
+    gpu_expert_ns: Sequence[int],
+    offload_expert_ns: Sequence[int],
+) -> list[LayerSteps]:
+    """Return the merged steps of every layer.
+
+    Parameters
+    ----------
+    steps
+        By step and layer: (expert, tokens) of each expert with tokens; at least one step.
+    gpu_expert_ns, offload_expert_ns
+        Time of an expert on either side by its tokens; beyond the end the last slope continues.
+    """
+    most = max((n for step in steps for layer in step for _, n in layer), default=1)
+    tables = [extended(table, most) for table in (gpu_expert_ns, offload_expert_ns)]
+    return [_merged(of_layer, *tables) for of_layer in zip(*steps, strict=True)]
 
 
-def extended(table: tuple[int, ...], most: int) -> Ints:
+def extended(table: Sequence[int], most: int) -> Ints:
     """Return a table of times up to so many tokens, the last slope continued."""
     ns = np.array(table, dtype=np.int64)
     beyond = np.arange(1, max(0, most + 1 - len(ns)) + 1)
@@ -83,7 +87,9 @@ def total_ns(layers: list[LayerSteps], held: Flags, fixed_ns: int) -> int:
     return sum(layer.cost_ns(row, fixed_ns) for layer, row in zip(layers, held, strict=True))
 
 
-def _merged(steps: list[tuple[tuple[int, int], ...]], gpu_ns: Ints, offload_ns: Ints) -> LayerSteps:
+def _merged(
+    steps: Sequence[Sequence[tuple[int, int]]], gpu_ns: Ints, offload_ns: Ints
+) -> LayerSteps:
     weights: dict[tuple[tuple[int, int], ...], int] = {}
     for active in steps:
         if active:

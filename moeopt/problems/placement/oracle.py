@@ -1,4 +1,4 @@
-"""Brute force: every set of experts, for the judge to compare."""
+"""Brute force: every set of experts, for the checker to compare."""
 
 from collections.abc import Iterator
 from itertools import chain, combinations, product
@@ -7,7 +7,7 @@ from .instance import Instance
 from .solution import Solution
 
 MAX_CANDIDATES = 2**14
-"""The judge walks through all steps for each."""
+"""The checker walks through all steps for each."""
 
 
 def count(instance: Instance) -> int:
@@ -16,7 +16,7 @@ def count(instance: Instance) -> int:
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
-    """Yield all sets, whether they fit into the slots or not: judging is the judge's work."""
+    """Yield all sets, whether they fit into the slots or not: checking is the checker's work."""
     sizes = range(instance.experts + 1)
     rows = list(chain(*(combinations(range(instance.experts), size) for size in sizes)))
     for gpu in product(rows, repeat=instance.layers):

@@ -1,8 +1,8 @@
 """A placement as a schedule to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
 from .check import layer_steps
 from .instance import Instance
@@ -44,6 +44,20 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "slots_free": instance.gpu_slots - used,
         "experts_on_gpu": sum(map(len, solution.gpu)),
     }
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield the experts that live on different sides, by their tokens in all steps."""
+    tokens: dict[tuple[int, int], int] = {}
+    for step in instance.steps:
+        for layer, active in enumerate(step):
+            for expert, count in active:
+                tokens[layer, expert] = tokens.get((layer, expert), 0) + count
+    for layer, (a, b) in enumerate(zip(ours.gpu, best.gpu, strict=True)):
+        for expert in sorted(set(a) ^ set(b)):
+            count = tokens.get((layer, expert), 0)
+            where = ("GPU", "other side") if expert in a else ("other side", "GPU")
+            yield count, f"layer {layer}, {expert_words(expert, count)}", *where
 
 
 def _lane(device: str, lengths: Iterable[int], slots: Iterable[int]) -> Lane:

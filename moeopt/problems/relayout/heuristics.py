@@ -7,8 +7,8 @@ follows. `moeopt.problems.relayout.tasks` says which tasks there are and what is
 from collections.abc import Callable
 
 from .check import objective
+from .fixed_layout import refined
 from .instance import Instance
-from .second_stage import refined
 from .solution import Solution
 from .tasks import Migrations, Task
 

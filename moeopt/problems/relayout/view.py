@@ -1,13 +1,14 @@
 """A solution as a schedule to look at, and the facts about it that reports ask for."""
 
 from collections import Counter
+from collections.abc import Iterator
 
-from moeopt.problems.schedule import Lane
 from moeopt.problems.tri_domain import view as tri_domain
+from moeopt.problems.view import Difference, Lane, different_domains, expert_words
 
+from .fixed_layout import after_migrations, schedule_of
 from .instance import Instance
-from .second_stage import fixed_layout, schedule_of
-from .solution import KINDS, Solution
+from .solution import KINDS, Migration, Solution
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
@@ -15,13 +16,13 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
 
     The migrations themselves are over when the layer starts, so they are not drawn.
     """
-    layer = fixed_layout(instance, solution.migrations)
+    layer = after_migrations(instance, solution.migrations)
     return tri_domain.lanes(layer, schedule_of(instance, solution))
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     """Return where the makespan is, how many migrations of each kind there are, and link time."""
-    layer = fixed_layout(instance, solution.migrations)
+    layer = after_migrations(instance, solution.migrations)
     found = dict(tri_domain.facts(layer, schedule_of(instance, solution)))
     kinds = Counter(migration.kind for migration in solution.migrations)
     found |= {kind: kinds[kind] for kind in KINDS}
@@ -29,3 +30,20 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "rebalance"
     ] * instance.rebalance_ns
     return found
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield migrations and domains that differ, by the tokens of their expert."""
+    moves = [{m.expert: m for m in solution.migrations} for solution in (ours, best)]
+    for expert in instance.experts:
+        a, b = (_move(of.get(expert.expert)) for of in moves)
+        if a != b:
+            what = f"migration of {expert_words(expert.expert, expert.tokens)}"
+            yield expert.tokens, what, a, b
+    yield from different_domains(instance.experts, ours.assignment, best.assignment)
+
+
+def _move(migration: Migration | None) -> str:
+    if migration is None:
+        return "none"
+    return f"{migration.kind}" + ("" if migration.dimm is None else f" to DIMM {migration.dimm}")

@@ -1,1 +1,32 @@
 """Expert scheduling on a fixed layout: GPU, CPU or DIMM-NDP for each expert (TriMoE 4.2)."""
+
+from typing import TYPE_CHECKING
+
+from moeopt.problems.info import ExactMethod, ProblemInfo
+from moeopt.problems.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .bounds import lower_bound as lower_bound
+    from .check import CONSTRAINTS as CONSTRAINTS
+    from .check import OBJECTIVE as OBJECTIVE
+    from .check import objective as objective
+    from .check import violations as violations
+    from .heuristics import HEURISTICS as HEURISTICS
+    from .instance import Expert as Expert
+    from .instance import Instance as Instance
+    from .solution import Solution as Solution
+
+INFO = ProblemInfo(
+    title="Where each expert of a layer runs",
+    paper="TriMoE",
+    published_rule="trimoe",
+    restrictions=None,
+    holdout=None,
+    exact_methods={"threshold": ExactMethod("threshold", then="cp-sat")},
+    absent={
+        "restrictions": "a given layout leaves every path open that it allows",
+        "holdout": "a schedule is made anew for the loads of every step",
+    },
+)
+
+__getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})

@@ -84,7 +84,10 @@ def average_load_ns(instance: Instance) -> int:
 
 def _raise_overloaded(instance: Instance) -> Weights:
     """Return the best weights found, of shape (2 + dimms,): GPU, CPU, DIMMs."""
+    from moeopt.problems.device_loads import device_loads, table_of  # compiled when first run
+
     c = instance.columns
+    experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
     striped = c.dimm == STRIPED
     own_dimm = np.where(striped, 0, c.dimm)
     rows = np.arange(len(striped))
@@ -105,11 +108,6 @@ def _raise_overloaded(instance: Instance) -> Weights:
         value = float(options[choice, rows].sum())
         if value > best_value:
             best, best_value = w, value
-        dram = np.choose(choice, [c.gpu_dram_ns, c.cpu_dram_ns, c.ndp_ns])
-        load = np.empty_like(w)
-        load[0] = c.gpu_ns[choice == 0].sum()
-        load[1] = c.cpu_ns[choice == 1].sum()
-        load[2:] = dram[striped].sum()
-        load[2:] += np.bincount(c.dimm[~striped], dram[~striped], instance.dimms)
+        load = device_loads(experts, choice, instance.dimms)
         log_w += (load / max(load.max(), 1.0)) / (1 + step) ** 0.5
     return best

@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .instance import STRIPED, Columns, Instance
-from .refinement import CPU, GPU, NDP, Choice, refine
 from .solution import DOMAINS, Solution
+
+GPU, CPU, NDP = range(3)
+
+Choice = NDArray[np.int64]
+"""One of GPU, CPU, NDP per expert."""
 
 FIDDLER_GRID = 2**15
 """Resolution of the two-machine split in `fiddler` where the costs have no coarser grid."""
@@ -40,6 +44,27 @@ def trimoe(instance: Instance) -> Solution:
     limit, since the strict decrease makes the loop finite.
     """
     return _solution(instance, refine(instance, _cheapest_path(instance.columns)))
+
+
+def refine(instance: Instance, start: Choice) -> Choice:
+    """Return a schedule improved by TriMoE's bottleneck-aware refinement; see `trimoe`.
+
+    Parameters
+    ----------
+    start
+        The schedule to start from, int64 of shape (experts,): `GPU`, `CPU`, `NDP`.
+    """
+    from moeopt.problems import device_loads  # compiled loops are imported when they are run
+
+    c = instance.columns
+    order = np.argsort(c.expert)  # of equally costly experts the first is moved
+    columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+    experts = device_loads.table_of(*(column[order] for column in columns))
+    choice = start[order]
+    device_loads.refine(experts, choice, instance.dimms)
+    found = np.empty_like(choice)
+    found[order] = choice
+    return found
 
 
 def klotski(instance: Instance) -> Solution:

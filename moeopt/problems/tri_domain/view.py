@@ -1,9 +1,9 @@
 """An assignment as a schedule to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Difference, Lane, different_domains
 
 from .check import loads
 from .instance import Expert, Instance
@@ -42,6 +42,11 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     tied = [load.gpu_ns, load.cpu_ns, *load.dimm_ns].count(makespan)
     bottleneck = next(name for name, busy in devices.items() if busy == makespan)
     return {"bottleneck": bottleneck, "devices_at_makespan": tied}
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield the experts that run in different domains, by their tokens."""
+    yield from different_domains(instance.experts, ours.assignment, best.assignment)
 
 
 def _dimm_pieces(dimm: int, reads: list[tuple[Expert, int]], own: list[Expert]) -> Iterable[Piece]:

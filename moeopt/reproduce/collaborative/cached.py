@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 
 from moeopt.problems.cache.curves import Curves, Ints
+from moeopt.problems.cache.dynamic_program import solve
 from moeopt.problems.cache.heuristics import best_uniform, uniform
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.labels import solve
 from moeopt.problems.cache.sides import sides_of
 from moeopt.problems.search import Search
 from moeopt.reproduce.collaborative.statistics import SLOTS
@@ -103,7 +103,7 @@ def best_ways(instance: Instance) -> Ints:
     search = Search()
     solve(instance, search)
     if not search.closed:
-        raise RuntimeError(f"{instance.name}: labels ended without proof: {search.note}")
+        raise RuntimeError(f"{instance.name}: dp ended without proof: {search.note}")
     return np.array(search.solution.ways)
 
 

@@ -1,6 +1,7 @@
 """What the collaborative paper leaves open, moved alone."""
 
-from moeopt.reproduce.collaborative import cached, pre_gated
+from moeopt.reproduce.collaborative import cached
+from moeopt.reproduce.collaborative.baselines import pre_gated_token_ns
 from moeopt.reproduce.collaborative.systems import TOP_K, routing
 from moeopt.reproduce.sweep import Sweep
 from moeopt.sim.power import joule_per_token
@@ -37,7 +38,7 @@ def other_time() -> Sweep:
 
 def _row(single_miss: float = 0.5, other_ms: float | None = None) -> tuple[float, ...]:
     fast, slow = (_token_ns(threads, single_miss, other_ms) for threads in (24, 1))
-    base = pre_gated.token_ns(cached.costs(), TOP_K)
+    base = pre_gated_token_ns(cached.costs(), TOP_K)
     joule = (joule_per_token("mixtral-8x7b", n, ns) for n, ns in ((1, slow), (24, fast)))
     return (1e9 / fast, base / fast, *joule)
 

@@ -10,7 +10,8 @@ import numpy as np
 from moeopt.problems.cache.curves import Ints
 from moeopt.problems.cache.instance import Instance
 from moeopt.reproduce import data
-from moeopt.reproduce.collaborative import cached, pre_gated
+from moeopt.reproduce.collaborative import cached
+from moeopt.reproduce.collaborative.baselines import pre_gated_token_ns
 from moeopt.reproduce.collaborative.statistics import EXPERTS, SLOTS, Statistics, statistics
 
 System = Literal[
@@ -90,7 +91,7 @@ def _optimum(costs: Instance, counted: Statistics) -> float:
 
 TOKEN_NS: dict[System, Callable[[Instance, Statistics], float]] = {
     "on-demand": _on_demand,
-    "Pre-gated MoE": lambda costs, _: float(pre_gated.token_ns(costs, TOP_K)),
+    "Pre-gated MoE": lambda costs, _: float(pre_gated_token_ns(costs, TOP_K)),
     "CPU only": _cpu_only,
     "layer split": _layer_split,
     "Fiddler": lambda costs, counted: _static(costs, counted.popular),

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from moeopt.reproduce.cxl import accuracy
-from moeopt.reproduce.cxl.layer import System, layer_ns
-from moeopt.reproduce.cxl.models import FULL, HOT, MACHINE, WIDTHS
+from moeopt.reproduce.cxl.layer import FULL, HOT, MACHINE, WIDTHS, System, layer_ns
 from moeopt.reproduce.cxl.statistics import TOKENS, WINDOWS, shares, similarity
 from moeopt.reproduce.cxl.widths import lost
 from moeopt.reproduce.figure import Ours

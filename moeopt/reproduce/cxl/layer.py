@@ -5,7 +5,6 @@ from typing import Literal
 
 import numpy as np
 
-from moeopt.reproduce.cxl.models import FULL, HOBBIT_BITS, HOT, MACHINE
 from moeopt.sim.engine.simulate import simulate
 from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.plan.schema import Assignment, Plan
@@ -107,3 +106,18 @@ def _plan(system: System, model: str, bits: float) -> Plan:
     if system == "context-aware":
         return context_aware(model, bits)
     return monde(model) if system == "MoNDE" else hobbit(model)
+
+
+MACHINE = "cxl-ndp"
+
+HOT = {"mixtral-8x7b": 4, "mixtral-8x22b": 2}
+"""Experts of a layer on the GPU, in FP16, by model."""
+
+FULL = 16.0
+"""Bits of FP16."""
+
+WIDTHS = (3.0, 2.0)
+"""Average bits of the experts on the NDP device: Ours-3bit and Ours-2bit."""
+
+HOBBIT_BITS = 4.0
+"""Bits in which a HOBBIT-like system loads an expert that is not on the GPU."""

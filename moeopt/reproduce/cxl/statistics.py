@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from moeopt.interop.traces import load_trace
 from moeopt.reproduce import data
 from moeopt.reproduce.collaborative.statistics import CATEGORIES
-from moeopt.reproduce.cxl.layer import layer_ns
-from moeopt.reproduce.cxl.models import HOT, WIDTHS
+from moeopt.reproduce.cxl.layer import HOT, WIDTHS, layer_ns
 from moeopt.sim.statistics.routing import Routing
 from moeopt.sim.statistics.similarity import phase_similarity
 from moeopt.sim.trace import Trace

@@ -1,7 +1,7 @@
 """What the CXL paper leaves open, moved alone."""
 
 from moeopt.reproduce.cxl.figures import SCALE_BITS, ndp_cut, speedup
-from moeopt.reproduce.cxl.models import HOT, WIDTHS
+from moeopt.reproduce.cxl.layer import HOT, WIDTHS
 from moeopt.reproduce.sweep import Sweep
 
 COLUMNS = (

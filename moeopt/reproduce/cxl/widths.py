@@ -3,7 +3,7 @@
 from functools import cache
 
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.reproduce.cxl.models import HOT, MACHINE
+from moeopt.reproduce.cxl.layer import HOT, MACHINE
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from moeopt.reproduce.collaborative import fiddler, on_demand
+from moeopt.reproduce.collaborative.baselines import fiddler_plan, on_demand_plan
 from moeopt.reproduce.edge.cases import machine_name
 from moeopt.sim.engine.simulate import simulate
 from moeopt.sim.presets import get_machine, get_model
@@ -23,7 +23,7 @@ def layer_ns(system: Offloading, model: str, units: int) -> int:
     """
     shape = get_model(model)
     nothing = np.zeros((1, shape.routed_experts), dtype=np.int64)
-    plan = on_demand.plan() if system == "MoE-OnDemand" else fiddler.plan(nothing, 0)
+    plan = on_demand_plan() if system == "MoE-OnDemand" else fiddler_plan(nothing, 0)
     trace = Trace("one token", np.arange(shape.top_k)[None, None])
     ran = simulate(plan, get_machine(machine_name(units)), shape, trace, quantum_ns=1)
     return int(ran.step_ns[0])

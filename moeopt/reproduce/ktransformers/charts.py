@@ -2,7 +2,7 @@
 
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.problems.deferral.view import lanes
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Lane
 from moeopt.reproduce.charts import Chart, Curve, Schedule
 from moeopt.reproduce.ktransformers.anchor import (
     LAYERS,

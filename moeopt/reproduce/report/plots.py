@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure as Picture
 from matplotlib.patches import Patch
 
-from moeopt.problems.schedule import Kind, Lane
+from moeopt.problems.view import Kind, Lane
 from moeopt.reproduce.charts import Chart, Curve, Schedule
 from moeopt.reproduce.figure import Figure
 

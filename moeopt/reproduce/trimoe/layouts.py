@@ -9,11 +9,12 @@ from moeopt.errors import InputError
 from moeopt.problems.layout.heuristics import trimoe_layout_tuned
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.tri_domain.instance import Instance as TriDomain
 from moeopt.problems.tri_domain.solution import Solution as Schedule
 from moeopt.reproduce.trimoe.setting import Loads, Setting
 from moeopt.sim.cost import path_cost
-from moeopt.sim.fixed_layout import fixed_layout, scheduled
+from moeopt.sim.fixed_layout import scheduled
 from moeopt.sim.generators.layout import Options, of_loads
 from moeopt.sim.generators.relayout import Options as RelayoutOptions
 from moeopt.sim.generators.relayout import on_layout

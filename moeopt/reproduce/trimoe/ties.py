@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from moeopt.problems.tri_domain.heuristics import CPU, GPU, NDP, Choice, refine
 from moeopt.problems.tri_domain.instance import STRIPED, Instance
-from moeopt.problems.tri_domain.refinement import CPU, GPU, NDP, Choice, refine
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from moeopt.reproduce.trimoe import layouts
 from moeopt.reproduce.trimoe.setting import Setting

@@ -1,5 +1,6 @@
 """Bundles: tasks that become ready together, the unit in which tasks are added."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,3 +62,15 @@ class Bundle:
         if isinstance(self.number, np.ndarray):
             number = int(self.number[row])
         return self.kind if number is None else f"{self.kind} {number}"
+
+
+def find_cycle(bundles: Sequence[Bundle]) -> str:
+    """Return a sentence that names one circle among the bundles that could not run."""
+    at = next(row for row, bundle in enumerate(bundles) if not bundle.done)
+    seen: dict[int, int] = {}
+    while at not in seen:
+        seen[at] = len(seen)
+        at = next(other for other in bundles[at].after if not bundles[other].done)
+    circle = [*list(seen)[seen[at] :], at]
+    names = " after ".join(f"{row} ({bundles[row].name()})" for row in circle)
+    return f"tasks depend on one another in a circle: {names}"

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.wording import describe
+from moeopt.sim.batching import Batching
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS, path_cost
 from moeopt.sim.engine.decode.costs import cost_table
 from moeopt.sim.engine.decode.decide import widths_of
@@ -18,10 +19,9 @@ from moeopt.sim.engine.decode.run import simulate_loads
 from moeopt.sim.engine.decode.work import layer_times
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.plan.files import load_plan
-from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.plan.schema import Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Batching, Counts, Trace
+from moeopt.sim.trace import Counts, Trace
 
 
 def simulate(

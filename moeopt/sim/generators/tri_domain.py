@@ -8,10 +8,11 @@ from pydantic import Field
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.sim.batching import Batching, step_tokens, steps
 from moeopt.sim.cost import expert_costs
 from moeopt.sim.layout_rule import STRIPED, cold_localized
 from moeopt.sim.source import Source
-from moeopt.sim.trace import Batching, Trace, step_tokens, steps
+from moeopt.sim.trace import Trace
 
 
 class Options(Frozen):

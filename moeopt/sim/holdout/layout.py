@@ -6,9 +6,10 @@ from typing import NamedTuple
 from moeopt.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
 from moeopt.problems.layout.solution import Solution
+from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.relayout.instance import Expert
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.fixed_layout import Schedule, fixed_layout, scheduled
+from moeopt.sim.fixed_layout import Schedule, scheduled
 
 
 class Place(NamedTuple):
@@ -64,7 +65,7 @@ def execute_layout(
         raise InputError(f"decision: must have {instance.experts} experts, not {len(places)}")
     if any(place.dimm is not None and place.dimm >= instance.dimms for place in places):
         raise InputError(f"decision: dimm: must be below {instance.dimms}")
-    runs = [_run(instance, scenario, places, schedule) for scenario in instance.scenarios]
+    runs = [_scenario_run(instance, scenario, places, schedule) for scenario in instance.scenarios]
     makespans = tuple(makespan for _, makespan in runs)
     weights = [scenario.weight for scenario in instance.scenarios]
     active = [any(tokens) for tokens in zip(*(s.tokens for s in instance.scenarios), strict=True)]
@@ -78,7 +79,12 @@ def execute_layout(
     return ExecutedLayout(solution, makespans, total)
 
 
-def _run(
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
+    """Return what a layout costs on the scenarios of `instance`; see `execute_layout`."""
+    return execute_layout(instance, decision, schedule).objective_ns
+
+
+def _scenario_run(
     instance: Instance, scenario: Scenario, places: list[Place], schedule: Schedule
 ) -> tuple[tuple[str | None, ...], int]:
     experts = [

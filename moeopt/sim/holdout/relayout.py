@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from moeopt.errors import InputError
+from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.fixed_layout import Schedule, fixed_layout, scheduled
+from moeopt.sim.fixed_layout import Schedule, scheduled
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,11 @@ def execute(
     assignment = tuple(domains.get(expert.expert) for expert in experts)
     solution = Solution(instance=instance.name, migrations=kept, assignment=assignment)
     return Executed(solution, makespan_ns, len(decided) - len(kept))
+
+
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
+    """Return what a decision's migrations cost on the loads of `instance`; see `execute`."""
+    return execute(instance, decision.migrations, schedule).makespan_ns
 
 
 def hold_out_migrations(

@@ -1,15 +1,18 @@
-"""A decision of any problem that sees loads, run on others of the same shape."""
+"""A decision of any problem that sees loads, run on others of the same shape.
 
-from collections.abc import Callable
-from typing import Any
+A problem whose decisions do not stay just as they are on other loads has a module of its name here,
+with ``run(instance, decision, schedule)``.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.objective import Objective
+from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.sim.fixed_layout import Schedule
-from moeopt.sim.holdout.layout import execute_layout
-from moeopt.sim.holdout.relayout import execute
 from moeopt.sim.holdout.unchanged import held_out_objective
 
 
@@ -36,29 +39,10 @@ def run_on(
     """
     if instance.problem != decision.problem:
         raise InputError(f"decision: must be for {instance.problem}, not {decision.problem}")
-    run = RUNS.get(instance.problem)
-    if run is None:
+    if get_problem(instance.problem).info.holdout is None:
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
-    return run(instance, decision, schedule)
-
-
-def _unchanged(instance: Any, decision: Any, _: Schedule) -> Objective:
-    return held_out_objective(instance, decision)
-
-
-def _layout(instance: Any, decision: Any, schedule: Schedule) -> Objective:
-    return execute_layout(instance, decision, schedule).objective_ns
-
-
-def _migrations(instance: Any, decision: Any, schedule: Schedule) -> Objective:
-    return execute(instance, decision.migrations, schedule).makespan_ns
-
-
-RUNS: dict[str, Callable[[Any, Any, Schedule], Objective]] = {
-    "layout": _layout,
-    "relayout": _migrations,
-    "cache": _unchanged,
-    "bitwidth": _unchanged,
-    "placement": _unchanged,
-}
-"""Problem -> how its decisions are run on other loads."""
+    module = f"{__package__}.{instance.problem}"
+    if find_spec(module) is None:
+        return held_out_objective(instance, decision)
+    objective: Objective = import_module(module).run(instance, decision, schedule)
+    return objective

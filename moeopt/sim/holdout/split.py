@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.sim.trace import Tokens, Trace
+from moeopt.sim.batching import Tokens
+from moeopt.sim.trace import Trace
 
 
 def hold_out(

@@ -1,10 +1,14 @@
 """What a plan file holds: every decision of the eight problems, each part optional."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
+from moeopt.errors import InputError
 from moeopt.problems.envelope import Count, Frozen, Name, Nanoseconds, field_error
+from moeopt.problems.json_files import read_object
+from moeopt.problems.wording import describe
 
 MAX_LAYERS = 4096
 MAX_EXPERTS = 4096
@@ -142,3 +146,18 @@ class Plan(Frozen):
     dimm_link_window_ns: Nanoseconds = 0
     dimm_links: Literal["shared", "per-dimm"] = "shared"
     times: Times = Times()
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan from a ``.json`` or ``.json.gz`` file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a valid plan; one line: file, field, reason.
+    """
+    path = Path(path)
+    try:
+        return Plan.model_validate(read_object(path))
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None

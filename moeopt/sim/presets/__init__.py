@@ -9,7 +9,7 @@ from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
 from moeopt.problems.wording import describe
-from moeopt.sim.hf_config.shape import is_config_json, model_from_config
+from moeopt.sim.hf_config import is_config_json, model_from_config
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 

@@ -1,11 +1,12 @@
 """Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.problems.info import ExactMethod
 from moeopt.problems.objective import Objective
-from moeopt.problems.search import ExactMethod, Search
+from moeopt.problems.search import Search
 from moeopt.solvers.interrupt import Interruptible, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
@@ -13,7 +14,7 @@ from moeopt.solvers.task import Outcome, Task
 
 def run(task: Task) -> Outcome:
     """Run the algorithm in a thread that Ctrl-C and the limit can stop; its best so far is kept."""
-    method: ExactMethod = task.problem.part("exact").EXACT[task.method]
+    method = cast(ExactMethod, task.problem.info.exact_methods[task.method])
     begin = task.deadline.elapsed_s
     algorithm = task.problem.part(method.module)
     search = Search(

@@ -8,7 +8,9 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.info import Phases, Stretch
 from moeopt.problems.objective import Objective, relative
+from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Schedule
 from moeopt.sim.holdout.run import run_on
@@ -16,19 +18,6 @@ from moeopt.solvers.run import solve
 from moeopt.study.plan import Key
 from moeopt.study.report.papers import is_exact
 from moeopt.study.rows import Row
-
-STRETCHES = {
-    "placement": ("first_step", "steps"),
-    "cache": ("first_token", "tokens"),
-    "layout": ("first_window", "windows"),
-}
-"""Problem -> the options of its generator that say where its loads begin and how long they are."""
-
-PHASES = {
-    "relayout": ("loads", ("predicted", "actual")),
-    "bitwidth": ("phase", ("prefill", "decode")),
-}
-"""Problem -> the option that says which loads it has, and its values in the order of time."""
 
 OPTIMUM = "the optimum"
 
@@ -102,33 +91,36 @@ def _decisions(
 
 def _pairs(problem: str, instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str]]:
     """Yield every instance with each of its later twins, as content hashes."""
+    holdout = get_problem(problem).info.holdout
+    if holdout is None:
+        return
     twins: dict[str, list[tuple[int, int, str]]] = {}
     for digest, instance in instances.items():
         provenance = instance.provenance or {}
         options = provenance.get("options")
-        if isinstance(options, dict) and (place := _place(problem, options)) is not None:
-            twins.setdefault(_rest(problem, provenance, options), []).append((*place, digest))
+        if isinstance(options, dict) and (place := _place(holdout, options)) is not None:
+            twins.setdefault(_rest(holdout, provenance, options), []).append((*place, digest))
     for group in twins.values():
         for _, end, earlier in group:
             yield from ((earlier, later) for begin, _, later in group if end <= begin)
 
 
-def _place(problem: str, options: Mapping[str, Any]) -> tuple[int, int] | None:
+def _place(holdout: Stretch | Phases, options: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return where an instance's loads begin and end; None where it does not say so."""
-    if problem in PHASES:
-        name, order = PHASES[problem]
-        value = options.get(name)
+    if isinstance(holdout, Phases):
+        value, order = options.get(holdout.option), holdout.order
         return (order.index(value), order.index(value) + 1) if value in order else None
-    if problem in STRETCHES:
-        first, length = (options.get(name) for name in STRETCHES[problem])
-        if isinstance(first, int) and isinstance(length, int):
-            return first, first + length
+    first, length = options.get(holdout.first), options.get(holdout.length)
+    if isinstance(first, int) and isinstance(length, int):
+        return first, first + length
     return None
 
 
-def _rest(problem: str, provenance: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def _rest(
+    holdout: Stretch | Phases, provenance: Mapping[str, Any], options: Mapping[str, Any]
+) -> str:
     """Return what twins agree in: all but where the loads begin and what people are told."""
-    moves = PHASES[problem][0] if problem in PHASES else STRETCHES[problem][0]
+    moves = holdout.option if isinstance(holdout, Phases) else holdout.first
     same = {name: value for name, value in options.items() if name != moves}
     rest = {k: v for k, v in provenance.items() if k not in ("options", "family", "origin")}
     return json.dumps([same, rest], sort_keys=True, default=str)

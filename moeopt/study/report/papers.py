@@ -1,37 +1,13 @@
-"""What each problem decides, and which heuristic is the one that its paper publishes."""
+"""Which heuristic is the one that a problem's paper publishes, and what is exact."""
 
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.study.rows import Row
 
-TITLES = {
-    "tri_domain": "Where each expert of a layer runs",
-    "relayout": "Which experts migrate before a layer",
-    "layout": "Where the experts lie",
-    "deferral": "How many experts each layer defers",
-    "balance": "What the GPU takes from the NDP units",
-    "cache": "How many experts of each layer the GPU caches",
-    "bitwidth": "How many bits each expert gets",
-    "placement": "Which experts live on the GPU",
-}
-"""Problem -> what is decided."""
-
-PUBLISHED = {
-    "tri_domain": ("trimoe", "TriMoE"),
-    "relayout": ("benefit-greedy", "TriMoE"),
-    "layout": ("trimoe-layout", "TriMoE"),
-    "deferral": ("saturate", "KTransformers"),
-    "balance": ("framework", "Edge GPU-NDP"),
-    "cache": ("uniform-ways", "CPU-GPU collaborative"),
-    "bitwidth": ("prefix-split", "Context-aware CXL-NDP"),
-    "placement": ("frequency", "KTransformers"),
-}
-"""Problem -> the heuristic that decides so in a published system, and the system's paper."""
-
 
 def title(problem: str) -> str:
-    """Return what a problem decides, or its name."""
-    return TITLES.get(problem, problem)
+    """Return what a problem decides."""
+    return get_problem(problem).info.title
 
 
 def is_exact(problem: str, method: str) -> bool:
@@ -46,7 +22,7 @@ def own_heuristic(problem: str, rows: list[Row]) -> tuple[str, str] | None:
     None where the rows have no heuristic.
     """
     methods = dict.fromkeys(row.key.method for row in rows)
-    method, paper = PUBLISHED.get(problem, ("", ""))
-    if method in methods:
-        return method, paper
+    info = get_problem(problem).info
+    if info.published_rule in methods:
+        return info.published_rule, info.paper
     return next(((name, "") for name in methods if not is_exact(problem, name)), None)

@@ -7,15 +7,8 @@ from typing import Any
 
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective, relative
+from moeopt.problems.registry import get_problem
 from moeopt.study.rows import Row
-
-FREE: dict[str, dict[str, Any]] = {
-    "layout": {"dimm_slots": None},
-    "deferral": {"max_total_penalty": None},
-    "bitwidth": {"granularity": "expert", "min_count": {}},
-    "placement": {"restriction": None, "fill": False},
-}
-"""Problem -> field -> the value that restricts nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,7 @@ def prices(
     here = {digest: instances[digest] for digest in optima if digest in instances}
     found = [
         price
-        for name, free in FREE.get(problem, {}).items()
+        for name, free in (get_problem(problem).info.restrictions or {}).items()
         for price in _of_field(name, free, here, optima)
     ]
     return sorted(found, key=lambda price: (price.restriction, price.restricted))

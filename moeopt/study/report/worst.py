@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
-from moeopt.problems.schedule import Bar, Lane
+from moeopt.problems.view import Bar, Lane
 from moeopt.study.pictures import Panel
-from moeopt.study.report.decisions import differences
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row
 from moeopt.study.table import percent
@@ -77,11 +77,16 @@ def _case(row: Row, best: Row, instance: InstanceEnvelope) -> Case:
     return Case(row, best, found[:NAMED], max(0, len(found) - NAMED), panels, hidden)
 
 
+def differences(problem: str, instance: Any, ours: Any, best: Any) -> list[tuple[str, str, str]]:
+    """Return (what, ours, best) for each decision that differs, what matters most first."""
+    found = get_problem(problem).part("view").differences(instance, ours, best)
+    return [(what, a, b) for _, what, a, b in sorted(found, key=lambda one: -one[0])]
+
+
 def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel], int]:
-    problem = get_problem(row.result.problem)
-    if not problem.has("view"):
+    view = get_problem(row.result.problem).part("view")
+    if not hasattr(view, "lanes"):
         return [], 0
-    view = problem.part("view")
     schedules = [
         [_merged(lane) for lane in view.lanes(instance, solution)]
         for solution in (row.result.solution, best.result.solution)

@@ -80,7 +80,7 @@ def optimum(instance: Instance) -> int:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other."""
+    """Without any one rule some optimum falls and the checker names that rule, and no other."""
     fell = named = 0
     for instance in DELETED:
         relaxed = solve(instance, model, without={rule}, warm_start=False)
@@ -146,7 +146,7 @@ def test_dp_agrees_with_the_closed_form_on_whole_layers(slow: str) -> None:
 
 
 def test_the_links_plan_costs_what_it_says() -> None:
-    """Where the link is the slower one, the plan's makespan is the judge's, exchange or not."""
+    """Where the link is the slower one, the plan's makespan is the checker's, exchange or not."""
     exchanged = 0
     for seed in range(60):
         instance = layer(seed, "link", experts=6, slices=2)

@@ -1,12 +1,12 @@
 """Solutions of balance as schedules: what runs where and when."""
 
 from moeopt.problems.balance.view import facts, lanes
-from moeopt.problems.schedule import Bar
-from tests.problems.balance.test_balance_judge import INSTANCE, solution
+from moeopt.problems.view import Bar
+from tests.problems.balance.test_balance_check import INSTANCE, solution
 
 
 def test_lanes_by_hand() -> None:
-    """Link, GPU and units of the judge's example; runs of one expert are one bar."""
+    """Link, GPU and units of the checker's example; runs of one expert are one bar."""
     shown = {lane.device: lane.bars for lane in lanes(INSTANCE, solution((1, 1), (2, 0), (0, 1)))}
     assert shown == {
         "link": (

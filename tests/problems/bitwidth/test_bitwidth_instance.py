@@ -112,7 +112,7 @@ def test_only_the_loss_scale_may_be_a_float(tmp_path: Any) -> None:
 
 
 def test_the_largest_losses_are_summed_exactly() -> None:
-    """Two layers of 2**42 and less: dp and the judge agree to the unit; CP-SAT says no at 2**60."""
+    """Two layers of 2**42 and less: dp and the checker agree; CP-SAT says no at 2**60."""
     top = 2**42
     experts = [
         {"expert": e, "importance": 0, "loss": [top, top - e, top - 3 * e - 1, 0]} for e in range(9)

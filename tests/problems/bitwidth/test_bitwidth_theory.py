@@ -47,7 +47,7 @@ def optimum(instance: Instance) -> int | None:
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str) -> None:
-    """Without any one rule some optimum falls, and the judge names that rule.
+    """Without any one rule some optimum falls, and the checker names that rule.
 
     The three models mean the same by each rule: without it they still have one optimum.
     """

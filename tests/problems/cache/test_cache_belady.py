@@ -7,13 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from moeopt.problems.cache.belady import SCALE, belady_bound, priced
-from moeopt.problems.cache.belady.flow import least_weighted
-from moeopt.problems.cache.belady.reuse import Reuse, reuse_of, supporting_line
+from moeopt.problems.cache.belady import (
+    SCALE,
+    Reuse,
+    belady_bound,
+    dual_function,
+    reuse_of,
+    supporting_line,
+)
 from moeopt.problems.cache.curves import Costs
 from moeopt.problems.cache.instance import Instance
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses, random_instance
+from tests.problems.cache.retention_flow import least_weighted
 
 WEIGHTS = (0, 200, 512, 800, SCALE)
 
@@ -78,7 +84,7 @@ def tiny(seed: int) -> Instance:
     "part", [3, *(pytest.param(part, marks=pytest.mark.slow) for part in range(3))]
 )
 def test_the_bound_is_below_every_retention(part: int) -> None:
-    """Also at each weight: the flow is not above any, and no prices are above the flow."""
+    """Also at each weight: the flow is not above any, and no multipliers are above the flow."""
     met = 0
     for seed in range(part, 60, 4):
         instance = tiny(seed)
@@ -91,8 +97,8 @@ def test_the_bound_is_below_every_retention(part: int) -> None:
             flow = least_weighted(reuse, p, SCALE)
             assert flow <= least, (seed, p)
             met += flow == least
-            price = np.full(reuse.tokens - 1, random.Random(seed).randint(0, 5 * SCALE))
-            assert priced(reuse, p, price).bound_ns <= -(-flow // SCALE)
+            multipliers = np.full(reuse.tokens - 1, random.Random(seed).randint(0, 5 * SCALE))
+            assert dual_function(reuse, p, multipliers).bound_ns <= -(-flow // SCALE)
     assert met > 20
 
 
@@ -115,8 +121,8 @@ def medium(seed: int, tokens: int = 60) -> Instance:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_prices_come_close_to_the_flow(seed: int) -> None:
-    """Within 1 % of the best flow over the weights, and above what one price for all gives."""
+def test_multipliers_come_close_to_the_flow(seed: int) -> None:
+    """Within 1 % of the best flow over the weights, and above what one multiplier for all gives."""
     instance = medium(seed)
     share = 0.6
     flow = max(least_weighted(reuse_of(instance, share), p, SCALE) for p in range(0, SCALE, 32))

@@ -1,4 +1,4 @@
-"""One pass for all capacities against the judge's simulation of each."""
+"""One pass for all capacities against the checker's simulation of each."""
 
 import random
 

@@ -27,7 +27,7 @@ DELETED = [
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other.
+    """Without any one rule some optimum falls and the checker names that rule, and no other.
 
     The three models mean the same by each rule: without it they still have one optimum.
     """
@@ -66,7 +66,7 @@ def test_the_papers_example() -> None:
 
 
 def test_the_best_uniform_ways_are_the_best_of_all() -> None:
-    """Every M is tried by the judge; ties go to the smallest."""
+    """Every M is tried by the checker; ties go to the smallest."""
     for kind in KINDS:
         for seed in range(5):
             instance = random_instance(seed, kind)

@@ -57,7 +57,7 @@ def varied(layers: int, seed: int, **changes: object) -> Instance:
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other.
+    """Without any one rule some optimum falls and the checker names that rule, and no other.
 
     The three models mean the same by each rule: without it they still have one optimum.
     """
@@ -157,7 +157,7 @@ def test_cycle_times_that_formulas_miss(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_dp_on_many_layers_is_valid_and_meets_its_bound(seed: int) -> None:
-    """61 layers at 1 ns: proven, judged, no uniform count better, and first on the front."""
+    """61 layers at 1 ns: proven, checked, no uniform count better, and first on the front."""
     instance = varied(61, seed)
     result = solve(instance, "dp")
     assert result.status == "optimal"

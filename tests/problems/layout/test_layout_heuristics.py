@@ -72,7 +72,7 @@ def as_tri_domain(instance: Instance, layout: Layout, number: int) -> fixed.Inst
 def random_layout(instance: Instance, seed: int) -> Layout:
     """Return any layout, slots or not; experts that never have tokens are striped."""
     rng = np.random.default_rng(seed)
-    active = instance.columns.tokens.any(axis=0)
+    active = instance.path_times.tokens.any(axis=0)
     dimm = np.where(active, rng.integers(-1, instance.dimms, instance.experts), STRIPED)
     return Layout(active & (rng.random(instance.experts) < 0.3), dimm)
 
@@ -190,7 +190,7 @@ def test_moves_keep_the_books() -> None:
         costs = search._costs(instance)
         state = search._state(instance, costs, solution)
         rng = np.random.default_rng(0)
-        active = np.flatnonzero(instance.columns.tokens.any(axis=0))
+        active = np.flatnonzero(instance.path_times.tokens.any(axis=0))
         for _ in range(40):
             search._kick(costs, state, active, rng)
         found = search._solution(instance, state)
@@ -210,7 +210,7 @@ def test_a_move_is_worth_what_it_promises() -> None:
         rng = random.Random(seed)
         costs = search._costs(instance)
         state = search._state(instance, costs, trimoe_layout_tuned(instance))
-        active = np.flatnonzero(instance.columns.tokens.any(axis=0)).tolist()
+        active = np.flatnonzero(instance.path_times.tokens.any(axis=0)).tolist()
         unit = search._unit(instance)
         for _ in range(10):
             i, j = rng.choice(active), rng.choice([NOBODY, *active])

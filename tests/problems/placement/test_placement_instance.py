@@ -50,7 +50,7 @@ def test_every_option_is_written_and_read_again(tmp_path: Any) -> None:
 
 
 def test_the_last_slope_continues() -> None:
-    """Up, down and flat; the arrays of all methods agree with the judge's function."""
+    """Up, down and flat; the arrays of all methods agree with the checker's function."""
     assert [expert_ns((0, 2, 3), n) for n in range(5)] == [0, 2, 3, 4, 5]
     assert [expert_ns((0, 10), n) for n in range(4)] == [0, 10, 20, 30]
     assert [expert_ns((0, 9, 7, 6), n) for n in range(6)] == [0, 9, 7, 6, 5, 4]

@@ -7,12 +7,12 @@ import pytest
 
 from moeopt.problems.placement import view
 from moeopt.problems.placement.bounds import lower_bound
+from moeopt.problems.placement.capacity import capacity_of, knapsack_bound
 from moeopt.problems.placement.check import CONSTRAINTS, objective, violations
 from moeopt.problems.placement.filling import best_prefix, filled
 from moeopt.problems.placement.heuristics import HEURISTICS, fiddler, listed, offload_time
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.rankings import importance, per_layer_frequency
-from moeopt.problems.placement.room import cheapest_ns, room_of
 from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
@@ -39,7 +39,7 @@ def optimum(instance: Instance) -> int | None:
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other.
+    """Without any one rule some optimum falls and the checker names that rule, and no other.
 
     The three models mean the same by each rule: without it they still have one optimum.
     """
@@ -137,7 +137,7 @@ def test_the_habit_of_filling_costs() -> None:
 
 
 def test_a_stop_is_at_the_best_of_all_prefixes() -> None:
-    """The judge tries all of them; ties go to the fewest experts."""
+    """The checker tries all of them; ties go to the fewest experts."""
     for kind in ("mixed", "gpu-bound", "costly charge"):
         for seed in range(6):
             instance = random_instance(seed, kind).model_copy(update={"host_slots": None})
@@ -196,21 +196,21 @@ def test_restrictions_only_cost() -> None:
     assert all(dearer.values())
 
 
-def test_room_bounds_are_below_every_choice() -> None:
-    """The price bound against all sets, and equal to the best one where sizes are 1."""
+def test_knapsack_bounds_are_below_every_choice() -> None:
+    """The Lagrangian bound against all sets, and equal to the best one where sizes are 1."""
     for kind in ("mixed", "fill", "sizes", "sizes, filled", "host without copy"):
         for seed in range(8):
             instance = random_instance(seed, kind)
-            room = room_of(instance)
+            capacity = capacity_of(instance)
             rng = np.random.default_rng(seed)
-            cost = rng.integers(-50, 20, size=room.sizes.shape) * (1 if seed % 2 else -1)
-            bound, _ = cheapest_ns(cost, room)
+            cost = rng.integers(-50, 20, size=capacity.sizes.shape) * (1 if seed % 2 else -1)
+            bound, _ = knapsack_bound(cost, capacity)
             numbers = range(2**cost.size)
             sets = (np.array([n >> i & 1 for i in range(cost.size)], dtype=bool) for n in numbers)
             allowed = [
                 int(cost.ravel()[flags].sum())
                 for flags in sets
-                if room.least <= int(room.sizes.ravel()[flags].sum()) <= room.most
+                if capacity.least <= int(capacity.sizes.ravel()[flags].sum()) <= capacity.most
             ]
             if allowed:
                 assert bound <= min(allowed)
@@ -237,7 +237,7 @@ def test_the_view_tells_how_the_optimum_uses_the_gpu() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_flags_and_solutions_are_the_same(kind: str) -> None:
-    """What the arrays compute is what the judge computes."""
+    """What the arrays compute is what the checker computes."""
     for seed in range(4):
         instance = random_instance(seed, kind)
         for heuristic in HEURISTICS.values():
@@ -249,4 +249,4 @@ def test_flags_and_solutions_are_the_same(kind: str) -> None:
                 for layer, row in zip(instance.layer_steps, held, strict=True)
             )
             assert total == objective(instance, solution)
-            assert room_of(instance).allows(held) == (violations(instance, solution) == [])
+            assert capacity_of(instance).allows(held) == (violations(instance, solution) == [])

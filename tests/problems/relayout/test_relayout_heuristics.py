@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.fixed_layout import after_migrations, refined, schedule_of
 from moeopt.problems.relayout.heuristics import (
     HEURISTICS,
     WARM_START,
@@ -14,7 +15,6 @@ from moeopt.problems.relayout.heuristics import (
     rebalance_only,
 )
 from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.second_stage import fixed_layout, refined, schedule_of
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain import check as tri_domain
 from moeopt.problems.tri_domain.heuristics import trimoe
@@ -113,7 +113,7 @@ def test_the_second_stage_is_trimoe_on_the_new_layout() -> None:
     for instance in instances(6):
         for heuristic in HEURISTICS.values():
             solution = heuristic(instance)
-            layer = fixed_layout(instance, solution.migrations)
+            layer = after_migrations(instance, solution.migrations)
             schedule = schedule_of(instance, solution)
             assert schedule.assignment == trimoe(layer).assignment
             assert tri_domain.violations(layer, schedule) == []

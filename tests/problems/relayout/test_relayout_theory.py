@@ -5,8 +5,8 @@ import random
 import pytest
 
 from moeopt.problems.relayout.check import CONSTRAINTS
+from moeopt.problems.relayout.fixed_layout import after_migrations
 from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.second_stage import fixed_layout
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
 
@@ -136,7 +136,7 @@ def test_closed_windows_leave_tri_domain_on_todays_layout() -> None:
     for instance in cases():
         lengths = {"relayout_ns": instance.relayout_ns + 1, "rebalance_ns": 10**6}
         still = changed(instance, **closed, **lengths)
-        assert optimum(still) == solve(fixed_layout(still), "cp-sat").objective
+        assert optimum(still) == solve(after_migrations(still), "cp-sat").objective
 
 
 def test_open_windows_give_the_best_of_all_layouts() -> None:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from moeopt.problems.device_loads import table_of
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.instance import Instance
@@ -15,7 +16,6 @@ from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify, quick_sched
 from moeopt.problems.tri_domain.threshold import solve as threshold
 from moeopt.problems.tri_domain.threshold.check import FEASIBLE, UNKNOWN, check_threshold
 from moeopt.problems.tri_domain.threshold.floor import grid_and_scale, simple_bound
-from moeopt.problems.tri_domain.threshold.loads import table_of
 from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve

@@ -9,9 +9,8 @@ import pytest
 
 from moeopt.errors import InputError
 from moeopt.problems.json_files import save
-from moeopt.sim.plan.files import load_plan
 from moeopt.sim.plan.fit import Extent, check_fits
-from moeopt.sim.plan.schema import Plan
+from moeopt.sim.plan.schema import Plan, load_plan
 from tests.sim.engine.decode_cases import DIMMS, EXPERTS, LAYERS, random_plan
 
 EXTENT = Extent(steps=3, layers=LAYERS, experts=EXPERTS, dimms=DIMMS)

@@ -6,16 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.paths import IDLE as IDLE
+from moeopt.problems.layout.paths import STRIPED as STRIPED
+from moeopt.problems.layout.paths import Device, Path
 from moeopt.problems.layout.solution import DOMAINS, Solution
 
-HIT, GPU_STRIPED, GPU_LOCAL, CPU_STRIPED, CPU_LOCAL, NDP_COST = range(6)
-"""First index of `Rows.cost`."""
-
-GPU, CPU, NDP = range(3)
-"""Domains, in the order of `DOMAINS`."""
-
-IDLE = -1
-STRIPED = -1
+HIT, GPU_STRIPED, GPU_LOCAL, CPU_STRIPED, CPU_LOCAL, NDP_COST = Path
+GPU, CPU, NDP = Device
 
 Times = NDArray[np.int64]
 
@@ -44,13 +41,11 @@ class Rows:
     @classmethod
     def of(cls, instance: Instance) -> "Rows":
         """Return the rows of an instance."""
-        c = instance.columns
-        experts = np.flatnonzero((c.tokens > 0).any(axis=0))
-        ways = [c.gpu_hit_ns, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns]
-        ways += [c.cpu_striped_ns, c.cpu_localized_ns, c.ndp_ns]
-        cost = np.ascontiguousarray(np.stack([way[:, experts].T for way in ways]))
-        active = np.ascontiguousarray((c.tokens[:, experts] > 0).T)
-        return cls(experts, cost, active, c.weight.copy())
+        times = instance.path_times
+        experts = np.flatnonzero(times.active.any(axis=0))
+        cost = np.ascontiguousarray(times.cost[:, :, experts].transpose(0, 2, 1))
+        active = np.ascontiguousarray(times.active[:, experts].T)
+        return cls(experts, cost, active, times.weight.copy())
 
 
 @dataclass

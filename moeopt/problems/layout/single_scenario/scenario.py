@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.paths import Path
 
 Times = NDArray[np.int64]
 
@@ -51,13 +52,12 @@ class Scenario:
     @classmethod
     def of(cls, instance: Instance, number: int) -> "Scenario":
         """Return scenario `number`; it needs at least one expert with tokens."""
-        columns = instance.columns
-        rows = np.flatnonzero(columns.tokens[number])
-        rows = rows[np.argsort(-columns.ndp_ns[number][rows], kind="stable")]
+        times = instance.path_times
+        rows = np.flatnonzero(times.tokens[number])
+        rows = rows[np.argsort(-times.cost[Path.NDP, number, rows], kind="stable")]
         unit = makespan_grid(instance, number)
-        names = ["gpu_hit", "gpu_miss_striped", "cpu_striped"]
-        names += ["gpu_miss_localized", "cpu_localized", "ndp"]
-        cost = np.stack([getattr(columns, f"{name}_ns")[number][rows] for name in names]) // unit
+        order = [Path.HIT, Path.GPU_STRIPED, Path.CPU_STRIPED, Path.GPU_LOCAL, Path.CPU_LOCAL]
+        cost = times.cost[:, number, rows][[*order, Path.NDP]] // unit
         slots = len(rows) if instance.dimm_slots is None else instance.dimm_slots
         return cls(
             unit,

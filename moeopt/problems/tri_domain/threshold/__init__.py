@@ -26,12 +26,12 @@ search ends with C refuted one step below the makespan of the schedule at hand. 
 
 import numpy as np
 
+from moeopt.problems.device_loads import Ints, table_of
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 
 from .incumbent import quick_schedule
-from .loads import Domains, table_of
 from .search import certify, narrow
 
 __all__ = ["certify", "quick_schedule", "solve"]
@@ -65,7 +65,7 @@ def solve(instance: Instance, search: Search) -> None:
     search.note = "OPTIMAL" if lower == upper else "OPEN"
 
 
-def _report(instance: Instance, search: Search, lower: int, upper: int, domain: Domains) -> None:
+def _report(instance: Instance, search: Search, lower: int, upper: int, domain: Ints) -> None:
     assignment = tuple(DOMAINS[d] for d in domain.tolist())
     search.offer(Solution(instance=instance.name, assignment=assignment), int(upper))
     search.prove(int(lower))

@@ -10,8 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.problems.device_loads import (
+    CPU,
+    DRAM,
+    GPU,
+    NDP,
+    PLACE,
+    STRIPED_READS,
+    Ints,
+    loads_of,
+    makespan_of,
+)
 
-from .loads import CPU, DRAM, GPU, NDP, PLACE, STRIPED_READS, Domains, Ints, loads_of, makespan_of
 from .options import OF, options_at
 from .pareto import BEFORE, MOVE, NODE, Labels
 from .split import NEVER, split_hosts
@@ -33,7 +43,7 @@ class Answer(NamedTuple):
     status: int
     host_ns: int
     makespan_ns: int
-    domain: Domains
+    domain: Ints
     work: int
 
 
@@ -53,7 +63,7 @@ def check_threshold(
     differ, there is one node. Plain Python for the reason that `search.narrow` is.
     """
     size = experts.shape[1]
-    best, best_domain = NEVER, np.full(size, NDP, np.int8)
+    best, best_domain = NEVER, np.full(size, NDP, np.int64)
     work, root_host_ns, sure = 0, 0, True
     fixed = np.full(size, FREE, np.int64)
     path: list[int] = []
@@ -98,7 +108,7 @@ def extra_reads(experts: Ints, fixed: Ints) -> int:
     return int((read[fixed[bound], bound] - read[:, bound].min(axis=0)).sum())
 
 
-def longest_read(experts: Ints, fixed: Ints, domain: Domains) -> int:
+def longest_read(experts: Ints, fixed: Ints, domain: Ints) -> int:
     """Return the free striped expert whose read in this schedule most exceeds its shorter one."""
     read = experts[DRAM : DRAM + NDP]
     free = np.flatnonzero((experts[PLACE] == STRIPED_READS) & (fixed == FREE))
@@ -107,10 +117,10 @@ def longest_read(experts: Ints, fixed: Ints, domain: Domains) -> int:
 
 
 @compiled
-def schedule_of(experts: Ints, labels: Labels, options: Ints, chosen: Ints) -> Domains:
+def schedule_of(experts: Ints, labels: Labels, options: Ints, chosen: Ints) -> Ints:
     """Return the schedule that the chosen options stand for."""
     nodes, heavy = labels.nodes, len(labels.start) - 1
-    domain = np.empty(experts.shape[1], np.int8)
+    domain = np.empty(experts.shape[1], np.int64)
     domain[:] = NDP
     for k in range(heavy):
         node = labels.table[NODE, options[OF, chosen[k]]]

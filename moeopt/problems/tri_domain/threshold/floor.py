@@ -3,8 +3,7 @@
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
-
-from .loads import CPU, DRAM, GPU, NDP, OWN, PLACE, STRIPED_READS, Ints
+from moeopt.problems.device_loads import CPU, DRAM, GPU, NDP, OWN, PLACE, STRIPED_READS, Ints
 
 MAX_SCALE_BITS = 20
 SAFE = 2**61

@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
-
-from .floor import simple_bound
-from .loads import (
+from moeopt.problems.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -15,13 +13,14 @@ from .loads import (
     OWN,
     PLACE,
     STRIPED_READS,
-    Domains,
     Ints,
     busiest_dimm,
     loads_of,
     makespan_of,
     table_of,
 )
+
+from .floor import simple_bound
 from .order import rising
 
 ROUNDS = 7
@@ -43,7 +42,7 @@ def quick_schedule(
     cpu_dram_ns: Ints,
     dimm: Ints,
     dimms: int,
-) -> tuple[int, Domains]:
+) -> tuple[int, Ints]:
     """Return the makespan and the domains of a good schedule, in some ten microseconds.
 
     Compiled; other compiled code may call it.
@@ -59,14 +58,14 @@ def quick_schedule(
     Returns
     -------
     makespan_ns, domain
-        `domain` is int8 of shape (experts,): 0 GPU, 1 CPU, 2 NDP.
+        `domain` is int64 of shape (experts,): 0 GPU, 1 CPU, 2 NDP.
     """
     experts = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
     return first_schedule(experts, dimms)
 
 
 @compiled
-def first_schedule(experts: Ints, dimms: int) -> tuple[int, Domains]:
+def first_schedule(experts: Ints, dimms: int) -> tuple[int, Ints]:
     """Return the best of the schedules built for thresholds found by bisection, after some moves.
 
     A threshold for which the schedule built is late is taken for too low; the best so far is the
@@ -76,7 +75,7 @@ def first_schedule(experts: Ints, dimms: int) -> tuple[int, Domains]:
     by_saving, by_ratio = rising(saving), rising(ratio)
     low, reads, _ = simple_bound(experts, dimms)
     best, high, threshold = -1, -1, low
-    domain = np.empty(0, np.int8)
+    domain = np.empty(0, np.int64)
     for _ in range(ROUNDS + 1):
         other = built(experts, dimms, by_saving, by_ratio, reads, threshold)
         makespan = makespan_of(loads_of(experts, other, dimms))
@@ -108,7 +107,7 @@ def keys(experts: Ints) -> tuple[Ints, Ints]:
 @compiled
 def built(
     experts: Ints, dimms: int, by_saving: Ints, by_ratio: Ints, reads: int, threshold: int
-) -> Domains:
+) -> Ints:
     """Return a schedule that keeps the DIMMs within a threshold if few experts' leaving does.
 
     An expert leaves NDP for the host that keeps its DIMM busy for less time, the CPU at a tie. Of
@@ -117,7 +116,7 @@ def built(
     rising ratio as long as the later host gets earlier. `reads` is what striped ones take at least.
     """
     size = experts.shape[1]
-    domain = np.empty(size, np.int8)
+    domain = np.empty(size, np.int64)
     excess, sufficient = np.empty(OWN + dimms, np.int64), np.empty(OWN + dimms, np.int64)
     for at in range(len(excess)):
         excess[at], sufficient[at] = reads - threshold, -1
@@ -159,7 +158,7 @@ def built(
 
 
 @compiled
-def improve(experts: Ints, domain: Domains, load: Ints) -> Any:
+def improve(experts: Ints, domain: Ints, load: Ints) -> Any:
     """Move experts off the busiest device and return the makespan.
 
     Each time the move is made after which the hosts and the DIMMs that it touches are free

@@ -9,8 +9,8 @@ a DIMM's option, the host of a striped expert's.
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.problems.device_loads import CPU, GPU, PLACE, STRIPED_READS, Ints, room_for
 
-from .loads import CPU, GPU, PLACE, STRIPED_READS, Ints, room_for
 from .pareto import LOAD, Labels
 
 GROUP, OF = 2, 3

@@ -3,8 +3,7 @@
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
-
-from .loads import Ints
+from moeopt.problems.device_loads import Ints
 
 
 @compiled

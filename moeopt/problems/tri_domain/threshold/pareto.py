@@ -11,8 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.problems.device_loads import (
+    CPU,
+    DRAM,
+    GPU,
+    NDP,
+    OWN,
+    PLACE,
+    STRIPED_READS,
+    Ints,
+    room_for,
+)
 
-from .loads import CPU, DRAM, GPU, NDP, OWN, PLACE, STRIPED_READS, Ints, room_for
 from .order import rising
 
 LOAD, NODE = 2, 3

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.problems.device_loads import Ints, loads_of, makespan_of, table_of
 
 from .check import FEASIBLE, FREE, INFEASIBLE, check_threshold
 from .floor import grid_and_scale, simple_bound
 from .incumbent import first_schedule
-from .loads import Domains, Ints, loads_of, makespan_of, table_of
 from .options import options_at
 from .pareto import Labels, pareto_labels
 from .weights import best_weight
@@ -29,7 +29,7 @@ def certify(
     dimms: int,
     upper: int,
     node_limit: int,
-) -> tuple[int, int, Domains]:
+) -> tuple[int, int, Ints]:
     """Return a proven lower bound and the best schedule found, which mostly is the optimum.
 
     Parameters
@@ -54,8 +54,8 @@ def certify(
 
 
 def narrow(
-    experts: Ints, dimms: int, domain: Domains, lower: int, cutoff: int, limit: int
-) -> tuple[int, int, Domains]:
+    experts: Ints, dimms: int, domain: Ints, lower: int, cutoff: int, limit: int
+) -> tuple[int, int, Ints]:
     """Go on from a schedule and a proven lower bound; see `certify` for the rest.
 
     This loop is plain Python: as compiled code it would have all that it calls compiled once more.

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.problems.device_loads import CPU, GPU, Ints, room_for
 
-from .loads import CPU, GPU, Ints, room_for
 from .options import GROUP
 from .order import rising
 from .pareto import NOTHING

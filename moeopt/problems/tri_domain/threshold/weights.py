@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
-
-from .loads import CPU, GPU, Ints
+from moeopt.problems.device_loads import CPU, GPU, Ints
 
 ROUNDS = 40
 

@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from moeopt.errors import InputError
+from moeopt.sim.batching import Batching, all_step_tokens
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.trace import Batching, Trace, all_step_tokens
-from moeopt.sim.workload import Workload, synthetic_trace
+from moeopt.sim.synthetic import synthetic_trace
+from moeopt.sim.trace import Trace
+from moeopt.sim.workload import Workload
 
 Integers = NDArray[np.int64]
 MAX_CELLS = 2**28

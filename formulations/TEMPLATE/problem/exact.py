@@ -1,6 +1,0 @@
-"""Optional: this problem's own exact algorithms, beside the models that every problem has."""
-
-from moeopt.problems.search import ExactMethod
-
-EXACT = {"dp": ExactMethod("dynamic_program")}
-"""Method name -> module with ``solve(instance, search)`` and its proof."""

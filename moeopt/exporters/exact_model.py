@@ -1,0 +1,51 @@
+"""The exact MILP model of an instance, for other solvers: CPLEX LP and free MPS format.
+
+Variables and rows have the names that `moeopt solve --method milp` uses; rows begin with the ID of
+their constraint. Numbers have 12 (LP) and 13 (MPS) significant digits.
+"""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from moeopt.exporters.exported import Exported, Job
+from moeopt.problems.registry import get_problem
+
+CONSTANT = "objective_constant"
+"""A variable fixed at 1 that carries the constant of the objective, for which there is no place."""
+
+
+def export_lp(job: Job) -> Exported:
+    """Return the model in CPLEX LP format."""
+    return _exported(job, "writeLP")
+
+
+def export_mps(job: Job) -> Exported:
+    """Return the model in free MPS format."""
+    return _exported(job, "writeMPS")
+
+
+def _exported(job: Job, writer: str) -> Exported:
+    problem = get_problem(job.instance.problem)
+    built = problem.part("milp").Model(job.instance)
+    built.post()
+    model = built.model
+    constant = model.objective.constant
+    if constant:
+        one = model.add_variable(CONSTANT, 1, 1)
+        model.setObjective(model.objective - constant + constant * one)
+    notes: dict[str, Any] = {
+        "minimise": list(problem.part("check").OBJECTIVE),
+        "unit": built.objective_unit,
+        "radix": problem.packing(job.instance).radix,
+    }
+    return Exported(_written(getattr(model, writer)), None, notes)
+
+
+def _written(write: Callable[[str], Any]) -> bytes:
+    """Return what a writer of PuLP writes, which takes nothing but a file's name."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        write(str(path))
+        return path.read_bytes()

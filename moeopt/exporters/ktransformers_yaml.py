@@ -1,0 +1,60 @@
+"""Injection rules of KTransformers' archived generation: each layer's experts as a whole.
+
+A rule matches modules by name and replaces them; the first rule that matches a module holds. These
+two rules for the routed experts go before the general one of the model's own rule file, which also
+has the rules for everything else.
+"""
+
+import re
+from collections.abc import Sequence
+
+from moeopt.errors import InputError
+from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.placed import placed_whole
+
+GPU, CPU = "cuda:0", "cpu"
+OPERATOR = {GPU: "KExpertsMarlin", CPU: "KExpertsCPU"}
+
+_RULE = """\
+- match:
+    name: "^model\\\\.layers\\\\.({layers})\\\\.mlp\\\\.experts$"
+  replace:
+    class: ktransformers.operators.experts.KTransformersExperts
+    kwargs:
+      prefill_device: "{gpu}"
+      prefill_op: "KExpertsTorch"
+      generate_device: "{device}"
+      generate_op: "{operator}"
+      out_device: "{gpu}"
+  recursive: False
+"""
+_NAME = re.compile(r'name: "\^model\\\\\.layers\\\\\.\(([\d|]+)\)\\\\\.mlp\\\\\.experts\$"')
+_DEVICE = re.compile(r'generate_device: "([^"]*)"')
+
+
+def export(job: Job) -> Exported:
+    """Return the rules of a placement, brought to whole layers if it is not of that form."""
+    plan, loss = placed_whole(job)
+    off = set(plan.off_gpu)
+    on = [layer for layer in plan.hidden if layer not in off]
+    text = "".join(_rule(layers, device) for layers, device in ((on, GPU), (sorted(off), CPU)))
+    return Exported(text.encode(), None, plan.notes(), loss)
+
+
+def read_ktransformers_yaml(text: str) -> tuple[list[int], list[int]]:
+    """Return the layers whose experts the rules put on the GPU, and those on the CPU."""
+    found: dict[str, list[int]] = {GPU: [], CPU: []}
+    for rule in text.split("- match:")[1:]:
+        name, device = _NAME.search(rule), _DEVICE.search(rule)
+        if name is None or device is None or device[1] not in found:
+            raise InputError("rules: one is not for the experts of layers on GPU or CPU")
+        found[device[1]] += map(int, name[1].split("|"))
+    return sorted(found[GPU]), sorted(found[CPU])
+
+
+def _rule(layers: Sequence[int], device: str) -> str:
+    """Return the rule for some layers, none if there are none."""
+    if not layers:
+        return ""
+    numbers = "|".join(map(str, layers))
+    return _RULE.format(layers=numbers, gpu=GPU, device=device, operator=OPERATOR[device])

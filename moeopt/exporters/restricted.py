@@ -1,0 +1,62 @@
+"""The best plan of the form that a runtime can take, and what that form costs."""
+
+from typing import Any
+
+from moeopt.errors import ModelMismatchError
+from moeopt.exporters.exported import Job, Loss, NoPlanError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.registry import get_problem
+from moeopt.solvers.run import solve
+from moeopt.solvers.verdict import check
+
+
+def best_restricted(
+    job: Job, restriction: dict[str, Any], form: str
+) -> tuple[SolutionEnvelope, Loss]:
+    """Solve the instance with some of its fields changed, exactly, and compare.
+
+    Parameters
+    ----------
+    job
+        With a solution and its objective.
+    restriction
+        Field -> value.
+    form
+        What the restriction says, in words.
+
+    Raises
+    ------
+    NoPlanError
+        If there is no such plan, or none was found within the limit.
+    """
+    problem = get_problem(job.instance.problem)
+    fields = job.instance.model_dump() | restriction
+    changed: InstanceEnvelope = problem.part("instance").Instance.model_validate(fields)
+    method = next(iter(problem.info.exact_methods), "cp-sat")
+    result = solve(changed, method, time_limit_s=job.time_limit_s)
+    if result.solution is None:
+        reason = "infeasible" if result.status == "infeasible" else "none found within the limit"
+        raise NoPlanError(f"{job.instance.name}: {form}: {reason}", result.status == "infeasible")
+    proven = result.status == "optimal"
+    return result.solution, compared(job, changed, result.solution, form, proven)
+
+
+def compared(
+    job: Job, instance: InstanceEnvelope, solution: SolutionEnvelope, form: str, proven: bool
+) -> Loss:
+    """Return what a solution of another form costs against the job's own.
+
+    Parameters
+    ----------
+    instance
+        The job's, or one that differs in which solutions it allows, not in what they cost.
+
+    Raises
+    ------
+    ModelMismatchError
+        If the judge does not take it for a solution of that instance.
+    """
+    exported = check(instance, solution).objective
+    if exported is None or job.objective is None:
+        raise ModelMismatchError(f"{job.instance.name}: {form}: the judge rejects the plan")
+    return Loss(job.instance.problem, form, job.objective, exported, proven)

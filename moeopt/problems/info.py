@@ -1,0 +1,112 @@
+"""What a problem says about itself, in the ``INFO`` of its package.
+
+Reports, the held-out runs, the contract test and the list of methods read it, so that nothing about
+a problem stands anywhere else. It is made of plain values: reading it imports no solver.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class ExactMethod:
+    """An exact algorithm of a problem, beside the models that every problem has.
+
+    Attributes
+    ----------
+    module
+        The problem's module with ``solve(instance, search)``, imported when first run.
+    then
+        An exact method of the problem that hands a model to a solver and goes on from the
+        incumbent and the bound if the algorithm ends before its proof; None if there is none. Not
+        after a `Search` that was `enough`.
+    """
+
+    module: str
+    then: str | None = None
+
+
+@dataclass(frozen=True)
+class ExactModel:
+    """Another model of a problem, beside those that every problem has.
+
+    Attributes
+    ----------
+    module
+        The problem's module with ``Model``, of the form of ``cpsat.py`` or ``milp.py``.
+    solver
+        "cp-sat" or "milp": which of the two forms.
+    """
+
+    module: str
+    solver: Literal["cp-sat", "milp"]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Loads are a stretch of a trace: two options of the generator say which.
+
+    Attributes
+    ----------
+    first, length
+        Names of the options: where the loads begin, and how many steps, tokens or windows they are.
+    """
+
+    first: str
+    length: str
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Loads are of one phase: one option of the generator says which.
+
+    Attributes
+    ----------
+    option
+        Its name.
+    order
+        Its values in the order of time, e.g. predicted loads before the actual ones.
+    """
+
+    option: str
+    order: tuple[str, ...]
+
+
+OPTIONAL_PARTS = ("restrictions", "holdout", "lanes", "executor")
+"""What a problem may lack, if `ProblemInfo.absent` says why."""
+
+
+@dataclass(frozen=True)
+class ProblemInfo:
+    """What is to be known of a problem before any of its modules is imported.
+
+    Attributes
+    ----------
+    title
+        What is decided, as a report's heading.
+    paper
+        The published system whose decision it is; the specification cites it in full.
+    published_rule
+        The heuristic that decides as that system does.
+    restrictions
+        Field of the instance -> the value that restricts nothing. A report prices a restriction by
+        comparing instances that differ in one of these fields only.
+    holdout
+        How the generator says which loads come later, for decisions that outlast the loads they
+        were made on. They are executed by ``moeopt/sim/holdout/<problem>.py``, or just as they are
+        where there is no such module.
+    exact_methods
+        Method name -> the problem's own exact algorithms and models, the best one first.
+    absent
+        Why something is None or missing: "restrictions", "holdout", "lanes" (in ``view.py``) or
+        "executor" (``moeopt/sim/engine/problems/<problem>.py``).
+    """
+
+    title: str
+    paper: str
+    published_rule: str
+    restrictions: Mapping[str, Any] | None
+    holdout: Stretch | Phases | None
+    exact_methods: Mapping[str, ExactMethod | ExactModel]
+    absent: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,45 @@
+"""Public names of a package, imported when first used: importing the package costs nothing."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+EVERY_PROBLEM = {
+    "Instance": "instance",
+    "Solution": "solution",
+    "CONSTRAINTS": "check",
+    "OBJECTIVE": "check",
+    "violations": "check",
+    "objective": "check",
+    "lower_bound": "bounds",
+    "HEURISTICS": "heuristics",
+}
+"""Public name of every problem's package -> the module it lives in."""
+
+
+def lazy_names(
+    package: str, more: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for the package of a problem.
+
+    Parameters
+    ----------
+    package
+        Its ``__name__``.
+    more
+        Public name -> module, beside those that every problem has.
+    """
+    home = EVERY_PROBLEM | dict(more or {})
+
+    def get(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home})
+
+    return get, names

@@ -1,0 +1,175 @@
+"""price-and-swap: Lagrangian relaxation with local search, and HiGHS for what they leave open.
+
+1. Bound (`relaxation`): a Lagrangian decomposition; every row (layer and distinct step) chooses its
+   own experts for the GPU, and multipliers pay for agreement with the choice that keeps the slots.
+2. Multipliers (`volume`): the volume algorithm, a subgradient method, raises the bound.
+3. Incumbent (`local_search`): drop, add and swap moves from greedy placements, from the volume
+   algorithm's rounded primal solution, and after random perturbations.
+4. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
+   fixed; if few others are left, or the gap is small, HiGHS solves the problem over them.
+
+Proof. Every bound reported is the Lagrangian bound, in integers, or that of the residual problem on
+all placements that are better than the incumbent; each module states why it holds. For whole layers
+the dynamic program in `whole_layers` is exact. The objective of each placement offered is computed
+anew from all steps. So an incumbent that meets the bound is optimal.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from moeopt.problems.placement.bounds import objective_grid
+from moeopt.problems.placement.filling import best_prefix, filled
+from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.layer_steps import Flags, total_ns
+from moeopt.problems.placement.rankings import frequency, offload_time
+from moeopt.problems.placement.solution import held_of, solution_of
+from moeopt.problems.search import Search
+
+from .local_search import LocalSearch, perturbed
+from .relaxation import Certified, Model, capacity_subproblem, certify
+from .residual_problem import residual_of, solve_residual
+from .volume import VolumeAlgorithm, first_multipliers
+from .whole_layers import cheapest_layers
+
+__all__ = ["solve"]
+
+STEPS = 25
+"""Steps of the volume algorithm between two looks at placements."""
+
+PERTURBATIONS = 5
+"""In a round; they take about one third of its time, the steps about two thirds."""
+
+VERY_FEW, FEW, SMALL_GAP = 30, 400, 0.005
+"""HiGHS is asked at once if so few experts are open, and if `FEW` are or the gap is small when the
+bound hardly rises."""
+
+ROUNDS, HARDLY = 6, 0.1
+"""The bound hardly rises if so many rounds close less than this part of the gap."""
+
+PATIENCE = 0.6
+"""Part of the time left that HiGHS gets each time."""
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Find the best placement and prove it, or report the best and the bound reached."""
+    run = _Run(instance, search)
+    if run.model.capacity.least > run.model.capacity.most:
+        search.infeasible = True
+    elif instance.restriction == "whole-layers":
+        run.whole_layers()
+    else:
+        run.raise_and_improve()
+
+
+class _Run:
+    """One run: the model, the incumbent, and the order in which things are tried."""
+
+    def __init__(self, instance: Instance, search: Search) -> None:
+        self.instance, self.search = instance, search
+        self.model = Model.of(instance, objective_grid(instance))
+        self.rng = np.random.default_rng(search.seed)
+        self.best: Flags | None = None
+        self.best_ns = 0
+
+    def whole_layers(self) -> None:
+        """Solve the knapsack of layers."""
+        try:
+            held = cheapest_layers(self.model)
+        except MemoryError:
+            self.search.note = "TOO_MANY_SLOTS"
+            return
+        if held is None:
+            self.search.infeasible = True
+            return
+        self.offer(held)
+        self.search.prove_incumbent()
+
+    def raise_and_improve(self) -> None:
+        """Raise the bound and improve placements in turns, then close what is left."""
+        for held in self.starts():
+            self.improve(held)
+        if self.best is None:
+            self.search.note = "NO_START"
+            return
+        volume = VolumeAlgorithm(self.model, first_multipliers(self.model, self.best))
+        marks = [volume.bound_ns]
+        while not (self.search.stopped or volume.converged):
+            volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
+            proof = self.certify(volume)
+            if self.search.closed:
+                return
+            self.look_for_better(volume)
+            marks.append(volume.bound_ns)
+            if volume.converged or self.is_time(proof, marks):
+                self.finish(proof)
+                marks = [volume.bound_ns]
+            if self.search.closed:
+                return
+
+    def starts(self) -> Iterator[Flags]:
+        """Yield placements by rank: filled, and only as far as filling helps."""
+        for order in (offload_time(self.instance), frequency(self.instance)):
+            solution = best_prefix(self.instance, order) or filled(self.instance, order)
+            if solution is not None:
+                yield held_of(solution, self.instance.layers, self.instance.experts)
+
+    def look_for_better(self, volume: VolumeAlgorithm) -> None:
+        """Improve the volume algorithm's rounded primal solution, and the perturbed incumbent."""
+        worth = np.rint(-1e6 * volume.primal).astype(np.int64)
+        _, selected = capacity_subproblem(worth, self.model.capacity)
+        self.improve(selected > 1 - 1e-9)
+        for _ in range(PERTURBATIONS):
+            if self.best is not None and not self.search.stopped:
+                self.improve(perturbed(self.best, self.model.capacity, self.rng))
+
+    def improve(self, held: Flags) -> None:
+        """Offer what local search makes of a placement."""
+        if self.model.capacity.allows(held):
+            local = LocalSearch(self.model, held)
+            local.descend(lambda: self.search.stopped)
+            self.offer(local.held)
+
+    def offer(self, held: Flags) -> None:
+        """Keep a placement if it is the best so far."""
+        total = total_ns(self.model.layers, held, self.model.fixed_ns)
+        if self.best is None or total < self.best_ns:
+            self.best, self.best_ns = held.copy(), total
+            self.search.offer(solution_of(self.instance.name, held), total)
+
+    def certify(self, volume: VolumeAlgorithm) -> Certified:
+        """Report the bound of the best multipliers, computed in integers."""
+        proof = certify(self.model, volume.multipliers)
+        self.prove(proof.bound_ns(self.model.capacity))
+        return proof
+
+    def prove(self, bound_ns: int) -> None:
+        """Report a bound, rounded up to what an objective can be."""
+        grid = self.model.grid
+        self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid))
+
+    def is_time(self, proof: Certified, marks: list[float]) -> bool:
+        """Tell whether to ask HiGHS, from the bounds of the last rounds."""
+        free = int(residual_of(self.model, proof, self.best_ns).free.sum())
+        if free <= VERY_FEW:
+            return True
+        if len(marks) <= ROUNDS or not (free <= FEW or self.gap <= SMALL_GAP):
+            return False
+        return marks[-1] - marks[-1 - ROUNDS] < HARDLY * (self.best_ns - marks[-1])
+
+    @property
+    def gap(self) -> float:
+        """Return the gap of what is reported."""
+        bound = self.search.bound
+        return 1 - bound / max(1, self.best_ns) if isinstance(bound, int) else 1.0
+
+    def finish(self, proof: Certified) -> None:
+        """Let HiGHS solve the residual problem."""
+        limit_s = PATIENCE * self.search.remaining_s
+        if not limit_s:
+            return
+        residual = residual_of(self.model, proof, self.best_ns)
+        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s)
+        if held is not None:
+            self.improve(held)
+        self.prove(bound_ns)

@@ -1,0 +1,231 @@
+"""Local search over placements: drop, add and swap moves, and perturbations between descents.
+
+The change of every move is exact. The descent makes the best move until none improves; a random
+perturbation then takes the placement out of its local optimum (iterated local search; Lourenço,
+Martin and Stützle 2003).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from moeopt.numeric.compiled import compiled
+from moeopt.problems.placement.capacity import Capacity
+from moeopt.problems.placement.layer_steps import Flags, Ints
+
+from .relaxation import Model
+
+FAR = 2**61
+"""The change of a move that must not be made."""
+
+LISTED = 48
+"""Best adds and drops that are paired across layers."""
+
+EXCHANGES = (2, 10)
+"""Fewest and most exchanges of a perturbation."""
+
+TRIES = 50
+
+
+class Move(NamedTuple):
+    """What the total changes by, in ns, and the experts that change sides: (layer, expert)."""
+
+    change_ns: int
+    experts: tuple[tuple[int, int], ...]
+
+
+class LocalSearch:
+    """A placement, and what each move would change.
+
+    Attributes
+    ----------
+    held
+        Flags of shape (layers, experts).
+    total_ns
+        Its objective.
+    """
+
+    def __init__(self, model: Model, held: Flags) -> None:
+        self.model, self.held = model, held.copy()
+        self.used = int(model.capacity.sizes[held].sum())
+        shape = held.shape
+        self._change = np.zeros(shape, dtype=np.int64)
+        self._swaps: list[dict[int, Move]] = [{} for _ in range(shape[0])]
+        self._layer_ns = [0] * shape[0]
+        for layer in range(shape[0]):
+            self._evaluate(layer)
+
+    @property
+    def total_ns(self) -> int:
+        """The objective."""
+        return sum(self._layer_ns)
+
+    def descend(self, stopped: Callable[[], bool]) -> None:
+        """Make the best move until none makes the total shorter."""
+        while not stopped():
+            best = min(self._moves(), key=lambda move: move.change_ns, default=Move(0, ()))
+            if best.change_ns >= 0:
+                return
+            self.make(best.experts)
+
+    def make(self, experts: tuple[tuple[int, int], ...]) -> None:
+        """Move experts to their other side."""
+        for layer, expert in experts:
+            size = int(self.model.capacity.sizes[layer, expert])
+            self.used += -size if self.held[layer, expert] else size
+            self.held[layer, expert] ^= True
+        for layer in {layer for layer, _ in experts}:
+            self._evaluate(layer)
+
+    def _moves(self) -> list[Move]:
+        """Return the best swap within a layer, add, drop, and swap between two layers."""
+        capacity = self.model.capacity
+        swaps = [
+            move
+            for of_layer in self._swaps
+            for more, move in of_layer.items()
+            if capacity.least <= self.used + more <= capacity.most
+        ]
+        swap = min(swaps, key=lambda move: move.change_ns, default=Move(0, ()))
+        if capacity.restriction == "equal-counts":
+            return [swap]
+        adds = np.where(self.held, FAR, self._change)
+        drops = np.where(self.held, self._change, FAR)
+        add = np.where(capacity.sizes <= capacity.most - self.used, adds, FAR)
+        drop = np.where(capacity.sizes <= self.used - capacity.least, drops, FAR)
+        return [swap, _single(add), _single(drop), self._pair(adds, drops)]
+
+    def _pair(self, adds: Ints, drops: Ints) -> Move:
+        """Return the best swap between two layers, among the best adds and drops."""
+        capacity, experts = self.model.capacity, self.held.shape[1]
+        into, out = _best(adds), _best(drops)
+        change = adds.ravel()[into][:, None] + drops.ravel()[out]
+        sizes = capacity.sizes.ravel()
+        used = self.used + sizes[into][:, None] - sizes[out]
+        wrong = (used > capacity.most) | (used < capacity.least)
+        wrong |= (into // experts)[:, None] == out // experts
+        change = np.where(wrong, FAR, change)
+        i, j = np.unravel_index(int(change.argmin()), change.shape)
+        pair = (divmod(int(into[i]), experts), divmod(int(out[j]), experts))
+        return Move(int(change[i, j]), pair)
+
+    def _evaluate(self, layer: int) -> None:
+        """Compute a layer's cost, its adds and drops, and its best swaps, by slots more taken."""
+        of, held, capacity = self.model.layers[layer], self.held[layer], self.model.capacity
+        experts = len(held)
+        change = np.zeros(experts, dtype=np.int64)
+        beyond = np.zeros((experts, experts), dtype=np.int64)
+        move_changes(
+            of.weight,
+            of.start,
+            of.expert,
+            of.gpu_ns,
+            of.offload_ns,
+            self.model.fixed_ns,
+            held,
+            change,
+            beyond,
+        )
+        self._change[layer] = change
+        self._layer_ns[layer] = of.cost_ns(held, self.model.fixed_ns)
+        self._swaps[layer] = {}
+        out, into = np.flatnonzero(held), np.flatnonzero(~held)
+        if len(out) and len(into):
+            swap = change[out][:, None] + change[into] + beyond[np.ix_(out, into)]
+            more = capacity.sizes[layer, into] - capacity.sizes[layer, out][:, None]
+            for size in np.unique(more).tolist():
+                of_size = np.where(more == size, swap, FAR)
+                i, j = np.unravel_index(int(of_size.argmin()), swap.shape)
+                pair = ((layer, int(out[i])), (layer, int(into[j])))
+                self._swaps[layer][size] = Move(int(swap[i, j]), pair)
+
+
+def _best(change: Ints) -> Ints:
+    """Return the flat places of the least changes."""
+    flat = change.ravel()
+    if len(flat) <= LISTED:
+        return np.arange(len(flat))
+    return np.argpartition(flat, LISTED)[:LISTED]
+
+
+def _single(change: Ints) -> Move:
+    place = int(change.argmin())
+    expert: tuple[int, int] = divmod(place, change.shape[1])
+    return Move(int(change.ravel()[place]), (expert,))
+
+
+def perturbed(held: Flags, capacity: Capacity, rng: np.random.Generator) -> Flags:
+    """Return a placement that keeps the rules, some experts away from the given one.
+
+    Experts that change sides are drawn from few layers, so that few moves mend what is worse.
+    """
+    for _ in range(TRIES):
+        found = held.copy()
+        layers = rng.choice(len(held), size=min(2, len(held)), replace=False)
+        for _ in range(int(rng.integers(*EXCHANGES))):
+            out, into = (int(layer) for layer in rng.choice(layers, size=2))
+            if capacity.restriction == "equal-counts":
+                into = out
+            on, off = np.flatnonzero(found[out]), np.flatnonzero(~found[into])
+            if len(on) and len(off):
+                found[out, rng.choice(on)] = False
+                found[into, rng.choice(off)] = True
+        if capacity.allows(found):
+            return found
+    return held
+
+
+@compiled
+def move_changes(
+    weight: Ints,
+    start: Ints,
+    expert: Ints,
+    gpu_ns: Ints,
+    offload_ns: Ints,
+    fixed_ns: int,
+    held: Flags,
+    change: Ints,
+    swap: Ints,
+) -> None:
+    """Compute what the layer's cost changes by under each move; both outputs begin as 0.
+
+    Compiled; arrays as in `LayerSteps`.
+
+    Parameters
+    ----------
+    change
+        Output, shape (experts,): one expert added to the GPU, or dropped from it.
+    swap
+        Output, shape (experts, experts): what the swap of a, which is held, for b, which is not,
+        changes by beyond the sum of dropping a and adding b.
+    """
+    for row in range(len(weight)):
+        first, end = start[row], start[row + 1]
+        gpu, off, count = 0, 0, 0
+        for i in range(first, end):
+            if held[expert[i]]:
+                gpu += gpu_ns[i]
+            else:
+                off += offload_ns[i]
+                count += 1
+        now = max(gpu, off + (fixed_ns if count else 0))
+        for i in range(first, end):
+            a = expert[i]
+            if held[a]:
+                moved = max(gpu - gpu_ns[i], off + offload_ns[i] + fixed_ns)
+                change[a] += weight[row] * (moved - now)
+                for j in range(first, end):
+                    b = expert[j]
+                    if not held[b]:
+                        added = max(
+                            gpu + gpu_ns[j], off - offload_ns[j] + (fixed_ns if count > 1 else 0)
+                        )
+                        both = max(
+                            gpu - gpu_ns[i] + gpu_ns[j],
+                            off + offload_ns[i] - offload_ns[j] + fixed_ns,
+                        )
+                        swap[a, b] += weight[row] * (both - moved - added + now)
+            else:
+                added = max(gpu + gpu_ns[i], off - offload_ns[i] + (fixed_ns if count > 1 else 0))
+                change[a] += weight[row] * (added - now)

@@ -1,0 +1,266 @@
+"""The Lagrangian relaxation: its bound in floats and in integers, and reduced-cost fixing.
+
+It is a Lagrangian decomposition by variable splitting (Guignard and Kim 1987). x[e] says whether
+expert e is on the GPU. Each row (layer and distinct step) t gets its own copy v[t, e] for the
+experts that have tokens in it, and the constraints v[t, e] = x[e] are relaxed with a multiplier
+m[t, e] of any sign. What is left falls apart:
+
+- one row subproblem for each t: min over v of cost(t, v) - sum of m[t, e] over the e in v;
+- one capacity subproblem: min over x that keep the rules of the sum of c[e] over the e in x, with
+  c[e] = sum over t of weight[t] m[t, e].
+
+Proof (weak duality). For a placement x let v[t] be x on the experts of row t. Then
+
+    cost(t, v[t]) = (cost(t, v[t]) - sum of m[t, e] over e in v[t]) + the same sum.
+
+The bracket is at least the row subproblem's optimum. Weighted with how many steps a row stands for
+and summed over all rows, the second parts are the sum of c[e] over the e in x, which is at least
+the capacity subproblem's optimum. So the two optima together are a lower bound on the objective,
+for any multipliers, and a lower bound on either optimum will do as well.
+
+Row subproblems of few experts are enumerated. For others the bound is the lesser of two: all
+experts on the GPU, where no charge is due; and else, as max(G, O) >= (p G + (q - p) O) / q for
+0 <= p <= q, a sum of minima over single experts, plus the offload time and the charge: any p gives
+a lower bound, and `certified_row_bounds` takes the best of a bisection. With p fixed to 0 or 1 for
+all rows this is the bound of the linear relaxation; the subsets make it better.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from moeopt.problems.placement.capacity import Capacity, capacity_of, knapsack_bound
+from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.layer_steps import Flags, Ints, LayerSteps
+
+from .kernels import Floats, certified_row_bounds, row_subproblems
+
+LARGEST = 2**61
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the algorithm computes with.
+
+    Attributes
+    ----------
+    layers, fixed_ns, capacity
+        The merged steps of every layer, the charge, and the limits on the slots.
+    grid
+        A number that every objective is a multiple of.
+    scale
+        Power of two in whose parts weights are counted: sums stay in 64 bits.
+    """
+
+    layers: list[LayerSteps]
+    fixed_ns: int
+    capacity: Capacity
+    grid: int
+    scale: int
+
+    @classmethod
+    def of(cls, instance: Instance, grid: int) -> "Model":
+        """Return the model of an instance."""
+        layers, fixed_ns = instance.layer_steps, instance.layer_offload_fixed_ns
+        both = sum(
+            int((of.weight[of.row] * (of.gpu_ns + of.offload_ns + fixed_ns)).sum()) for of in layers
+        )
+        scale = 1 << max(0, min(20, (LARGEST // max(1, 2 * both)).bit_length() - 1))
+        return cls(layers, fixed_ns, capacity_of(instance), grid, scale)
+
+    def sides_ns(self, held: Flags) -> list[tuple[Ints, Ints]]:
+        """Return, by layer, what the GPU and the other side take in every row."""
+        found = []
+        for layer, row in zip(self.layers, held, strict=True):
+            gpu, off, count = layer.sides(row)
+            found.append((gpu, off + self.fixed_ns * (count > 0)))
+        return found
+
+
+@dataclass(frozen=True)
+class DualValue:
+    """The dual function at some multipliers, in floats.
+
+    Attributes
+    ----------
+    bound_ns
+        Its value.
+    selected
+        The capacity subproblem's x, shape (layers, experts), from 0 to 1.
+    subgradient
+        By layer and entry x[e] - v[t, e], the subgradient less the factor weight[t].
+    """
+
+    bound_ns: float
+    selected: Floats
+    subgradient: list[Floats]
+
+
+def dual_function(model: Model, multipliers: list[Floats]) -> DualValue:
+    """Evaluate the dual function in floats, with a subgradient."""
+    cost = np.zeros((len(model.layers), model.capacity.sizes.shape[1]))
+    total, copies = 0.0, []
+    for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
+        copy = np.zeros(len(multiplier))
+        total += row_subproblems(
+            layer.weight,
+            layer.start,
+            layer.gpu_ns,
+            layer.offload_ns,
+            model.fixed_ns,
+            multiplier,
+            copy,
+        )
+        paid = layer.weight[layer.row] * multiplier
+        cost[row] = np.bincount(layer.expert, paid, cost.shape[1])
+        copies.append(copy)
+    bound, selected = capacity_subproblem(np.rint(cost).astype(np.int64), model.capacity)
+    subgradient = [
+        selected[row, layer.expert] - copy
+        for row, (layer, copy) in enumerate(zip(model.layers, copies, strict=True))
+    ]
+    return DualValue(total + bound, selected, subgradient)
+
+
+@dataclass(frozen=True)
+class Certified:
+    """What multipliers in whole ns prove, in integers.
+
+    Attributes
+    ----------
+    base_ns, cost_ns
+        Any objective is at least the first plus the sum of the second over the experts on the GPU;
+        `cost_ns` is c of the capacity subproblem, shape (layers, experts).
+    multipliers, row_bounds
+        By layer, for every entry its multiplier, and for every row `Model.scale` times a lower
+        bound on its subproblem.
+    """
+
+    base_ns: int
+    cost_ns: Ints
+    multipliers: list[Ints]
+    row_bounds: list[Ints]
+
+    def bound_ns(self, capacity: Capacity) -> int:
+        """Return the Lagrangian bound."""
+        return self.base_ns + capacity_subproblem(self.cost_ns, capacity)[0]
+
+
+def certify(model: Model, multipliers: list[Floats]) -> Certified:
+    """Return what multipliers prove, rounded and cut off where they are absurd."""
+    total, cost = 0, np.zeros(model.capacity.sizes.shape, dtype=np.int64)
+    wholes, bounds = [], []
+    for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
+        whole = np.clip(
+            np.rint(multiplier).astype(np.int64), -layer.offload_ns - model.fixed_ns, layer.gpu_ns
+        )
+        bound = np.empty(layer.rows, dtype=np.int64)
+        certified_row_bounds(
+            layer.start,
+            layer.gpu_ns,
+            layer.offload_ns,
+            model.fixed_ns,
+            whole,
+            model.scale,
+            bound,
+        )
+        total += int((layer.weight * bound).sum())
+        np.add.at(cost[row], layer.expert, layer.weight[layer.row] * whole)
+        wholes.append(whole)
+        bounds.append(bound)
+    return Certified(-(-total // model.scale), cost, wholes, bounds)
+
+
+def capacity_subproblem(cost: Ints, capacity: Capacity) -> tuple[int, Floats]:
+    """Return a lower bound on the summed cost of any placement, and who attains it or nearly.
+
+    Parameters
+    ----------
+    cost
+        Of each expert on the GPU, shape (layers, experts); negative where it gains.
+
+    Returns
+    -------
+    int, Floats
+        The second from 0 to 1: with sizes one expert may be there in part.
+
+    Notes
+    -----
+    Proof for equal counts: with n experts in each layer the sum is at least that of the n cheapest
+    of each. Only those n count for which some choice of n experts per layer can fit. For the rest,
+    and for whole layers, see `knapsack_bound`.
+    """
+    bound, _ = knapsack_bound(cost, capacity)
+    if capacity.restriction == "equal-counts":
+        equal, selected = _equal_counts(cost, capacity)
+        if equal >= bound:
+            return equal, selected
+    return bound, _by_density(cost, capacity)
+
+
+def reduced_cost_fixing(cost: Ints, capacity: Capacity, most: int) -> tuple[Flags, Flags]:
+    """Return who can be on the GPU, and who off it, if the costs sum to at most `most`.
+
+    Notes
+    -----
+    Proof. With the multiplier u of `knapsack_bound`, the reduced cost of an expert is
+    cost + u size, and the sum of any placement is at least that bound plus |reduced cost| of each
+    expert on the side that the bound does not choose. With equal counts it is also, for its own n,
+    at least the n cheapest of each layer; an expert beyond these that is on the GPU replaces the
+    n-th cheapest, and one of them that is off is replaced by the next one.
+    """
+    bound, multiplier = knapsack_bound(cost, capacity)
+    reduced = cost + multiplier * capacity.sizes
+    near = np.abs(reduced) <= most - bound
+    on, off = (reduced < 0) | near, (reduced >= 0) | near
+    if bound > most:
+        on, off = np.zeros_like(on), np.zeros_like(off)
+    if capacity.restriction == "equal-counts":
+        on_too, off_too = _fixed_by_counts(cost, capacity, most)
+        return on & on_too, off & off_too
+    return on, off
+
+
+def _fixed_by_counts(cost: Ints, capacity: Capacity, most: int) -> tuple[Flags, Flags]:
+    ranked, counts, sums = _by_count(cost, capacity)
+    on, off = np.zeros(cost.shape, dtype=bool), np.zeros(cost.shape, dtype=bool)
+    for n in counts.tolist():
+        if n > 0:
+            on |= sums[n] + np.maximum(0, cost - ranked[:, [n - 1]]) <= most
+        if n < cost.shape[1]:
+            off |= sums[n] + np.maximum(0, ranked[:, [n]] - cost) <= most
+    return on, off
+
+
+def _by_count(cost: Ints, capacity: Capacity) -> tuple[Ints, Ints, Ints]:
+    """Return costs ranked by layer, the counts that can fit, and the least sum of every count."""
+    ranked, small = np.sort(cost, axis=1), np.sort(capacity.sizes, axis=1)
+    sums, fewest, largest = (
+        np.concatenate([[0], rows.cumsum(axis=1).sum(axis=0)])
+        for rows in (ranked, small, small[:, ::-1])
+    )
+    counts = np.flatnonzero((fewest <= capacity.most) & (largest >= capacity.least))
+    return ranked, counts, sums
+
+
+def _equal_counts(cost: Ints, capacity: Capacity) -> tuple[int, Floats]:
+    _, counts, sums = _by_count(cost, capacity)
+    if not len(counts):  # nothing is feasible: any bound is right
+        return int(np.iinfo(np.int64).min), np.zeros(cost.shape)
+    count = int(counts[sums[counts].argmin()])
+    order = np.argsort(cost, axis=1, kind="stable")
+    selected = np.zeros(cost.shape)
+    np.put_along_axis(selected, order[:, :count], 1.0, axis=1)
+    return int(sums[count]), selected
+
+
+def _by_density(cost: Ints, capacity: Capacity) -> Floats:
+    """Take experts by cost per slot, as far as they gain and fit, and as many as are due."""
+    sizes = capacity.sizes.ravel()
+    order = np.argsort(cost.ravel() / sizes, kind="stable")
+    gaining = int(sizes[cost.ravel() < 0].sum())
+    limit = max(capacity.least, min(capacity.most, gaining))
+    before = np.cumsum(sizes[order]) - sizes[order]
+    selected = np.zeros(len(sizes))
+    selected[order] = np.clip((limit - before) / sizes[order], 0, 1)
+    return selected.reshape(cost.shape)

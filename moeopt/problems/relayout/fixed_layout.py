@@ -1,0 +1,87 @@
+"""A layer whose layout is decided is a tri_domain instance: built here, scheduled by TriMoE 4.2."""
+
+from collections.abc import Iterable, Sequence
+
+from moeopt.problems.tri_domain import heuristics as tri_domain
+from moeopt.problems.tri_domain.instance import Expert as FixedExpert
+from moeopt.problems.tri_domain.instance import Instance as FixedLayout
+from moeopt.problems.tri_domain.solution import Solution as Schedule
+
+from .check import layout_after
+from .instance import Expert, Instance
+from .solution import Domain, Migration, Solution
+
+
+def fixed_layout(
+    name: str, dimms: int, striped_ns: int, localized_ns: int, experts: Iterable[Expert]
+) -> FixedLayout | None:
+    """Return the tri_domain instance of experts where they lie, or None if none has tokens.
+
+    A host's read costs what the layout says; one of an expert in the GPU's memory loads no DIMM.
+
+    Parameters
+    ----------
+    name, dimms
+        Of the instance returned.
+    striped_ns, localized_ns
+        How long a host's read of a striped or localized expert keeps a DIMM busy.
+    experts
+        Each with its place and what every path would cost it; those without tokens are left out.
+    """
+    rows = tuple(_fixed(expert, striped_ns, localized_ns) for expert in experts if expert.tokens)
+    return FixedLayout(name=name, dimms=dimms, experts=rows) if rows else None
+
+
+def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
+    striped = expert.dimm is None
+    read = striped_ns if striped else localized_ns
+    miss = expert.gpu_miss_striped_ns if striped else expert.gpu_miss_localized_ns
+    return FixedExpert(
+        expert=expert.expert,
+        tokens=expert.tokens,
+        resident=expert.resident,
+        dimm=expert.dimm,
+        gpu_ns=expert.gpu_hit_ns if expert.resident else miss,
+        cpu_ns=expert.cpu_striped_ns if striped else expert.cpu_localized_ns,
+        ndp_ns=None if striped else expert.ndp_ns,
+        gpu_dram_ns=0 if expert.resident else read,
+        cpu_dram_ns=read,
+    )
+
+
+def after_migrations(instance: Instance, migrations: Sequence[Migration] = ()) -> FixedLayout:
+    """Return the layer's active experts on the layout that the migrations leave."""
+    asked = Solution(instance=instance.name, migrations=tuple(migrations), assignment=())
+    resident, place = layout_after(instance, asked)
+    rows = tuple(
+        _fixed(
+            expert.model_copy(update={"resident": in_memory, "dimm": dimm}),
+            instance.dram_striped_ns,
+            instance.dram_localized_ns,
+        )
+        for expert, in_memory, dimm in zip(instance.experts, resident, place, strict=True)
+        if expert.tokens
+    )
+    return FixedLayout(name=instance.name, dimms=instance.dimms, experts=rows)
+
+
+def refined(instance: Instance, migrations: Sequence[Migration] = ()) -> Solution:
+    """Return the migrations with TriMoE's refined schedule of the layout that they leave."""
+    schedule = tri_domain.trimoe(after_migrations(instance, migrations))
+    domains = iter(schedule.assignment)
+    assignment: list[Domain | None] = [
+        next(domains) if expert.tokens else None for expert in instance.experts
+    ]
+    return Solution(
+        instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
+    )
+
+
+def schedule_of(instance: Instance, solution: Solution) -> Schedule:
+    """Return a valid solution's schedule as one of `after_migrations`."""
+    domains = [
+        domain
+        for expert, domain in zip(instance.experts, solution.assignment, strict=True)
+        if expert.tokens
+    ]
+    return Schedule(instance=instance.name, assignment=tuple(domains))

@@ -1,1 +1,0 @@
-"""Model shapes out of Hugging Face ``config.json`` files."""

@@ -1,1 +1,0 @@
-"""Measuring an expert on this machine, for the time tables of machine files."""

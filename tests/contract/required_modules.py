@@ -1,0 +1,210 @@
+"""What a problem must have, as a function that names what is missing."""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from moeopt.problems.files import load, load_solution
+from moeopt.problems.info import OPTIONAL_PARTS, ExactModel, Phases
+from moeopt.problems.objective import entries
+from moeopt.problems.registry import REQUIRED_MODULES, Problem
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.verdict import check
+
+SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
+MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)
+MIN_INSTANCES = 3
+
+
+@dataclass(frozen=True)
+class Home:
+    """A problem, and where its formulation, instances, tests, generator and executor are."""
+
+    problem: Problem
+    formulation: Path
+    instances: Path
+    tests: Path
+    generator: str
+    """The generator's module."""
+    executor: str
+    """The module that executes solutions in the event engine, whether there is one or not."""
+
+
+def missing(home: Home) -> list[str]:
+    """Return a sentence for everything that is missing or disagrees."""
+    found: list[str] = []
+    for examine in (_modules, _schema, _info, _methods, _constraint_ids, _instances):
+        try:
+            found += examine(home)
+        except Exception as error:
+            found.append(f"{examine.__name__}: {type(error).__name__}: {error}")
+    return found
+
+
+def _modules(home: Home) -> Iterator[str]:
+    for name in REQUIRED_MODULES:
+        if not home.problem.has(name):
+            yield f"{name}.py is missing"
+    for name in ("spec.md", f"{home.problem.name}.mod"):
+        if not (home.formulation / name).is_file():
+            yield f"formulation: {name} is missing"
+    if not list(home.tests.glob("test_*.py")):
+        yield "tests: the problem has none of its own"
+    if not import_module(home.problem.package).__doc__:
+        yield "__init__.py: no docstring, which `moeopt list problems` shows"
+
+
+def _schema(home: Home) -> Iterator[str]:
+    for module, name in (("instance", "Instance"), ("solution", "Solution")):
+        model = getattr(home.problem.part(module), name)
+        schema = model.model_json_schema()
+        if schema["properties"]["problem"].get("const") != home.problem.name:
+            yield f"{module}.py: problem is not fixed to {home.problem.name!r}"
+        if schema.get("additionalProperties", True) or not model.model_config["frozen"]:
+            yield f"{module}.py: {name} must be frozen and forbid unknown keys"
+
+
+def _info(home: Home) -> Iterator[str]:
+    """Name what INFO leaves unsaid: a part is there, or it says why not; never both."""
+    info, generator = home.problem.info, import_module(home.generator)
+    for name, text in (("title", info.title), ("paper", info.paper)):
+        if not text:
+            yield f"INFO: {name} is empty"
+    if info.published_rule not in home.problem.part("heuristics").HEURISTICS:
+        yield f"INFO: published_rule {info.published_rule!r} is no heuristic"
+    there = {
+        "restrictions": info.restrictions is not None,
+        "holdout": info.holdout is not None,
+        "lanes": hasattr(home.problem.part("view"), "lanes"),
+        "executor": find_spec(home.executor) is not None,
+    }
+    for part, present in there.items():
+        if present == bool(info.absent.get(part)):
+            wrong = (
+                "is there, but absent says why not" if present else "lacks, and absent is silent"
+            )
+            yield f"INFO: {part} {wrong}"
+    if odd := set(info.absent) - set(OPTIONAL_PARTS):
+        yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
+    if odd := set(info.restrictions or ()) - set(_fields(home.problem)):
+        yield f"INFO: restrictions {sorted(odd)} are no fields of the instance"
+    for name in {"Options", "generate"} - set(dir(generator)):
+        yield f"generator: {name} is missing"
+    options = set(generator.Options.model_fields)
+    holdout = info.holdout
+    if holdout is not None:
+        said = {holdout.option} if isinstance(holdout, Phases) else {holdout.first, holdout.length}
+        if not said <= options:
+            yield f"INFO: holdout: {sorted(said - options)} are no options of the generator"
+
+
+def _fields(problem: Problem) -> set[str]:
+    return set(problem.part("instance").Instance.model_fields)
+
+
+def _methods(home: Home) -> Iterator[str]:
+    heuristics = home.problem.part("heuristics")
+    if not heuristics.HEURISTICS:
+        yield "heuristics.py: HEURISTICS is empty"
+    if not callable(heuristics.WARM_START):
+        yield "heuristics.py: WARM_START is not a heuristic"
+    for name, function in heuristics.HEURISTICS.items():
+        if not function.__doc__:
+            yield f"heuristics.py: {name} does not say what its source states"
+    if "Proof" not in (home.problem.part("bounds").lower_bound.__doc__ or "") + (
+        home.problem.part("bounds").__doc__ or ""
+    ) and not _any_proof(home.problem.part("bounds")):
+        yield "bounds.py: no proof in any docstring"
+    for part, names in (
+        ("check", ("violations", "objective", "CONSTRAINTS", "OBJECTIVE")),
+        ("oracle", ("candidates", "count", "MAX_CANDIDATES")),
+        ("bounds", ("lower_bound", "objective_grid")),
+        ("view", ("facts", "differences")),
+    ):
+        for name in names:
+            if not hasattr(home.problem.part(part), name):
+                yield f"{part}.py: {name} is missing"
+    problem_methods(home.problem)
+    yield from _own_exact(home.problem)
+
+
+def _own_exact(problem: Problem) -> Iterator[str]:
+    """Name what lacks: an algorithm that claims proofs says why, what goes on after it exists."""
+    known = set(problem.constraint_ids)
+    models = {n for n, method in problem_methods(problem).items() if method.warm_starts}
+    for name, method in problem.info.exact_methods.items():
+        if isinstance(method, ExactModel):
+            if (here := set(problem.part(method.module).Model.constraints())) != known:
+                odd = sorted(here ^ known)
+                yield f"{method.module}: constraints {odd} differ from check.CONSTRAINTS"
+            continue
+        algorithm = problem.part(method.module)
+        if not callable(getattr(algorithm, "solve", None)):
+            yield f"{method.module}: solve is missing, which method {name} needs"
+        if "Proof" not in (algorithm.__doc__ or ""):
+            yield f"{method.module}: no proof in the module's docstring"
+        if method.then is not None and method.then not in models:
+            yield f"INFO: {name} goes on with {method.then}, which is no model's method"
+
+
+def _any_proof(module: object) -> bool:
+    return any("Proof" in (getattr(value, "__doc__", "") or "") for value in vars(module).values())
+
+
+def _constraint_ids(home: Home) -> Iterator[str]:
+    known = set(home.problem.part("check").CONSTRAINTS)
+    places: dict[str, Callable[[], set[str]]] = {
+        "spec.md": lambda: set(SPEC_ID.findall((home.formulation / "spec.md").read_text())),
+        f"{home.problem.name}.mod": lambda: {
+            f"{letters}-C{number}" for letters, number in MOD_ID.findall(_mathprog(home))
+        },
+        "check.py's violations": lambda: _ids_in_functions(home.problem.part("check").__file__),
+        "cpsat.py": lambda: set(home.problem.part("cpsat").Model.constraints()),
+        "milp.py": lambda: set(home.problem.part("milp").Model.constraints()),
+    }
+    for place, ids in places.items():
+        if (here := ids()) != known:
+            yield f"{place}: constraints {sorted(here ^ known)} differ from check.CONSTRAINTS"
+
+
+def _mathprog(home: Home) -> str:
+    return (home.formulation / f"{home.problem.name}.mod").read_text()
+
+
+def _ids_in_functions(file: str) -> set[str]:
+    """Return the IDs that stand in the functions of check.py, outside the table of all IDs."""
+    tree = ast.parse(Path(file).read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    constants = (n.value for f in functions for n in ast.walk(f) if isinstance(n, ast.Constant))
+    return {c for c in constants if isinstance(c, str) and re.fullmatch(r"[A-Z]{2}-C\d+", c)}
+
+
+def _instances(home: Home) -> Iterator[str]:
+    index = json.loads((home.instances / "index.json").read_text())
+    best = json.loads((home.instances / "best_known.json").read_text())
+    files = {
+        path.relative_to(home.instances).as_posix()
+        for path in home.instances.glob("*/*.json*")
+        if path.parent.name != "solutions"
+    }
+    if len(files) < MIN_INSTANCES:
+        yield f"instances: {len(files)} files, at least {MIN_INSTANCES} are due"
+    if files != set(index) or files != set(best):
+        odd = sorted((files ^ set(index)) | (files ^ set(best)))
+        yield f"instances: {odd} not in all of the folder, index.json and best_known.json"
+        return
+    for file, entry in best.items():
+        verdict = check(
+            load(home.instances / file), load_solution(home.instances / entry["solution"])
+        )
+        judged = None if verdict.objective is None else list(entries(verdict.objective))
+        known, bound = (list(entries(entry[name])) for name in ("objective", "bound"))
+        if judged != known or bound > known:
+            yield f"instances: {file}: the checker does not confirm best_known.json"
+        if (entry["status"] == "optimal") != (bound == known):
+            yield f"instances: {file}: status {entry['status']} does not fit the bound"

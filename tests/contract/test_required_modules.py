@@ -1,0 +1,223 @@
+"""Every registered problem is complete, the template is, and a missing piece is noticed."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moeopt.problems.registry import PROBLEMS, REQUIRED_MODULES, Problem, get_problem
+from tests.contract.required_modules import Home, missing
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_problem_is_complete(name: str, root: Path) -> None:
+    """No registered problem lacks anything."""
+    problem = get_problem(name)
+    home = Home(
+        problem,
+        problem.formulation_dir,
+        instances=root / "instances" / name,
+        tests=root / "tests" / "problems" / name,
+        generator=f"moeopt.sim.generators.{name}",
+        executor=f"moeopt.sim.engine.problems.{name}",
+    )
+    assert missing(home) == []
+
+
+@pytest.mark.usefixtures("template_problem")
+def test_the_template_is_complete(copied: Home) -> None:
+    """What people copy to start a problem passes the contract itself."""
+    assert missing(copied) == []
+
+
+PIECES: dict[str, Callable[[Home], None]] = {}
+
+
+def _removal(expected: str) -> Callable[[Callable[[Home], None]], Callable[[Home], None]]:
+    def register(function: Callable[[Home], None]) -> Callable[[Home], None]:
+        PIECES[expected] = function
+        return function
+
+    return register
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def _package(home: Home) -> Path:
+    return home.formulation / home.problem.package.split(".")[-1]
+
+
+for _module in REQUIRED_MODULES:
+    PIECES[f"{_module}.py is missing"] = lambda home, m=_module: (
+        _package(home) / f"{m}.py"
+    ).unlink()
+
+
+@_removal("spec.md is missing")
+def _remove_spec(home: Home) -> None:
+    (home.formulation / "spec.md").unlink()
+
+
+@_removal("TEMPLATE.mod is missing")
+def _remove_mod(home: Home) -> None:
+    (home.formulation / "TEMPLATE.mod").unlink()
+
+
+@_removal("dynamic_program: no proof in the module's docstring")
+def _remove_proof(home: Home) -> None:
+    _edit(_package(home) / "dynamic_program.py", "Proof.", "Idea.")
+
+
+@_removal("INFO: dp goes on with dream, which is no model's method")
+def _go_on_with_nothing(home: Home) -> None:
+    _edit(
+        _package(home) / "__init__.py", '("dynamic_program")', '("dynamic_program", then="dream")'
+    )
+
+
+@_removal("INFO: holdout lacks, and absent is silent")
+def _leave_the_holdout_unexplained(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '"holdout": "the data', '"unheld": "the data')
+
+
+@_removal("INFO: lanes is there, but absent says why not")
+def _draw_lanes(home: Home) -> None:
+    _edit(_package(home) / "view.py", "def facts(", "lanes = None\n\n\ndef facts(")
+
+
+@_removal("INFO: executor is there, but absent says why not")
+def _add_an_executor(home: Home) -> None:
+    (home.formulation / f"{home.executor}.py").write_text("")
+
+
+@_removal("INFO: published_rule 'dream' is no heuristic")
+def _publish_a_dream(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '_rule="densest-first"', '_rule="dream"')
+
+
+@_removal("INFO: restrictions ['least'] are no fields of the instance")
+def _restrict_what_is_not_there(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '{"min_kept": 0}', '{"least": 0}')
+
+
+@_removal("INFO: holdout: ['first'] are no options of the generator")
+def _hold_out_by_an_unknown_option(home: Home) -> None:
+    stretch = "holdout=__import__('moeopt.problems.info').problems.info.Stretch('layer', 'first')"
+    _edit(_package(home) / "__init__.py", "holdout=None", stretch)
+
+
+@_removal("generator: generate is missing")
+def _remove_generate(home: Home) -> None:
+    _edit(home.formulation / f"{home.generator}.py", "def generate(", "def other(")
+
+
+@_removal("view.py: differences is missing")
+def _remove_differences(home: Home) -> None:
+    _edit(_package(home) / "view.py", "def differences(", "def other(")
+
+
+@_removal("tests: the problem has none of its own")
+def _remove_tests(home: Home) -> None:
+    shutil.rmtree(home.tests)
+
+
+@_removal("HEURISTICS is empty")
+def _remove_heuristics(home: Home) -> None:
+    _edit(_package(home) / "heuristics.py", '{"densest-first": densest_first}', "{}")
+
+
+@_removal("no proof in any docstring")
+def _remove_proof(home: Home) -> None:
+    _edit(_package(home) / "bounds.py", "Proof", "Idea")
+    _edit(_package(home) / "bounds.py", "proof", "idea")
+
+
+@_removal("spec.md: constraints ['TM-C2']")
+def _remove_constraint_from_spec(home: Home) -> None:
+    _edit(home.formulation / "spec.md", "- **TM-C2**", "- TM-C3")
+
+
+@_removal("TEMPLATE.mod: constraints ['TM-C2']")
+def _remove_constraint_from_mod(home: Home) -> None:
+    _edit(home.formulation / "TEMPLATE.mod", "s.t. TM_C2", "s.t. other")
+
+
+@_removal("check.py's violations: constraints ['TM-C1']")
+def _remove_constraint_from_checker(home: Home) -> None:
+    _edit(_package(home) / "check.py", '(("TM-C1", f"', '(("TM-C2", f"')
+
+
+@_removal("cpsat.py: constraints ['TM-C2']")
+def _remove_constraint_from_cpsat(home: Home) -> None:
+    _edit(_package(home) / "cpsat.py", "def tm_c2_", "def enough_")
+
+
+@_removal("milp.py: constraints ['TM-C1']")
+def _remove_constraint_from_milp(home: Home) -> None:
+    _edit(_package(home) / "milp.py", "def tm_c1_", "def capacity_")
+
+
+@_removal("2 files, at least 3 are due")
+def _remove_instance(home: Home) -> None:
+    next(home.instances.glob("tiny/*.json")).unlink()
+
+
+@_removal("not in all of the folder, index.json and best_known.json")
+def _remove_best_known(home: Home) -> None:
+    (home.instances / "best_known.json").write_text("{}")
+
+
+@_removal("the checker does not confirm best_known.json")
+def _lower_best_known(home: Home) -> None:
+    _edit(
+        home.instances / "best_known.json",
+        '"objective": 70, "bound": 70',
+        '"objective": 69, "bound": 69',
+    )
+
+
+@_removal("must be frozen and forbid unknown keys")
+def _allow_unknown_keys(home: Home) -> None:
+    _edit(
+        _package(home) / "instance.py",
+        "    capacity_bytes: Count\n",
+        '    model_config = {"extra": "ignore", "frozen": True}\n    capacity_bytes: Count\n',
+    )
+
+
+@pytest.fixture
+def copied(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, template_problem: str
+) -> Home:
+    """Copy the template under a package name of its own, so that pieces can be removed."""
+    package = f"template_copy_{tmp_path.name}"
+    shutil.copytree(root / "formulations" / "TEMPLATE", tmp_path / "TEMPLATE")
+    folder = tmp_path / "TEMPLATE"
+    shutil.move(folder / "problem", folder / package)
+    shutil.move(folder / "generator.py", folder / f"{package}_generator.py")
+    monkeypatch.syspath_prepend(str(tmp_path / "TEMPLATE"))
+    monkeypatch.setitem(PROBLEMS, template_problem, package)
+    yield Home(
+        Problem(template_problem, package),
+        folder,
+        instances=folder / "instances",
+        tests=folder / "tests",
+        generator=f"{package}_generator",
+        executor=f"{package}_executor",
+    )
+    for name in [name for name in sys.modules if name.startswith(package)]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("expected", PIECES)
+def test_a_missing_piece_is_noticed(expected: str, copied: Home) -> None:
+    """Remove one piece from a complete problem: the contract names it."""
+    PIECES[expected](copied)
+    found = missing(copied)
+    assert any(expected in sentence for sentence in found), found

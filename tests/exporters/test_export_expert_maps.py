@@ -1,0 +1,173 @@
+"""Maps for SGLang and vLLM: their loaders' rules, and the way back to the plan."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.exporters.sglang_map import read_sglang_map
+from moeopt.exporters.slots import slots_of
+from moeopt.exporters.vllm_eplb import read_vllm_map
+from tests.exporters.expert_map_rules import sglang_faults, vllm_faults
+from tests.exporters.placements import (
+    EXPERTS,
+    LAYERS,
+    instance,
+    plan,
+    random_plan,
+    sets,
+    shape,
+)
+
+DENSE = [(), (0,), (0, 1), (1, 3), (4,)]
+NAME = "TinyForCausalLM"
+
+
+@pytest.mark.parametrize("dense", DENSE)
+@pytest.mark.parametrize("ep_size", [1, 2, 3, 5])
+def test_sglang_reads_it_and_it_leads_back(
+    dense: tuple[int, ...], ep_size: int, tmp_path: Path
+) -> None:
+    """One key; a row for every layer of the model; side file and map together give the plan."""
+    for seed in range(4):
+        given = instance(seed)
+        solution = random_plan(given, seed)
+        exported = moeopt.export(solution, given, to="sglang", model=shape(dense), ep_size=ep_size)
+        path, notes = exported.save(tmp_path / "map.json")
+        data = json.loads(path.read_text())
+        assert sglang_faults(data, LAYERS + len(dense), EXPERTS, ep_size) == []
+        rows = data["physical_to_logical_map"]
+        for layer in dense:
+            assert rows[layer][:EXPERTS] == list(range(EXPERTS))
+        assert read_sglang_map(path) == sets(solution.gpu)
+        side = json.loads(notes.read_text())
+        assert [side["per_layer"][layer] for layer in side["moe_layers"]] == [
+            len(row) for row in solution.gpu
+        ]
+        assert side["objective"] == moeopt.check(given, solution).objective
+        assert (side["loss"], side["instance"], side["target"]) == (None, given.name, "sglang")
+
+
+@pytest.mark.parametrize("dense", DENSE)
+@pytest.mark.parametrize("ep_size", [1, 4])
+def test_vllm_reads_it_and_it_leads_back(
+    dense: tuple[int, ...], ep_size: int, tmp_path: Path
+) -> None:
+    """Rows for the layers with experts only; the figures beside the map are its own."""
+    given = instance(1)
+    solution = random_plan(given, 2)
+    exported = moeopt.export(
+        solution, given, to="vllm-eplb", model=shape(dense), model_class=NAME, ep_size=ep_size
+    )
+    path, _ = exported.save(tmp_path / "map.json")
+    assert vllm_faults(json.loads(path.read_text()), NAME, LAYERS, EXPERTS, ep_size) == []
+    assert read_vllm_map(path, NAME) == sets(solution.gpu)
+
+
+def test_the_flags_name_the_file(tmp_path: Path) -> None:
+    """Quoted for a shell; copies are announced, and vLLM is kept from moving experts later."""
+    given = instance(0)
+    common: dict[str, Any] = {"model": shape(), "ep_size": 2, "model_class": NAME}
+    path = tmp_path / "a map.json"
+    line = moeopt.export(random_plan(given, 0), given, to="sglang", **common).flags
+    assert line is not None
+    assert shlex.split(line(path)) == [
+        "--init-expert-location", str(path), "--ep-size", "2", "--ep-num-redundant-experts", "1",
+    ]  # fmt: skip
+    line = moeopt.export(random_plan(given, 0), given, to="vllm-eplb", **common).flags
+    assert line is not None
+    first, second, third, config = shlex.split(line(path))
+    assert (first, second) == ("--enable-expert-parallel", "--enable-eplb")
+    assert third == "--eplb-config"
+    assert json.loads(config) == {
+        "expert_map_path": str(path),
+        "num_redundant_experts": 1,
+        "step_interval": 10**9,
+    }
+
+
+def test_slots_begin_with_the_gpus_experts() -> None:
+    """Then the others, then copies of the first slots, more than once around if need be."""
+    assert slots_of([4, 1], 5, 0) == [1, 4, 0, 2, 3]
+    assert slots_of([4, 1], 5, 3) == [1, 4, 0, 2, 3, 1, 4, 0]
+    assert slots_of([], 2, 3) == [0, 1, 0, 1, 0]
+
+
+def test_the_class_comes_from_a_config_json(tmp_path: Path) -> None:
+    """The first of its architectures; without a class there is no map for vLLM."""
+    config = {
+        "architectures": [NAME, "Other"],
+        "num_hidden_layers": LAYERS + 1,
+        "first_k_dense_replace": 1,
+        "n_routed_experts": EXPERTS,
+        "num_experts_per_tok": 2,
+        "hidden_size": 8,
+        "moe_intermediate_size": 8,
+        "intermediate_size": 8,
+    }
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    given = instance(0)
+    solution = random_plan(given, 0)
+    exported = moeopt.export(solution, given, to="vllm-eplb", model=file)
+    assert list(json.loads(exported.text)["model_maps"]) == [NAME]
+    with pytest.raises(InputError, match="--model-class: is missing"):
+        moeopt.export(solution, given, to="vllm-eplb", model=shape())
+
+
+def test_the_model_must_be_known_and_fit() -> None:
+    """A preset that the provenance names will do; a file that it names is not opened."""
+    given = instance(0)
+    solution = random_plan(given, 0)
+    for model, reason in (
+        (None, "--model: is missing, and the instance's provenance names no preset"),
+        (shape(moe_layers=3), "--model: tiny has 3 layers with experts, the plan 4"),
+        (shape(experts=6), "--model: tiny has 6 experts per layer, the plan 5"),
+        ("nowhere.json", "neither a file nor one of"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            moeopt.export(solution, given, to="sglang", model=model)
+    stranger = instance(0, provenance={"model": "pyproject.toml"})
+    with pytest.raises(InputError, match="--model: is missing"):
+        moeopt.export(solution, stranger, to="sglang")
+    known = instance(0, provenance={"model": "mixtral-8x7b"})
+    with pytest.raises(InputError, match="mixtral-8x7b has 32 layers with experts, the plan 4"):
+        moeopt.export(solution, known, to="sglang")
+
+
+def test_damaged_maps_are_refused(tmp_path: Path) -> None:
+    """Rows of unequal length, slots that hold no expert, a side file of another map."""
+    given = instance(0)
+    exported = moeopt.export(random_plan(given, 0), given, to="sglang", model=shape())
+    path, notes = exported.save(tmp_path / "m.json")
+    good = notes.read_text()
+    for content, reason in (
+        ('{"physical_to_logical_map": [[0, 1], [0]]}', "equally many slots in every layer"),
+        ('{"physical_to_logical_map": [[0, -1]]}', "must be lists of experts"),
+        ('{"other": 1}', "must be lists of experts"),
+        ('{"physical_to_logical_map": [[0, 1]]}', "per_layer: has 5 entries, the map 1 layers"),
+    ):
+        path.write_text(content)
+        with pytest.raises(InputError, match=reason):
+            read_sglang_map(path)
+    exported.save(path)
+    notes.write_text(good.replace('"moe_layers": [1', '"moe_layers": [99'))
+    with pytest.raises(InputError, match="moe_layers: must be a list of layers"):
+        read_sglang_map(path)
+    notes.write_text(good.replace('"per_layer": [', '"per_layer": ["x", '))
+    with pytest.raises(InputError, match="per_layer: must be a list of counts"):
+        read_sglang_map(path)
+    with pytest.raises(InputError, match="has no map of Other"):
+        read_vllm_map(path, "Other")
+
+
+@pytest.mark.parametrize("ep_size", [0, -1, 10**6])
+def test_devices_are_bounded(ep_size: int) -> None:
+    """From 1 up."""
+    given = instance(0)
+    with pytest.raises(InputError, match="--ep-size: must be from 1 to 4096"):
+        moeopt.export(plan(given, [[]] * 4), given, to="sglang", model=shape(), ep_size=ep_size)

@@ -1,0 +1,171 @@
+"""Counts for KTransformers: its own rule chooses the plan's experts, whatever it does at ties."""
+
+import pickletools
+import shlex
+import zipfile
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.exporters.ktransformers_counts import ratio_of, read_ktransformers_counts
+from moeopt.exporters.torch_file import torch_file
+from moeopt.interop.torch_zip import read_torch
+from moeopt.problems.deferral.heuristics import uniform
+from tests.exporters.ktransformers_rules import gpu_masks
+from tests.exporters.placements import (
+    EXPERTS,
+    LAYERS,
+    instance,
+    plan,
+    random_plan,
+    sets,
+    shape,
+)
+from tests.problems.deferral.random_schedules import random_instance as random_deferral
+
+PLAIN = {
+    "PROTO", "EMPTY_DICT", "MARK", "BINUNICODE", "GLOBAL", "BININT", "TUPLE", "BINPERSID",
+    "NEWFALSE", "EMPTY_TUPLE", "REDUCE", "SETITEMS", "STOP",
+}  # fmt: skip
+CALLED = {
+    "torch._utils _rebuild_tensor_v2",
+    "torch IntStorage",
+    "collections OrderedDict",
+}
+
+
+@pytest.mark.parametrize("dense", [(), (0,), (0, 1), (1, 3)])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_runtime_chooses_the_plan(dense: tuple[int, ...], seed: int, tmp_path: Path) -> None:
+    """Its rule, applied to file and flags, gives exactly the plan, with dense layers between."""
+    given = instance(seed, slots=3 * seed + 2)
+    solution = random_plan(given, seed)
+    exported = moeopt.export(solution, given, to="ktransformers", model=shape(dense))
+    path, _ = exported.save(tmp_path / "plan.pt")
+    assert exported.flags is not None
+    words = shlex.split(exported.flags(path))
+    assert words[:4] == [
+        "--kt-expert-placement-strategy", "frequency", "--init-expert-location", str(path),
+    ]  # fmt: skip
+    assert words[4] == "--kt-gpu-experts-ratio"
+    ratio = float(words[5])
+    masks = gpu_masks(path, ratio, LAYERS + len(dense), EXPERTS, dense, seed)
+    moe_layers = [layer for layer in range(LAYERS + len(dense)) if layer not in dense]
+    chosen = [tuple(np.flatnonzero(masks[layer]).tolist()) for layer in moe_layers]
+    assert chosen == sets(solution.gpu)
+    assert all(all(masks[layer]) for layer in dense)
+    assert read_ktransformers_counts(path, ratio, moe_layers) == sets(solution.gpu)
+
+
+def test_everything_and_nothing(tmp_path: Path) -> None:
+    """Ratios 1 and 0."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    for row, ratio in ((range(EXPERTS), 1.0), ((), 0.0)):
+        solution = plan(given, [row] * LAYERS)
+        exported = moeopt.export(solution, given, to="ktransformers", model=shape())
+        path, _ = exported.save(tmp_path / "plan.pt")
+        assert exported.notes["kt_gpu_experts_ratio"] == ratio
+        assert read_ktransformers_counts(path, ratio, [1, 2, 3, 4]) == sets(solution.gpu)
+
+
+@pytest.mark.parametrize("total", [1, 7, 29, 49, 98, 103, 1664, 14848, 99991])
+def test_the_ratio_gives_the_number(total: int) -> None:
+    """In floats as the runtime computes it: a quotient alone falls short now and then."""
+    short = 0
+    for chosen in range(0, total + 1, max(1, total // 2000)):
+        ratio = ratio_of(chosen, total)
+        assert 0.0 <= ratio <= 1.0
+        assert int(total * ratio) == int(total * float(repr(ratio))) == chosen
+        short += int(total * (chosen / total)) < chosen
+    assert short > 0 or total < 49
+
+
+def test_the_flag_of_a_deferral_plan_goes_along() -> None:
+    """The count of a uniform plan, or the best uniform one; only for this target."""
+    given = instance(0)
+    solution = random_plan(given, 0)
+    deferral = random_deferral(0, layers=3)
+    pair = (uniform(deferral, 0), deferral)
+    exported = moeopt.export(solution, given, to="ktransformers", model=shape(), deferral=pair)
+    assert exported.flags is not None
+    assert exported.flags(Path("x.pt")).endswith(" --kt-max-deferred-experts-per-token 0")
+    with pytest.raises(InputError, match="--deferral: goes with --to ktransformers only"):
+        moeopt.export(solution, given, to="sglang", model=shape(), deferral=pair)
+    with pytest.raises(InputError, match="must be a solution of deferral, not of placement"):
+        moeopt.export(
+            solution, given, to="ktransformers", model=shape(), deferral=(solution, given)
+        )
+
+
+def test_what_a_uniform_count_costs_is_said() -> None:
+    """The loss is that of the deferral plan; the placement loses nothing."""
+    given = instance(0)
+    solution = random_plan(given, 0)
+    losses = []
+    for seed in range(12):
+        deferral = random_deferral(seed, layers=4)
+        result = moeopt.solve(deferral, "dp")
+        assert result.solution is not None
+        exported = moeopt.export(
+            solution,
+            given,
+            to="ktransformers",
+            model=shape(),
+            deferral=(result.solution, deferral),
+        )
+        alone = moeopt.export(result.solution, deferral, to="ktransformers-flags")
+        assert exported.flags is not None
+        assert exported.flags(Path("x.pt")).endswith(f" {alone.text.strip()}")
+        assert exported.loss == alone.loss
+        losses += [alone.loss] * (alone.loss is not None)
+    assert losses
+    assert {loss.problem for loss in losses} == {"deferral"}
+
+
+def test_the_pickle_is_harmless() -> None:
+    """A dict of tensors by known instructions, which torch loads with weights_only=True."""
+    payload = torch_file({"a": np.arange(6, dtype=np.int32).reshape(1, 2, 3)})
+    with zipfile.ZipFile(BytesIO(payload)) as archive:
+        names = archive.namelist()
+        assert names == [
+            "archive/data.pkl", "archive/byteorder", "archive/data/0", "archive/version",
+        ]  # fmt: skip
+        assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
+        steps = list(pickletools.genops(archive.read("archive/data.pkl")))
+        pickletools.dis(archive.read("archive/data.pkl"), out=StringIO())  # raises if damaged
+    assert {opcode.name for opcode, _, _ in steps} <= PLAIN
+    assert {argument for opcode, argument, _ in steps if opcode.name == "GLOBAL"} == CALLED
+
+
+@pytest.mark.parametrize("size", [(1, 2, 3), (4,), (2, 0), (1, 61, 256), ()])
+def test_tensors_come_back(size: tuple[int, ...], tmp_path: Path) -> None:
+    """By the project's reader of such files; several tensors, any shape, the same bytes again."""
+    rng = np.random.default_rng(0)
+    tensors = {
+        "logical_count": rng.integers(-5, 9, size).astype(np.int32),
+        "ä": np.array([[1, 2], [3, 4]], dtype=np.int32).T,
+    }
+    path = tmp_path / "t.pt"
+    path.write_bytes(torch_file(tensors))
+    found = read_torch(path)
+    assert list(found) == list(tensors)
+    for name, array in tensors.items():
+        assert found[name].dtype == np.int32
+        assert found[name].shape == array.shape
+        assert found[name].tolist() == array.tolist()
+    assert torch_file(tensors) == path.read_bytes()
+
+
+def test_counts_that_leave_a_choice_are_refused(tmp_path: Path) -> None:
+    """Ties at the border; counts that are none."""
+    path = tmp_path / "c.pt"
+    path.write_bytes(torch_file({"logical_count": np.ones((1, 2, 2), dtype=np.int32)}))
+    with pytest.raises(InputError, match="the 2 largest counts are not told apart"):
+        read_ktransformers_counts(path, 0.5, [0, 1])
+    path.write_bytes(torch_file({"logical_count": np.ones((2, 2), dtype=np.int32)}))
+    with pytest.raises(InputError, match="must be a tensor of integers with 3 axes"):
+        read_ktransformers_counts(path, 0.5, [0, 1])

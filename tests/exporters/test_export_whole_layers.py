@@ -1,0 +1,131 @@
+"""llama.cpp and the archived KTransformers take whole layers: the best such plan, and its loss."""
+
+from itertools import combinations
+
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.exporters.exported import NoPlanError
+from moeopt.exporters.ktransformers_yaml import read_ktransformers_yaml
+from moeopt.exporters.llama_cpp import read_llama_cpp
+from moeopt.problems.placement.instance import Instance
+from tests.exporters.injection_rules import experts_devices
+from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
+from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
+
+DENSE = [(), (0,), (0, 1), (1, 3)]
+BY_SLOTS = [0, 4, 5, 9, 12, 20]
+
+
+def hidden(dense: tuple[int, ...]) -> list[int]:
+    """Return the model's numbers of its layers with experts."""
+    return [layer for layer in range(LAYERS + len(dense)) if layer not in dense]
+
+
+def whole_plan(of: Instance, on: tuple[int, ...]) -> list[list[int]]:
+    """Return the placement with these of the plan's layers on the GPU."""
+    return [list(range(of.experts)) if layer in on else [] for layer in range(of.layers)]
+
+
+def best_whole(of: Instance) -> int:
+    """Return the least objective of whole layers, by the judge, trying them all."""
+    found = []
+    for count in range(of.layers + 1):
+        for on in combinations(range(of.layers), count):
+            verdict = moeopt.check(of, plan(of, whole_plan(of, on)))
+            if isinstance(verdict.objective, int):
+                found.append(verdict.objective)
+    return min(found)
+
+
+@pytest.mark.parametrize("dense", DENSE)
+@pytest.mark.parametrize("on", [(), (3,), (0,), (1, 2), (0, 2), (1, 2, 3), (0, 1, 2, 3)])
+def test_whole_layers_are_taken_as_they_are(dense: tuple[int, ...], on: tuple[int, ...]) -> None:
+    """The routed experts of the other layers, and nothing else, stay on the CPU."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    solution = plan(given, whole_plan(given, on))
+    numbers = hidden(dense)
+    off = [numbers[layer] for layer in range(LAYERS) if layer not in on]
+    exported = moeopt.export(solution, given, to="llama.cpp", model=shape(dense))
+    names = tensors(LAYERS + len(dense), dense)
+    kept = {f"blk.{layer}.{kind}.weight" for layer in off for kind in ROUTED}
+    assert on_cpu(exported.text, names) == kept
+    assert exported.loss is None
+    assert read_llama_cpp(exported.text) == off == exported.notes["cpu_layers"]
+    first = exported.same_as
+    assert (first is not None) == (bool(off) and off == numbers[: len(off)])
+    if first is not None:
+        assert on_cpu(first, names) == kept
+        assert [layer for layer in read_llama_cpp(first) if layer not in dense] == off
+    rules = moeopt.export(solution, given, to="ktransformers-yaml", model=shape(dense))
+    expected = [
+        None if la in dense else ("cpu" if la in off else "cuda:0") for la in range(len(names))
+    ][: LAYERS + len(dense)]
+    assert experts_devices(rules.text, LAYERS + len(dense)) == expected
+    assert read_ktransformers_yaml(rules.text) == ([numbers[layer] for layer in on], off)
+
+
+@pytest.mark.parametrize("slots", BY_SLOTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_plan_of_whole_layers_is_found(seed: int, slots: int) -> None:
+    """As good as the best of all, by brute force; the loss is against the plan given."""
+    given = instance(seed, slots)
+    result = moeopt.solve(given, "frequency")
+    assert result.solution is not None
+    exported = moeopt.export(result.solution, given, to="llama.cpp", model=shape())
+    off = read_llama_cpp(exported.text)
+    on = tuple(layer for layer in range(LAYERS) if layer + 1 not in off)
+    own = moeopt.check(given, plan(given, whole_plan(given, on))).objective
+    if exported.loss is None:
+        assert result.solution == plan(given, whole_plan(given, on))
+        return
+    assert (exported.loss.given, exported.loss.exported) == (result.objective, own)
+    assert own == best_whole(given)
+    assert exported.loss.proven
+    assert isinstance(result.objective, int)
+    assert isinstance(own, int)
+    assert exported.loss.percent == pytest.approx(100 * (own / result.objective - 1))
+    assert f"by {exported.loss.percent:+.3f} %" in str(exported.loss)
+
+
+def test_a_plan_may_gain_by_it() -> None:
+    """A poor plan given: the loss is negative, and says so."""
+    given = instance(0, 10)
+    poor = plan(given, [[0], [1], [2], []])
+    loss = moeopt.export(poor, given, to="ktransformers-yaml", model=shape()).loss
+    assert loss is not None
+    assert loss.percent is not None
+    assert loss.percent < 0
+    assert f"by -{-loss.percent:.3f} %" in str(loss)
+
+
+def test_where_no_whole_layers_fit_it_is_said() -> None:
+    """All slots must be used, and no whole layers use them all: exit code 3."""
+    given = instance(0, 7, fill=True)
+    solution = plan(given, [[0, 1], [0, 1], [0, 1], [0]])
+    with pytest.raises(NoPlanError, match="whole layers on the GPU or off it: infeasible") as error:
+        moeopt.export(solution, given, to="llama.cpp", model=shape())
+    assert error.value.exit_code == 3
+
+
+def test_another_restriction_makes_way() -> None:
+    """Equal counts and whole layers at once would be all or nothing."""
+    given = instance(0, 8, restriction="equal-counts")
+    solution = plan(given, [[0, 1]] * LAYERS)
+    exported = moeopt.export(solution, given, to="llama.cpp", model=shape())
+    assert len(read_llama_cpp(exported.text)) == LAYERS - 1
+    assert exported.loss is not None
+    free = instance(0, 8)
+    assert exported.loss.exported == best_whole(free)
+
+
+def test_other_flags_and_rules_are_refused() -> None:
+    """What the readers cannot vouch for."""
+    with pytest.raises(InputError, match="must have -ngl 999"):
+        read_llama_cpp("--n-cpu-moe 3")
+    with pytest.raises(InputError, match="is not an override of the experts of some blocks"):
+        read_llama_cpp('-ngl 999 -ot "exps=CPU"')
+    with pytest.raises(InputError, match="not for the experts of layers on GPU or CPU"):
+        read_ktransformers_yaml('- match:\n    name: "^model$"\n')
+    assert read_llama_cpp("-ngl 999") == []

@@ -1,0 +1,231 @@
+"""The parts of price-and-swap: bounds against all placements, changes against the checker."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from moeopt.problems.placement.bounds import objective_grid
+from moeopt.problems.placement.check import objective, violations
+from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.lagrangian import solve as price_and_swap
+from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
+from moeopt.problems.placement.lagrangian.relaxation import (
+    Model,
+    certify,
+    dual_function,
+    reduced_cost_fixing,
+)
+from moeopt.problems.placement.lagrangian.residual_problem import (
+    Residual,
+    residual_of,
+    solve_residual,
+)
+from moeopt.problems.placement.lagrangian.volume import VolumeAlgorithm, first_multipliers
+from moeopt.problems.placement.lagrangian.whole_layers import cheapest_layers
+from moeopt.problems.placement.layer_steps import Flags, total_ns
+from moeopt.problems.placement.oracle import candidates
+from moeopt.problems.placement.solution import held_of, solution_of
+from moeopt.problems.search import Search
+from moeopt.solvers.run import solve
+from tests.problems.placement.placement_random_instances import KINDS, random_instance
+
+WIDE = 12
+"""Experts of a layer, more than are tried out subset by subset."""
+
+
+def model_of(instance: Instance) -> Model:
+    """Return what the algorithm computes with."""
+    return Model.of(instance, objective_grid(instance))
+
+
+def wide_instance(seed: int) -> Instance:
+    """Return one layer in which rows have more experts than `kernels.FEW`."""
+    rng = np.random.default_rng(seed)
+    steps = []
+    for _ in range(int(rng.integers(1, 5))):
+        active = rng.permutation(WIDE)[: int(rng.integers(9, WIDE + 1))]
+        steps.append([[[int(e), int(rng.integers(1, 5))] for e in active]])
+    return Instance(
+        name=f"wide-{seed}",
+        layers=1,
+        experts=WIDE,
+        gpu_slots=int(rng.integers(0, WIDE + 1)),
+        gpu_expert_ns=[0, *np.sort(rng.integers(1, 20, 5)).tolist()],
+        offload_expert_ns=[0, *np.sort(rng.integers(5, 40, 5)).tolist()],
+        layer_offload_fixed_ns=int(rng.integers(0, 60)),
+        steps=steps,
+    )
+
+
+def placements(instance: Instance) -> Iterator[tuple[Flags, int]]:
+    """Yield every valid placement with its objective, both by the checker."""
+    for solution in candidates(instance):
+        if not violations(instance, solution):
+            held = held_of(solution, instance.layers, instance.experts)
+            yield held, objective(instance, solution)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "wide"])
+def test_any_multipliers_give_a_bound(kind: str) -> None:
+    """Random multipliers, first and raised ones: in floats and in integers below all placements.
+
+    Not only in total: the constant plus the costs of the experts on the GPU is below each one's
+    objective. The two ways to compute differ by rounding and by the weights tried.
+    """
+    for seed in range(3):
+        instance = wide_instance(seed) if kind == "wide" else random_instance(seed, kind)
+        model = model_of(instance)
+        found = list(placements(instance))
+        if not found:
+            continue
+        best = min(total for _, total in found)
+        rng = np.random.default_rng(seed)
+        scale = max(instance.offload_expert_ns)
+        random = [rng.normal(0, scale, len(layer.expert)) for layer in model.layers]
+        volume = VolumeAlgorithm(model, first_multipliers(model, found[0][0]))
+        first = volume.multipliers
+        volume.iterate(best, 30, lambda: False)
+        assert volume.bound_ns >= dual_function(model, first).bound_ns
+        for multipliers in (random, first, volume.multipliers):
+            proof = certify(model, multipliers)
+            base_ns, cost = proof.base_ns, proof.cost_ns
+            bound = proof.bound_ns(model.capacity)
+            in_floats = dual_function(model, multipliers).bound_ns
+            assert bound <= best
+            assert in_floats <= best * (1 + 1e-9) + cost.size * len(model.layers)
+            if multipliers is not random:  # those are cut off where they are absurd
+                rows = sum(layer.weight.sum() for layer in model.layers)
+                assert abs(bound - in_floats) <= 1e-4 * best + 8 * rows
+            for held, total in found[:: max(1, len(found) // 60)]:
+                assert base_ns + int(cost[held].sum()) <= total
+
+
+@pytest.mark.parametrize("kind", ["mixed", "gpu-bound", "sizes", "equal counts", "fill", "wide"])
+def test_what_cannot_be_is_in_no_better_placement(kind: str) -> None:
+    """`reduced_cost_fixing` keeps the places of every placement within the limit."""
+    excluded = 0
+    for seed in range(6):
+        instance = wide_instance(seed) if kind == "wide" else random_instance(seed, kind)
+        model = model_of(instance)
+        found = list(placements(instance))
+        if not found:
+            continue
+        best = min(total for _, total in found)
+        volume = VolumeAlgorithm(model, first_multipliers(model, found[-1][0]))
+        volume.iterate(best, 40, lambda: False)
+        proof = certify(model, volume.multipliers)
+        for incumbent in (best + 1, best + model.grid, (11 * best) // 10 + 1):
+            most = incumbent - 1 - proof.base_ns
+            on, off = reduced_cost_fixing(proof.cost_ns, model.capacity, most)
+            excluded += int((~(on & off)).sum())
+            for held, total in found:
+                if total < incumbent:
+                    assert on[held].all()
+                    assert off[~held].all()
+    assert excluded
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_change_is_what_the_judge_says(kind: str) -> None:
+    """Moves claim the difference of two objectives and keep all rules, down to a local optimum."""
+    for seed in range(4):
+        instance = random_instance(seed, kind)
+        model = model_of(instance)
+        held = next((held for held, _ in placements(instance)), None)
+        if held is None or instance.restriction == "whole-layers":
+            continue
+        local = LocalSearch(model, held)
+        for _ in range(60):
+            before = total_ns(model.layers, local.held, model.fixed_ns)
+            assert local.total_ns == before
+            moves = [move for move in local._moves() if move.experts and move.change_ns < 2**60]
+            for move in moves:
+                after = local.held.copy()
+                for place in move.experts:
+                    after[place] ^= True
+                changed = total_ns(model.layers, after, model.fixed_ns) - before
+                assert changed == move.change_ns
+                assert not violations(instance, solution_of("x", after))
+            best = min(moves, key=lambda move: move.change_ns, default=None)
+            if best is None or best.change_ns >= 0:
+                break
+            local.make(best.experts)
+        else:
+            raise AssertionError("no local optimum after 60 moves")
+
+
+@pytest.mark.parametrize("kind", ["mixed", "sizes", "equal counts", "sizes, filled"])
+def test_perturbations_keep_the_rules(kind: str) -> None:
+    """And change something, where anything can be exchanged."""
+    changed = 0
+    for seed in range(8):
+        instance = random_instance(seed, kind)
+        model = model_of(instance)
+        for held, _ in list(placements(instance))[:10]:
+            found = perturbed(held, model.capacity, np.random.default_rng(seed))
+            assert model.capacity.allows(found)
+            changed += bool((found != held).any())
+    assert changed
+
+
+def test_whole_layers_are_a_knapsack() -> None:
+    """The table against the best of all sets of layers, also with sizes and a full GPU."""
+    none = 0
+    for kind in ("mixed", "sizes", "sizes, filled", "fill", "host without copy"):
+        for seed in range(8):
+            drawn = random_instance(seed, kind).model_copy(update={"restriction": "whole-layers"})
+            best = min((total for _, total in placements(drawn)), default=None)
+            model = model_of(drawn)
+            held = cheapest_layers(model)
+            none += held is None
+            assert (held is None) == (best is None), drawn.name
+            if held is not None:
+                assert total_ns(model.layers, held, model.fixed_ns) == best
+                assert model.capacity.allows(held)
+    assert none
+
+
+@pytest.mark.parametrize("kind", ["mixed", "gpu-bound", "sizes", "equal counts", "costly charge"])
+def test_highs_closes_whatever_is_left(kind: str) -> None:
+    """From nothing decided to much: its bound is the optimum, and it has a placement for it."""
+    for seed in range(4):
+        instance = random_instance(seed, kind)
+        model = model_of(instance)
+        found = list(placements(instance))
+        if not found:
+            continue
+        best = min(total for _, total in found)
+        worst = max(total for _, total in found)
+        everything = np.ones(found[0][0].shape, dtype=bool)
+        proof = certify(model, first_multipliers(model, found[0][0]))
+        bound_ns, held = solve_residual(
+            model, Residual(everything, everything), proof, worst + 1, 30.0
+        )
+        assert best - 1 <= bound_ns <= best
+        assert held is not None
+        assert total_ns(model.layers, held, model.fixed_ns) == best
+        residual = residual_of(model, proof, worst + model.grid)
+        bound_ns, _ = solve_residual(model, residual, proof, worst + model.grid, 30.0)
+        assert best - 1 <= bound_ns <= best
+        residual = residual_of(model, proof, best)
+        assert solve_residual(model, residual, proof, best, 30.0)[0] >= best - 1
+
+
+def test_it_stops_when_told_with_a_bound_and_a_placement() -> None:
+    """A search that is stopped at its first placement keeps what it has."""
+    instance = random_instance(3, "batched").model_copy(update={"host_slots": None})
+    search = Search(limit_s=30.0)
+    search.on_improvement = lambda objective, bound: search.stop()
+    price_and_swap(instance, search)
+    assert search.solution is not None
+    assert search.objective == objective(instance, search.solution)
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    """One worker, no limit that cuts in."""
+    for kind in ("mixed", "gpu-bound"):
+        instance = random_instance(5, kind)
+        results = [solve(instance, "price-and-swap", seed=7) for _ in range(2)]
+        assert results[0].solution == results[1].solution
+        assert results[0].bound == results[1].bound
