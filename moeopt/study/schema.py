@@ -118,7 +118,9 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    if not _recognised(connection, path):
+    with transaction(connection, "DEFERRED"):  # what is read is of one moment
+        is_store = _recognised(connection, path)
+    if not is_store:
         _to_write_ahead_log(connection)
         with transaction(connection):
             if not _recognised(connection, path):  # another process may have been quicker
@@ -186,9 +188,12 @@ def _to_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing; the lock is taken at the start, where waiting for it works."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Do all of it or nothing.
+
+    A writer takes the lock at the start, where waiting for it works; "DEFERRED" is for reading.
+    """
+    connection.execute(f"BEGIN {kind}")
     try:
         yield
     except BaseException:
