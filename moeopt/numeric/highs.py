@@ -1,14 +1,25 @@
 """HiGHS, through scipy: the one way to it that gives the dual bound and lives beside ortools."""
 
+import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
-Vector = NDArray[np.float64]
+from moeopt.numeric.program import Program as Program
+from moeopt.numeric.program import Vector as Vector
+from moeopt.numeric.safe_bound import safe_bound
+
+TOLERANCE = 1e-9
+"""To which reduced costs keep their sign."""
+
+OPTIONS = {"mip_feasibility_tolerance": 10 * TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
+"""HiGHS takes a tenth of the former in its trees, and the latter for a program without integers.
+
+Its defaults are a hundred times wider. Much narrower ones would cut off integer points for the
+rounding of a row: at 1e7, the largest number here, a double is exact to 1e-9.
+"""
 
 STATUS: dict[int, Literal["optimal", "limit", "infeasible"]] = {
     0: "optimal",
@@ -18,34 +29,24 @@ STATUS: dict[int, Literal["optimal", "limit", "infeasible"]] = {
 
 
 @dataclass(frozen=True)
-class Program:
-    """Minimise ``cost @ x`` with ``row_lower <= rows @ x <= row_upper`` and bounds on x.
-
-    Arrays have the shape (columns,) or (rows,); `integer` is 0 for a continuous column. HiGHS works
-    to tolerances of 1e-6: keep numbers below 1e7, and check what it says in integers.
-    """
-
-    cost: Vector
-    lower: Vector
-    upper: Vector
-    integer: NDArray[np.int64]
-    rows: csr_array
-    row_lower: Vector
-    row_upper: Vector
-
-
-@dataclass(frozen=True)
 class Found:
-    """HiGHS's answer, in floats; None where it has none.
+    """HiGHS's answer to `program`, in floats; None where it has none.
 
     `status` is "optimal", "limit", "infeasible" or "other"; `message` is its own word.
     """
 
+    program: Program
     status: Literal["optimal", "limit", "infeasible", "other"]
     message: str
     objective: float | None = None
     values: Vector | None = None
     bound: float | None = None
+
+    def safe_bound(self, unit: float = 1, grid: int = 1) -> int | None:
+        """Return what `bound` proves in integers, as `moeopt.numeric.safe_bound` argues."""
+        if self.bound is None:
+            return None
+        return safe_bound(self.program, self.bound, TOLERANCE, unit, grid)
 
 
 def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Found:
@@ -54,18 +55,22 @@ def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Fou
     HiGHS prints a debug line on stdout now and then: callers in the main thread guard against it
     with `native_stdout_to_stderr`, which must not be done in a thread that may be left behind.
     """
+    # scipy hands options that it does not know over to HiGHS, and warns that it does.
+    warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
+    options: Any = {"time_limit": limit_s, "mip_rel_gap": relative_gap, **OPTIONS}
     found = milp(
         program.cost,
         integrality=program.integer,
         bounds=Bounds(program.lower, program.upper),
         constraints=LinearConstraint(program.rows, program.row_lower, program.row_upper),
-        options={"time_limit": limit_s, "mip_rel_gap": relative_gap},
+        options=options,
     )
     bound = found.get("mip_dual_bound")
     return Found(
+        program=program,
         status=STATUS.get(found.status, "other"),
         message=found.message,
-        objective=None if found.x is None else float(found.fun),
+        objective=None if found.x is None else float(found.fun) + program.constant,
         values=found.x,
-        bound=float(bound) if bound is not None and np.isfinite(bound) else None,
+        bound=float(bound) + program.constant if bound is not None and np.isfinite(bound) else None,
     )

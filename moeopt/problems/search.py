@@ -26,6 +26,9 @@ class Search:
         Seconds that the algorithm may take, counted from the making of this object.
     seed, workers
         For whatever draws random numbers or runs in parallel.
+    verify
+        Whether every refutation that a solver of floats gives is to be confirmed in exact integers,
+        by CP-SAT say, before a bound rests on it; one that is not confirmed proves nothing.
     on_improvement
         Called with (objective, bound) at each improvement.
     solution, objective
@@ -44,6 +47,7 @@ class Search:
     limit_s: float = 60.0
     seed: int = 0
     workers: int = 1
+    verify: bool = False
     on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
     objective: Objective | None = None

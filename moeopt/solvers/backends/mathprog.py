@@ -11,15 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import swiglpk as glpk
+from scipy.sparse import csr_array
 
 from moeopt.errors import ModelMismatchError
+from moeopt.numeric.program import Program, Vector
+from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.solvers.floats import believed_bound, claim_tolerance
 from moeopt.solvers.task import Outcome, Task
 
-RELATIVE_ERROR = 1e-7
-"""GLPK's own tolerance for comparing objectives."""
+TOLERANCE = 1e-7
+"""To which GLPK keeps the signs of reduced costs within branch and bound; it cannot be set."""
 
 DECLARATION = re.compile(r"^\s*(?:param|set)\s+(\w+)", re.MULTILINE)
 
@@ -165,8 +168,42 @@ def _solve(task: Task, problem: Any) -> Outcome:
         outcome.claim = round(value)
         outcome.tolerance = claim_tolerance(outcome.claim)
         if outcome.proven == "optimal":
-            outcome.bound = believed_bound(value, 1, RELATIVE_ERROR)
+            outcome.bound = safe_bound(_program(problem), value, TOLERANCE)
     return outcome
+
+
+def _program(problem: Any) -> Program:
+    """Return GLPK's problem as arrays."""
+    rows = range(1, glpk.glp_get_num_rows(problem) + 1)
+    columns = range(1, glpk.glp_get_num_cols(problem) + 1)
+    index, entry = glpk.intArray(len(columns) + 1), glpk.doubleArray(len(columns) + 1)
+    data: list[float] = []
+    indices: list[int] = []
+    starts = [0]
+    for row in rows:
+        count = glpk.glp_get_mat_row(problem, row, index, entry)
+        indices += [index[place] - 1 for place in range(1, count + 1)]
+        data += [entry[place] for place in range(1, count + 1)]
+        starts.append(len(data))
+    integer = [glpk.glp_get_col_kind(problem, c) != glpk.GLP_CV for c in columns]
+    return Program(
+        cost=np.array([glpk.glp_get_obj_coef(problem, c) for c in columns]),
+        lower=_bounds([glpk.glp_get_col_lb(problem, c) for c in columns]),
+        upper=_bounds([glpk.glp_get_col_ub(problem, c) for c in columns]),
+        integer=np.array(integer, dtype=np.int64),
+        rows=csr_array((data, indices, starts), shape=(len(rows), len(columns))),
+        row_lower=_bounds([glpk.glp_get_row_lb(problem, r) for r in rows]),
+        row_upper=_bounds([glpk.glp_get_row_ub(problem, r) for r in rows]),
+        constant=glpk.glp_get_obj_coef(problem, 0),
+    )
+
+
+def _bounds(values: list[float]) -> Vector:
+    """Return bounds as an array: GLPK's infinity is the largest double."""
+    bounds = np.array(values)
+    largest = np.finfo(float).max
+    bounds[bounds >= largest], bounds[bounds <= -largest] = np.inf, -np.inf
+    return bounds
 
 
 def _read_printed(task: Task, printed: Path) -> Any:

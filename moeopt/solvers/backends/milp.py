@@ -6,8 +6,9 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.engines.answer import Answer
-from moeopt.solvers.floats import believed_bound, claim_tolerance
+from moeopt.solvers.engines.matrix import to_matrix
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.task import Outcome, Task
 
@@ -20,15 +21,13 @@ ENGINES: dict[str, tuple[str, str]] = {
 }
 """Engine -> module and function; the first is the default."""
 
-RELATIVE_ERROR = 1e-8
-"""How far off an engine's bound may be: 1 ns in 0.1 s, and SCIP's own epsilon is 1e-9."""
-
 
 def run(task: Task) -> Outcome:
     """Build the PuLP model, solve it and read the solution off.
 
     An engine's word "optimal" is not taken for a proof: its bound is lowered by what floats may be
-    off, and the result is optimal if that, rounded up to the grid of objectives, still meets it.
+    off (`moeopt.numeric.safe_bound`), and the result is optimal if that, rounded up to the grid of
+    objectives, still meets it.
     """
     engine = task.engine or next(iter(ENGINES))
     solve = _engine(engine)
@@ -57,7 +56,8 @@ def run(task: Task) -> Outcome:
         outcome.claim = round(answer.objective * built.objective_unit)
         outcome.tolerance = claim_tolerance(outcome.claim)
     if answer.bound is not None:
-        outcome.bound = believed_bound(answer.bound, built.objective_unit, RELATIVE_ERROR)
+        program = to_matrix(built.model).program
+        outcome.bound = safe_bound(program, answer.bound, answer.tolerance, built.objective_unit)
     return outcome
 
 

@@ -13,6 +13,8 @@ class Answer:
 
     Attributes
     ----------
+    tolerance
+        To which the engine keeps the signs of reduced costs.
     values
         Variable name -> value of the best solution; empty if there is none.
     objective, bound
@@ -20,6 +22,7 @@ class Answer:
     """
 
     raw_status: str
+    tolerance: float = 0.0
     termination: Termination = "completed"
     proven: Literal["optimal", "infeasible"] | None = None
     objective: float | None = None

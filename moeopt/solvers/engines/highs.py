@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from moeopt.numeric.highs import Found, minimize
+from moeopt.numeric.highs import TOLERANCE, Found, minimize
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 
@@ -11,14 +11,13 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with HiGHS; scipy offers neither its seed nor its threads."""
     matrix = to_matrix(model)
     found: Found = minimize(matrix.program, limit_s)
-    answer = Answer(found.message)
+    answer = Answer(found.message, TOLERANCE)
     if found.status in ("optimal", "infeasible"):
         answer.proven = found.status
     elif found.status == "limit":
         answer.termination = "time_limit"
     if found.values is not None and found.objective is not None:
-        answer.objective = found.objective + matrix.constant
+        answer.objective = found.objective
         answer.values = dict(zip(matrix.names, found.values.tolist(), strict=True))
-    if found.bound is not None:
-        answer.bound = found.bound + matrix.constant
+    answer.bound = found.bound
     return answer

@@ -7,15 +7,14 @@ import numpy as np
 import pulp
 from scipy.sparse import csr_array
 
-from moeopt.numeric.highs import Program
+from moeopt.numeric.program import Program
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A minimisation over the columns `names`, with `constant` added to the cost."""
+    """A minimisation over the columns `names`."""
 
     names: list[str]
-    constant: float
     program: Program
 
 
@@ -45,6 +44,7 @@ def to_matrix(model: Any) -> Matrix:
         rows=csr_array((data, index, start), shape=(len(lower), len(variables))),
         row_lower=np.array(lower),
         row_upper=np.array(upper),
+        constant=float(model.objective.constant),
     )
     names = [variable.name for variable in variables]
-    return Matrix(names, float(model.objective.constant), program)
+    return Matrix(names, program)

@@ -4,9 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 from ortools.math_opt.python import mathopt
+from ortools.math_opt.solvers.gscip import gscip_pb2
 
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import Matrix, to_matrix
+
+TOLERANCE = 1e-9
+"""To which reduced costs keep their sign."""
 
 
 def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
@@ -14,11 +18,14 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     matrix = to_matrix(model)
     translated, variables = _translate(matrix)
     parameters = mathopt.SolveParameters(
-        time_limit=timedelta(seconds=limit_s), random_seed=seed, relative_gap_tolerance=0.0
+        time_limit=timedelta(seconds=limit_s),
+        random_seed=seed,
+        relative_gap_tolerance=0.0,
+        gscip=gscip_pb2.GScipParameters(real_params={"numerics/dualfeastol": TOLERANCE}),
     )
     found = mathopt.solve(translated, mathopt.SolverType.GSCIP, params=parameters)
     reason = found.termination.reason
-    answer = Answer(f"{reason.name} {found.termination.detail}".strip())
+    answer = Answer(f"{reason.name} {found.termination.detail}".strip(), TOLERANCE)
     if reason == mathopt.TerminationReason.OPTIMAL:
         answer.proven = "optimal"
     elif reason == mathopt.TerminationReason.INFEASIBLE:
@@ -48,5 +55,5 @@ def _translate(matrix: Matrix) -> tuple[Any, list[Any]]:
             constraint.set_coefficient(variable, float(program.rows.data[entry]))
     for variable, cost in zip(variables, program.cost, strict=True):
         model.objective.set_linear_coefficient(variable, float(cost))
-    model.objective.offset = matrix.constant
+    model.objective.offset = matrix.program.constant
     return model, variables

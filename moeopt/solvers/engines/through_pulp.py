@@ -7,25 +7,35 @@ import pulp
 from moeopt.errors import InputError
 from moeopt.solvers.engines.answer import Answer
 
+TOLERANCE = 1e-9
+"""To which CBC and Gurobi keep the signs of reduced costs; the least that Gurobi can be told."""
+
+CPLEX_TOLERANCE = 1e-6
+"""The same of CPLEX; PuLP sets none."""
+
 
 def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
-    own = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": [f"randomCbcSeed {seed}"]}
+    options = [f"randomCbcSeed {seed}", f"dualTolerance {TOLERANCE}"]
+    own = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
     threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
-    return _solve(model, pulp.COIN_CMD, limit_s, threads=threads, **own)
+    return _solve(model, pulp.COIN_CMD, limit_s, TOLERANCE, threads=threads, **own)
 
 
 def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with Gurobi, if it is installed and licensed."""
-    return _solve(model, pulp.GUROBI, limit_s, Threads=workers, Seed=seed)
+    own = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
+    return _solve(model, pulp.GUROBI, limit_s, TOLERANCE, **own)
 
 
 def solve_cplex(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with CPLEX, if it is installed and licensed."""
-    return _solve(model, pulp.CPLEX_PY, limit_s, threads=workers)
+    return _solve(model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, threads=workers)
 
 
-def _solve(model: Any, solver_class: Any, limit_s: float, **options: Any) -> Answer:
+def _solve(
+    model: Any, solver_class: Any, limit_s: float, tolerance: float, **options: Any
+) -> Answer:
     """Solve, and read the status from `sol_status`: at a limit PuLP's `status` says "Optimal".
 
     PuLP hands no dual bound over, so there is one only with a proof of optimality.
@@ -34,7 +44,9 @@ def _solve(model: Any, solver_class: Any, limit_s: float, **options: Any) -> Ans
     if not solver.available():
         raise InputError(f"engine: {solver.name} is not installed on this machine")
     model.solve(solver)
-    answer = Answer(f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}")
+    answer = Answer(
+        f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}", tolerance
+    )
     if model.sol_status == pulp.LpSolutionInfeasible:
         answer.proven = "infeasible"
     elif model.sol_status == pulp.LpSolutionOptimal:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from moeopt.numeric.believed import believed
 from moeopt.problems.layout import check
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.multi_scenario import solve
@@ -223,14 +222,6 @@ def test_a_stop_is_heard() -> None:
     search.stop()
     solve(instance, search)
     assert search.objective is None or search.objective >= (search.bound or 0)
-
-
-def test_what_is_believed_of_a_float() -> None:
-    """A bound loses a hundred-thousandth, then rises to the next multiple of the grid."""
-    assert believed(1000.0, 1.0, 1) == 1000
-    assert believed(1_000_000.0, 1.0, 1) == 999_990
-    assert believed(1_000_000.0, 1.0, 5000) == 1_000_000
-    assert believed(1_000_050.0, 1.0, 5000) == 1_005_000
 
 
 def _improver(instance: Instance, rows: Rows, search: Search) -> Improver:

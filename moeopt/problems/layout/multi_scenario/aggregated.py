@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from moeopt.numeric.believed import believed
 from moeopt.numeric.highs import Found, Program, minimize
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
@@ -183,11 +182,9 @@ def _scenario(
 
 def proven(instance: Instance, rows: Rows, model: Model, found: Found, scenarios: list[int]) -> int:
     """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""
-    if found.bound is None:
-        return 0
     grids = [int(rows.weight[s]) * makespan_grid(instance, s) for s in scenarios]
     unit = model.unit_ns * float(rows.weight.max())
-    return max(0, believed(found.bound, unit, reduce(gcd, grids)))
+    return max(0, found.safe_bound(unit, reduce(gcd, grids)) or 0)
 
 
 def chosen(found: Found, columns: list[int]) -> NDArray[np.bool_]:

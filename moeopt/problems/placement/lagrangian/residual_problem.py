@@ -12,7 +12,6 @@ what the rows cost in any case, which keeps that small.
 """
 
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -22,10 +21,6 @@ from moeopt.problems.formulation import float_unit
 from moeopt.problems.placement.layer_steps import Flags, Ints, total_ns
 
 from .relaxation import Certified, Model, reduced_cost_fixing
-
-RELATIVE_ERROR, ABSOLUTE_ERROR = 1e-6, 1e-5
-"""What is taken off HiGHS's bound, in its units: its duals are feasible to 1e-7 per unit of column,
-and the columns' times sum to the objective: ten times that."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +68,7 @@ def solve_residual(
     if found.status == "infeasible":
         return incumbent_ns, None
     bound_ns = rows.base_ns
-    if found.bound is not None:
-        error = ABSOLUTE_ERROR + RELATIVE_ERROR * abs(found.bound)
-        bound_ns += max(0, ceil((found.bound - error) * rows.unit))
+    bound_ns += max(0, found.safe_bound(rows.unit) or 0)
     held = None
     if found.values is not None:
         held = residual.sure
