@@ -67,7 +67,7 @@ def gap(
     ...     ["instances/tri_domain/esft-window/window-law-layer4-batch256.json"],
     ...     methods=["trimoe", "threshold"],
     ... )[:1]
-    >>> print(f"{row.method}: {row.excess:.0%} above the optimum")
+    >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
     trimoe: 33% above the optimum
     """
     settings = make_settings(
