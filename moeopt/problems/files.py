@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.json_files import read_object
 from moeopt.problems.registry import get_problem
-from moeopt.problems.wording import describe
 
 
 def load(path: str | Path) -> InstanceEnvelope:
@@ -20,21 +17,21 @@ def load(path: str | Path) -> InstanceEnvelope:
     InputError
         If the file cannot be read or is not a valid instance; one line: file, field, reason.
     """
-    path = Path(path)
     instance: InstanceEnvelope = _validated(path, "instance", "Instance")
     return instance
 
 
 def load_solution(path: str | Path) -> SolutionEnvelope:
     """Read a solution from a ``.json`` or ``.json.gz`` file; errors as in `load`."""
-    path = Path(path)
     solution: SolutionEnvelope = _validated(path, "solution", "Solution")
     return solution
 
 
-def _validated(path: Path, module: str, model: str) -> Any:
+def _validated(path: str | Path, module: str, model: str) -> Any:
+    expect("path", path, str, Path, what="a path")
+    path = Path(path)
     data = read_object(path)
-    for key in ("problem",) if module == "solution" else ("problem", "schema_version"):
+    for key in ("problem",) if module == "solution" else ("problem", "schema_version", "name"):
         if key not in data:
             raise InputError(f"{path}: {key}: is missing")
     try:
@@ -43,5 +40,5 @@ def _validated(path: Path, module: str, model: str) -> Any:
         raise InputError(f"{path}: {error}") from None
     try:
         return getattr(problem.part(module), model).model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

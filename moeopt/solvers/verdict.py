@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
@@ -32,8 +32,11 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     Raises
     ------
     InputError
-        If the solution is not one of this instance, by problem or by name.
+        If the solution is not one of this instance, by problem or by name, or an argument is of
+        another type.
     """
+    expect("instance", instance, InstanceEnvelope, what="an instance")
+    expect("solution", solution, SolutionEnvelope, what="a solution")
     for field, theirs, ours in (
         ("problem", solution.problem, instance.problem),
         ("instance", solution.instance, instance.name),
