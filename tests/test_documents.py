@@ -1,6 +1,7 @@
 """README and guides: every example runs, every number is what the command gives today."""
 
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -14,7 +15,8 @@ import yaml
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.problems.registry import PROBLEMS
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.solvers.methods import problem_methods
 
 SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
@@ -172,3 +174,16 @@ def test_the_package_docstring_example_runs(root: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(root)
     found = doctest.testmod(moeopt)
     assert (found.attempted, found.failed) == (4, 0)
+
+
+def test_the_glossarys_places_exist(root: Path) -> None:
+    """Every `moeopt....` in docs/glossary.md is a module, or something in one; terms come once."""
+    text = (root / "docs" / "glossary.md").read_text()
+    places = set(re.findall(r"`(moeopt\.[\w.]+)`", text))
+    assert len(places) > 40
+    for place in sorted(places):
+        pkgutil.resolve_name(place)
+    terms = re.findall(r"^\| (?!term)([^|]+?) \|", text, re.MULTILINE)
+    assert len(terms) == len(set(terms)) > 50
+    methods = {name for problem in PROBLEMS for name in problem_methods(get_problem(problem))}
+    assert set(re.findall(r"method `([^`]+)`", text)) <= methods

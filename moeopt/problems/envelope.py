@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, Self
 
@@ -21,6 +21,9 @@ Count = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
 
 Nanoseconds = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
 """A duration; fields of this type end in ``_ns``."""
+
+DEEPEST = 16
+"""No data of a problem are nested deeper."""
 
 MANY_VALUES = 6
 """Up to so many different values are counted when a solution is printed, or the first shown."""
@@ -75,12 +78,12 @@ class Data(Frozen):
                 raise InputError(describe(error)) from None
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """Return Python data without NumPy: its scalars and arrays become Python's own and lists."""
-    if isinstance(value, dict):
-        return {plain(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+    if isinstance(value, dict) and depth < DEEPEST:
+        return {plain(key): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple) and depth < DEEPEST:
+        return [plain(item, depth + 1) for item in value]
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
@@ -105,6 +108,14 @@ class InstanceEnvelope(Data):
             self.__dict__["name"] = f"{self.problem}-{digest[:8]}"
             self.model_fields_set.add("name")
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, as pydantic does, but one with changes forgets what was derived before."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update:
+            for name in set(vars(copied)) - set(type(self).model_fields):
+                del vars(copied)[name]
+        return copied
 
     def size(self) -> str:
         """Return how large the instance is, in words; a problem says what counts."""

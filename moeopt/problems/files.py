@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.envelope import Data, InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.json_files import read_object
 from moeopt.problems.registry import get_problem
+from moeopt.problems.wording import describe
 
 
 def load(path: str | Path) -> InstanceEnvelope:
@@ -39,6 +42,7 @@ def _validated(path: str | Path, module: str, model: str) -> Any:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     try:
-        return getattr(problem.part(module), model).model_validate(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        # Not the class's own, which looks for NumPy in what is wrong: a file has none.
+        return super(Data, getattr(problem.part(module), model)).model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None

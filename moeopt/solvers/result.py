@@ -6,7 +6,7 @@ from typing import Any, Literal
 from moeopt.problems.envelope import SolutionEnvelope
 from moeopt.problems.objective import Objective, relative
 
-Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
 Termination = Literal["completed", "time_limit", "interrupted"]
 
 

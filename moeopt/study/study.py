@@ -194,7 +194,7 @@ def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Exec
 
 
 def _rows(plan: Plan, store: Store) -> list[Row]:
-    solved = {digest: store.solved(digest) for digest in {e.content_hash for e in plan.entries}}
+    solved = {digest: store.ended(digest) for digest in {e.content_hash for e in plan.entries}}
     return [
         row
         for entry in plan.entries
