@@ -72,10 +72,22 @@ def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
 
     The same object gives the same bytes. A name ending in ``.gz`` is compressed.
 
+    Parameters
+    ----------
+    obj
+        An instance, a solution, a plan, or a JSON object as a mapping.
+    path
+        The file; an older one of that name is replaced only once the new one is complete.
+
     Raises
     ------
     InputError
         If `obj` is none of them, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> moeopt.save({"answer": 42}, "answer.json")
     """
     expect("obj", obj, BaseModel, Mapping, what="an instance, a solution or a mapping")
     expect("path", path, str, Path, what="a path")
