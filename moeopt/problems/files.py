@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.errors import InputError, expect
+from moeopt.problems.envelope import Data, InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.json_files import read_object
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import describe
@@ -15,26 +15,68 @@ from moeopt.problems.wording import describe
 def load(path: str | Path) -> InstanceEnvelope:
     """Read an instance from a ``.json`` or ``.json.gz`` file.
 
+    Parameters
+    ----------
+    path
+        The file. Which problem it belongs to stands in its field ``problem``.
+
+    Returns
+    -------
+    Instance
+        Of that problem, e.g. `moeopt.problems.tri_domain.instance.Instance`.
+
     Raises
     ------
     InputError
         If the file cannot be read or is not a valid instance; one line: file, field, reason.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/tri_domain/esft-window"
+    >>> instance = moeopt.load(f"{folder}/window-law-layer4-batch256.json")
+    >>> instance.problem, instance.dimms, len(instance.experts)
+    ('tri_domain', 16, 64)
     """
-    path = Path(path)
     instance: InstanceEnvelope = _validated(path, "instance", "Instance")
     return instance
 
 
 def load_solution(path: str | Path) -> SolutionEnvelope:
-    """Read a solution from a ``.json`` or ``.json.gz`` file; errors as in `load`."""
-    path = Path(path)
+    """Read a solution from a ``.json`` or ``.json.gz`` file.
+
+    Parameters
+    ----------
+    path
+        The file. Whether the solution is any good is for `moeopt.check` to say.
+
+    Returns
+    -------
+    Solution
+        Of the problem that the file names.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a solution; one line: file, field, reason.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/tri_domain/solutions/esft-window"
+    >>> solution = moeopt.load_solution(f"{folder}/window-law-layer4-batch256.json")
+    >>> solution.problem, len(solution.assignment)
+    ('tri_domain', 64)
+    """
     solution: SolutionEnvelope = _validated(path, "solution", "Solution")
     return solution
 
 
-def _validated(path: Path, module: str, model: str) -> Any:
+def _validated(path: str | Path, module: str, model: str) -> Any:
+    expect("path", path, str, Path, what="a path")
+    path = Path(path)
     data = read_object(path)
-    for key in ("problem",) if module == "solution" else ("problem", "schema_version"):
+    for key in ("problem",) if module == "solution" else ("problem", "schema_version", "name"):
         if key not in data:
             raise InputError(f"{path}: {key}: is missing")
     try:
@@ -42,6 +84,7 @@ def _validated(path: Path, module: str, model: str) -> Any:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     try:
-        return getattr(problem.part(module), model).model_validate(data)
+        # Not the class's own, which looks for NumPy in what is wrong: a file has none.
+        return super(Data, getattr(problem.part(module), model)).model_validate(data)
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None

@@ -59,6 +59,16 @@ def gap(
         If a file or method cannot be used, or a folder holds no instance.
     MoeoptError
         If a solve fails and `watch` does not let the campaign go on.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> [row] = moeopt.gap(
+    ...     ["instances/tri_domain/esft-window/window-law-layer4-batch256.json"],
+    ...     methods=["trimoe", "threshold"],
+    ... )[:1]
+    >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
+    trimoe: 33% above the optimum
     """
     settings = make_settings(
         methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers
