@@ -82,7 +82,9 @@ def kick(costs: Costs, state: SearchState, rows: Integers, rng: np.random.Genera
 
 
 @compiled
-def descend(costs: Costs, at: SearchState, rows: Integers, cursor: Integers, evaluations: int) -> int:
+def descend(
+    costs: Costs, at: SearchState, rows: Integers, cursor: Integers, evaluations: int
+) -> int:
     """Go on with the descent and return how many moves were evaluated, about `evaluations`.
 
     Parameters

@@ -171,7 +171,8 @@ def solution_of(instance: Instance, state: SearchState) -> Solution:
 
 def copy_of(state: SearchState) -> SearchState:
     """Return a state of its own."""
-    return SearchState(*(array.copy() for array in state))
+    fields = {name: array.copy() for name, array in state._asdict().items()}
+    return SearchState(**fields)
 
 
 @compiled

@@ -20,7 +20,7 @@ BOUND_SHARE = 0.5
 """Part of the time that is left then for the bounds, if there is one worker."""
 
 BESIDE_SHARE = 0.35
-"""Part of the time for the second worker's bounds: later they hardly rise, and incumbents still fall."""
+"""Part of the time for the second worker's bounds, which later hardly rise, as incumbents fall."""
 
 OTHER_SEED = 1_000_003
 """Added to the seed of the search for the second worker's incumbents."""

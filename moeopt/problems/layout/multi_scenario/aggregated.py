@@ -103,7 +103,84 @@ class Model:
         """Hand the model to HiGHS."""
         return minimize(self.program(integer), max(0.0, limit_s))
 
-    def chosen(found: Found, columns: dict[int, int], experts: int) -> NDArray[np.bool_]:
+    def proven(self, instance: Instance, found: Found, scenarios: list[int]) -> int:
+        """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""
+        weight = instance.path_times.weight
+        grids = [int(weight[s]) * makespan_grid(instance, s) for s in scenarios]
+        unit = self.unit_ns * float(weight.max())
+        return max(0, found.safe_bound(unit, reduce(gcd, grids)) or 0)
+
+
+def aggregated(instance: Instance, scenarios: list[int], whole: bool = False) -> Model:
+    """Return the model of some of the scenarios.
+
+    With `whole`, paths are not divided either, and no piece of work is longer than what the longest
+    DIMM does by itself: a higher bound, but a much harder model.
+    """
+    times = instance.path_times
+    largest = max(int(times.cost.max()), int(times.read.max()))
+    model = Model(unit_ns=max(float(largest), LARGEST) / LARGEST)
+    experts = np.flatnonzero(times.active.any(axis=0)).tolist()
+    model.resident = {i: model.column(integer=True) for i in experts}
+    model.localized = {i: model.column(integer=True) for i in experts}
+    model.at_most([(held, 1.0) for held in model.resident.values()], instance.hbm_slots)
+    if instance.dimm_slots is not None:
+        slots = instance.dimms * instance.dimm_slots
+        model.at_most([(held, 1.0) for held in model.localized.values()], slots)
+    heaviest = float(times.weight.max())
+    for s in scenarios:
+        makespan = model.column(float(times.weight[s]) / heaviest, upper=np.inf)
+        model.scenarios.append(_scenario(model, instance, s, makespan, whole))
+    return model
+
+
+def _scenario(
+    model: Model, instance: Instance, s: int, makespan: int, whole: bool
+) -> ScenarioColumns:
+    """Add the paths of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
+    own, unit, times = model.column(upper=np.inf), model.unit_ns, instance.path_times
+    striped, local = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
+    gpu: Terms = [(makespan, -1.0)]
+    cpu: Terms = [(makespan, -1.0)]
+    every: Terms = [(makespan, -1.0), (own, 1.0)]
+    average: Terms = [(own, -float(instance.dimms))]
+    items: list[tuple[int, int]] = []
+    for i in np.flatnonzero(times.active[s]).tolist():
+        ns = times.cost[:, s, i]
+        cost = ns / unit
+        hit, gpu_striped, cpu_striped, ndp = (model.column(integer=whole) for _ in range(4))
+        gpu += [(hit, cost[Path.HIT]), (gpu_striped, cost[Path.GPU_STRIPED])]
+        cpu += [(cpu_striped, cost[Path.CPU_STRIPED])]
+        every += [(gpu_striped, striped), (cpu_striped, striped)]
+        average += [(ndp, cost[Path.NDP])]
+        on_own = [ndp]
+        items.append((ndp, int(ns[Path.NDP])))
+        if ns[Path.NDP] > instance.dram_localized_ns:
+            # Otherwise NDP costs the DIMM no more than a host's read, and the hosts nothing.
+            gpu_local, cpu_local = (model.column(integer=whole) for _ in range(2))
+            gpu += [(gpu_local, cost[Path.GPU_LOCAL])]
+            cpu += [(cpu_local, cost[Path.CPU_LOCAL])]
+            average += [(gpu_local, local), (cpu_local, local)]
+            on_own += [gpu_local, cpu_local]
+            items += [(column, instance.dram_localized_ns) for column in (gpu_local, cpu_local)]
+            if whole:
+                model.at_most([(gpu_local, local), (cpu_local, local), (own, -1.0)], 0.0)
+        if whole:
+            model.at_most([(ndp, cost[Path.NDP]), (own, -1.0)], 0.0)
+        held: Terms = [(column, 1.0) for column in on_own]
+        away: Terms = [(gpu_striped, 1.0), (cpu_striped, 1.0)]
+        model.at_most([(hit, 1.0), *away, *held], 1.0, lower=1.0)
+        model.at_most([(hit, 1.0), (model.resident[i], -1.0)], 0.0)
+        model.at_most([*held, (model.localized[i], -1.0)], 0.0)
+        model.at_most([*away, (model.localized[i], 1.0)], 1.0)
+    for terms in (gpu, cpu, every, average):
+        model.at_most(terms, 0.0)
+    columns, sizes = np.array(items, dtype=np.int64).reshape(-1, 2).T
+    striped_reads = np.array([column for column, _ in every[2:]], dtype=np.int64)
+    return ScenarioColumns(makespan, own, striped_reads, columns, sizes)
+
+
+def chosen(found: Found, columns: dict[int, int], experts: int) -> NDArray[np.bool_]:
     """Return the experts whose column is at least one half, as a mask of shape (experts,)."""
     mask = np.zeros(experts, dtype=np.bool_)
     if found.values is not None:

@@ -133,82 +133,6 @@ def _gap(search: Search, bound: int) -> int:
     return search.objective - bound if isinstance(search.objective, int) else 0
 
 
-@dataclass
-class Group:
-    """Some scenarios, together and each by itself."""
-
-    together: GroupProgram
-    alone: list[GroupProgram]
-
-    @classmethod
-    def of(
-        cls, instance: Instance, scenarios: list[int], least_ns: list[int]
-    ) -> "Group":
-        """Return a group; `least_ns` are proven bounds on the makespans."""
-        alone = [
-            GroupProgram.of(instance, [s], [least])
-            for s, least in zip(scenarios, least_ns, strict=True)
-        ]
-        return cls(GroupProgram.of(instance, scenarios, least_ns), alone)
-
-
-def decide(group: Group, slack: int, remaining_s: Callable[[], float]) -> Feasibility:
-    """Decide whether the group has a solution whose objective exceeds the least sum by `slack`.
-
-    Every solution has some number of striped reads in each scenario: INFEASIBLE says that all of
-    them are, first for each scenario by itself, then together. FEASIBLE is not proven: some numbers
-    are left for which the program with undivided paths has a solution.
-    """
-    counts = []
-    for program in group.alone:
-        top = len(program.model.scenarios[0].striped) // 2
-        first = [list(range(top + 1))]
-        survivors = _survivors(program, first, slack, remaining_s)
-        if survivors is None:
-            return Feasibility.UNKNOWN
-        counts.append(sorted(only[0] for (only,) in survivors))
-    survivors = _survivors(group.together, counts, slack, remaining_s)
-    if survivors is None:
-        return Feasibility.UNKNOWN
-    for node in survivors:
-        reads = [(only[0], only[0]) for only in node]
-        answer = group.together.decide(reads, slack, True, remaining_s())
-        if answer != Feasibility.INFEASIBLE:
-            return answer
-    return Feasibility.INFEASIBLE
-
-
-def _survivors(
-    program: GroupProgram,
-    counts: list[Counts],
-    slack: int,
-    remaining_s: Callable[[], float],
-) -> list[list[Counts]] | None:
-    """Return the single counts for which the linear relaxation is feasible; None if stopped.
-
-    The scenario with most counts left is divided in the middle: the upper half leaves its DIMMs
-    less capacity.
-    """
-    nodes, found = [counts], []
-    while nodes:
-        node = nodes.pop()
-        if not all(node):
-            continue
-        if remaining_s() <= 0:
-            return None
-        reads = [(c[0], c[-1]) for c in node]
-        if program.decide(reads, slack, False, remaining_s()) == Feasibility.INFEASIBLE:
-            continue
-        longest = max(range(len(node)), key=lambda s: len(node[s]))
-        middle = len(node[longest]) // 2
-        if not middle:
-            found.append(node)
-            continue
-        for half in (node[longest][:middle], node[longest][middle:]):
-            nodes.append([*node[:longest], half, *node[longest + 1 :]])
-    return found
-
-
 def shares(sizes: NDArray[np.int64], capacity: int, parts: int) -> Values:
     """Return `parts` times the dual feasible function of pieces in a DIMM of positive `capacity`.
 
@@ -241,9 +165,7 @@ class GroupProgram:
     least_ns: list[int]
 
     @classmethod
-    def of(
-        cls, instance: Instance, scenarios: list[int], least_ns: list[int]
-    ) -> "GroupProgram":
+    def of(cls, instance: Instance, scenarios: list[int], least_ns: list[int]) -> "GroupProgram":
         """Return the program of some scenarios."""
         model = aggregated(instance, scenarios)
         weight = [instance.scenarios[s].weight for s in scenarios]
@@ -325,3 +247,77 @@ def _rows(
     matrix = csr_array(coo_array((values, (row, columns)), shape=(len(packed), width)))
     matrix.eliminate_zeros()
     return matrix, np.array([limit for _, _, limit in packed], dtype=np.float64)
+
+
+@dataclass
+class Group:
+    """Some scenarios, together and each by itself."""
+
+    together: GroupProgram
+    alone: list[GroupProgram]
+
+    @classmethod
+    def of(cls, instance: Instance, scenarios: list[int], least_ns: list[int]) -> "Group":
+        """Return a group; `least_ns` are proven bounds on the makespans."""
+        alone = [
+            GroupProgram.of(instance, [s], [least])
+            for s, least in zip(scenarios, least_ns, strict=True)
+        ]
+        return cls(GroupProgram.of(instance, scenarios, least_ns), alone)
+
+
+def decide(group: Group, slack: int, remaining_s: Callable[[], float]) -> Feasibility:
+    """Decide whether the group has a solution whose objective exceeds the least sum by `slack`.
+
+    Every solution has some number of striped reads in each scenario: INFEASIBLE says that all of
+    them are, first for each scenario by itself, then together. FEASIBLE is not proven: some numbers
+    are left for which the program with undivided paths has a solution.
+    """
+    counts = []
+    for program in group.alone:
+        top = len(program.model.scenarios[0].striped) // 2
+        first = [list(range(top + 1))]
+        survivors = _survivors(program, first, slack, remaining_s)
+        if survivors is None:
+            return Feasibility.UNKNOWN
+        counts.append(sorted(only[0] for (only,) in survivors))
+    survivors = _survivors(group.together, counts, slack, remaining_s)
+    if survivors is None:
+        return Feasibility.UNKNOWN
+    for node in survivors:
+        reads = [(only[0], only[0]) for only in node]
+        answer = group.together.decide(reads, slack, True, remaining_s())
+        if answer != Feasibility.INFEASIBLE:
+            return answer
+    return Feasibility.INFEASIBLE
+
+
+def _survivors(
+    program: GroupProgram,
+    counts: list[Counts],
+    slack: int,
+    remaining_s: Callable[[], float],
+) -> list[list[Counts]] | None:
+    """Return the single counts for which the linear relaxation is feasible; None if stopped.
+
+    The scenario with most counts left is divided in the middle: the upper half leaves its DIMMs
+    less capacity.
+    """
+    nodes, found = [counts], []
+    while nodes:
+        node = nodes.pop()
+        if not all(node):
+            continue
+        if remaining_s() <= 0:
+            return None
+        reads = [(c[0], c[-1]) for c in node]
+        if program.decide(reads, slack, False, remaining_s()) == Feasibility.INFEASIBLE:
+            continue
+        longest = max(range(len(node)), key=lambda s: len(node[s]))
+        middle = len(node[longest]) // 2
+        if not middle:
+            found.append(node)
+            continue
+        for half in (node[longest][:middle], node[longest][middle:]):
+            nodes.append([*node[:longest], half, *node[longest + 1 :]])
+    return found
