@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.problems.info import ExactMethod
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import Search
@@ -20,7 +20,7 @@ def run(task: Task) -> Outcome:
     search = Search(
         task.deadline.remaining_s, task.seed, task.workers, on_improvement=_recorder(task)
     )
-    with native_stdout_to_stderr():
+    with native_stdout_dropped():
         running = run_interruptible(
             lambda: algorithm.solve(task.instance, search), search.stop, search.limit_s
         )
