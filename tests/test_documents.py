@@ -1,6 +1,9 @@
 """README and guides: every example runs, every number is what the command gives today."""
 
+import doctest
+import inspect
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -14,7 +17,8 @@ import yaml
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.problems.registry import PROBLEMS
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.solvers.methods import problem_methods
 
 SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
@@ -163,12 +167,43 @@ def test_the_citation_is_valid(root: Path) -> None:
     assert set(PROBLEMS) <= named, "each problem has its paper"
 
 
-def test_the_package_docstring_example_runs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first thing that help(moeopt) shows."""
-    import doctest
+def test_the_docstring_examples_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the package, the first thing that help(moeopt) shows, and of every public name."""
+    (tmp_path / "instances").symlink_to(root / "instances")
+    monkeypatch.chdir(tmp_path)
+    assert doctest.testmod(moeopt).attempted > 3
+    found = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner()
+    for name in moeopt.__all__:
+        for example in found.find(getattr(moeopt, name), name, globs={}):
+            runner.run(example)
+    assert runner.failures == 0
 
-    import moeopt
 
-    monkeypatch.chdir(root)
-    found = doctest.testmod(moeopt)
-    assert (found.attempted, found.failed) == (4, 0)
+def test_public_docstrings_are_complete() -> None:
+    """Every public function says what it takes, returns and raises, and shows it."""
+    for name in moeopt.__all__:
+        public = getattr(moeopt, name)
+        text = inspect.getdoc(public)
+        sections = set(re.findall(r"^(\w+)\n-+$", text, re.MULTILINE))
+        if inspect.isfunction(public):
+            signature = inspect.signature(public)
+            assert "Parameters" in sections, name
+            assert "Returns" in sections or signature.return_annotation is None, name
+            assert "Raises" in sections, name
+            assert "Examples" in sections, name
+
+
+def test_the_glossarys_places_exist(root: Path) -> None:
+    """Every `moeopt....` in docs/glossary.md is a module, or something in one; terms come once."""
+    text = (root / "docs" / "glossary.md").read_text()
+    places = set(re.findall(r"`(moeopt\.[\w.]+)`", text))
+    assert len(places) > 40
+    for place in sorted(places):
+        pkgutil.resolve_name(place)
+    terms = re.findall(r"^\| (?!term)([^|]+?) \|", text, re.MULTILINE)
+    assert len(terms) == len(set(terms)) > 50
+    methods = {name for problem in PROBLEMS for name in problem_methods(get_problem(problem))}
+    assert set(re.findall(r"method `([^`]+)`", text)) <= methods

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 MAX_MEDIAN_LINES = 150
-MAX_LINES = 300
+MAX_LINES = 400
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_tools_find_nothing(command: list[str], root: Path) -> None:
 
 
 def test_files_stay_small(root: Path) -> None:
-    """One subject per file: the median below 150 lines, none above 300."""
+    """One subject per file: the median below 150 lines, none above 400."""
     lengths = sorted(len(path.read_text().splitlines()) for path in root.glob("moeopt/**/*.py"))
     assert lengths[len(lengths) // 2] < MAX_MEDIAN_LINES
     assert lengths[-1] <= MAX_LINES

@@ -67,6 +67,16 @@ def gap_command(
     parquet: Annotated[
         Path | None, typer.Option("--parquet", metavar="FILE", help="Every number, as Parquet.")
     ] = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option("--latex", metavar="FILE", help="The summary as a LaTeX table (booktabs)."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures", metavar="DIR", help="The report's figures, as PDF and SVG files."
+        ),
+    ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the summary as Markdown, without times.")
     ] = False,
@@ -75,12 +85,14 @@ def gap_command(
 
     With --store and no paths: of what the store holds.
     """
-    from moeopt.cli.gap_report import write_report
+    from moeopt.cli.gap_report import need_extra, write_figures, write_report
     from moeopt.errors import InputError
     from moeopt.study.store import Store
 
     if resume and store is None:
         raise InputError("--resume: needs --store, the file to go on with")
+    if figures is not None:
+        need_extra("--figures")
     with Store() as memory:
         kept = store or memory
         if paths:
@@ -92,7 +104,9 @@ def gap_command(
             raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
         if report is not None:
             write_report(ctx, rows, kept, report)
-    _write(rows, csv, parquet)
+        if figures is not None:
+            write_figures(rows, kept, figures)
+    _write(rows, csv, parquet, latex)
     _print(rows, markdown)
     return code
 
@@ -173,13 +187,17 @@ def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
         return store.rows()
 
 
-def _write(rows: "Sequence[Row]", csv: Path | None, parquet: Path | None) -> None:
-    from moeopt.study.export import export_csv, export_parquet
+def _write(
+    rows: "Sequence[Row]", csv: Path | None, parquet: Path | None, latex: Path | None
+) -> None:
+    from moeopt.study.export import export_csv, export_latex, export_parquet
 
     if csv is not None:
         export_csv(rows, csv)
     if parquet is not None:
         export_parquet(rows, parquet)
+    if latex is not None:
+        export_latex(rows, latex)
 
 
 def _print(rows: "Sequence[Row]", markdown: bool) -> None:

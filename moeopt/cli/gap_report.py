@@ -1,9 +1,9 @@
-"""What ``moeopt gap --report DIR`` writes: gap.csv, and the HTML where its extra is installed."""
+"""What ``moeopt gap`` writes into folders: --report gap.csv and HTML, --figures PDF and SVG."""
 
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,9 @@ def write_report(
     """
     from moeopt.errors import InputError
     from moeopt.problems.json_files import write_bytes
+    from moeopt.study.export import to_csv
     from moeopt.study.report.write import FILE, missing
     from moeopt.study.report.write import write_report as write_html
-    from moeopt.study.store import Store
-    from moeopt.study.table import to_csv
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,10 +50,50 @@ def write_report(
                 file=sys.stderr,
             )
             return
-        with nullcontext(kept) if isinstance(kept, Store) else Store(kept, create=False) as store:
+        with _opened(kept) as store:
             write_html(rows, store, folder, _command(ctx))
     except OSError as error:
         raise InputError(f"--report: {folder}: {error.strerror}") from None
+
+
+def need_extra(option: str) -> None:
+    """Refuse an option before anything is solved if its extra is not installed.
+
+    Raises
+    ------
+    InputError
+        If a package is missing.
+    """
+    from moeopt.errors import InputError
+    from moeopt.study.report.write import missing
+
+    if absent := missing():
+        raise InputError(f"{option}: needs {' and '.join(absent)}: pip install 'moeopt[report]'")
+
+
+def write_figures(rows: "Sequence[Row]", kept: "Path | Store", folder: Path) -> None:
+    """Write the report's figures into a folder, which is made if need be.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written.
+    """
+    from moeopt.errors import InputError
+    from moeopt.study.report.write import write_figures as write_all
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _opened(kept) as store:
+            write_all(rows, store, folder)
+    except OSError as error:
+        raise InputError(f"--figures: {folder}: {error.strerror}") from None
+
+
+def _opened(kept: "Path | Store") -> "AbstractContextManager[Store]":
+    from moeopt.study.store import Store
+
+    return nullcontext(kept) if isinstance(kept, Store) else Store(kept, create=False)
 
 
 def _command(ctx: typer.Context) -> str:

@@ -48,14 +48,17 @@ def _excess(solves: Sequence[Row]) -> str:
     exact = [row.excess for row in solves if row.excess is not None]
     if exact:
         return percent(median(exact))
+    if all(row.failed for row in solves):
+        return "failed"
     limits = [row.excess_at_most for row in solves if row.excess_at_most is not None]
     return f"<= {percent(median(limits))}" if limits else "-"
 
 
 def _families(summaries: Sequence[Summary]) -> Table:
+    failures = any(s.failed for s in summaries)
     table = Table(
         *("family", "method", "instances", "proven", "optimal", "median", "p95", "max"),
-        *("median s", "bottleneck"),
+        *("median s", "bottleneck", *["failed"] * failures),
         title="excess by family",
     )
     for family, group in by_family(summaries).items():
@@ -63,7 +66,7 @@ def _families(summaries: Sequence[Summary]) -> Table:
             shares = (s.optimal, s.excess_median, s.excess_p95, s.excess_max)
             ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
             counts = (str(s.instances), str(s.proven))
-            seconds = f"{s.seconds_median:.4f}"
-            cells = (*counts, *map(percent, shares), seconds, ended)
+            seconds = "-" if s.seconds_median is None else f"{s.seconds_median:.4f}"
+            cells = (*counts, *map(percent, shares), seconds, ended, *[str(s.failed)] * failures)
             table.add_row(escape(family), escape(s.method), *cells)
     return table

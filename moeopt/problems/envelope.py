@@ -1,7 +1,7 @@
 """What every instance and solution file has in common, and the number types they are made of."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -40,6 +40,14 @@ class InstanceEnvelope(Frozen):
     name: Name
     provenance: dict[str, Any] | None = None
     quantum_ns: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)] | None = None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, as pydantic does, but one with changes forgets what was derived before."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update:
+            for name in set(vars(copied)) - set(type(self).model_fields):
+                del vars(copied)[name]
+        return copied
 
 
 class SolutionEnvelope(Frozen):

@@ -108,6 +108,12 @@ def methods(problem: str) -> list[str]:
     ------
     InputError
         If there is no such problem.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> moeopt.methods("cache")[:3]
+    ['auto', 'uniform-ways', 'best-uniform']
     """
     home = get_problem(problem)
     own = problem_methods(home)

@@ -61,8 +61,8 @@ def solve(
         Constraint IDs to leave out of an exact model. The result then describes the relaxed
         problem: its objective is the model's own, and `violations` lists what the solution breaks.
     warm_start
-        Whether models start from the problem's heuristic and its combinatorial bound; a problem's
-        own exact algorithms always look for their own.
+        Whether models, and ``auto``, start from the problem's heuristic and its combinatorial
+        bound; a problem's own exact algorithms always look for their own.
     verify
         Whether every refutation that a proof rests on is to be confirmed in exact integers. With
         milp and mathprog CP-SAT has to prove the bound again within the time that is left. Methods
@@ -90,7 +90,11 @@ def solve(
     Examples
     --------
     >>> import moeopt
-    >>> instance = moeopt.load("instances/tri_domain/esft-window/window-law-layer4-batch256.json")
+    >>> folder = "instances/tri_domain/esft-window"
+    >>> instance = moeopt.load(f"{folder}/window-law-layer4-batch256.json")
+    >>> best = moeopt.solve(instance)
+    >>> best.status, best.objective, best.bound
+    ('optimal', 3965000, 3965000)
     >>> moeopt.solve(instance, method=lambda i: ["gpu"] * len(i.experts)).status
     'feasible'
     """
@@ -123,7 +127,7 @@ def solve(
     try:
         if chosen.kind == "exact":
             deadline.checkpoint()
-            if warm_start and chosen.warm_starts:
+            if warm_start and (chosen.warm_starts or is_auto):
                 _prepare(task)
                 prepared_s = deadline.elapsed_s
         outcome = _closed_by_bound(task) or chosen.run(task)

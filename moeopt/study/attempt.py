@@ -15,7 +15,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
 from moeopt.solvers.task import Progress
-from moeopt.study.plan import Job, version
+from moeopt.study.plan import Job, Key, version
 
 Facts = dict[str, str | int]
 
@@ -56,11 +56,12 @@ class Solved:
 class Failure:
     """Why a solve has no result.
 
-    `kind` is "input" (an option or a size that the method refuses), "mismatch" (a bug in a model),
-    "crash" (any other exception; `detail` has the traceback) or "died" (the process ended).
+    `kind` is "input" (an option or a size that the method refuses), "rule" (a rule of one's own
+    that raises, or returns no solution of the instance), "mismatch" (a bug in a model), "crash"
+    (any other exception; `detail` has the traceback) or "died" (the process ended).
     """
 
-    kind: Literal["input", "mismatch", "crash", "died"]
+    kind: Literal["input", "rule", "mismatch", "crash", "died"]
     message: str
     detail: str = ""
 
@@ -68,6 +69,7 @@ class Failure:
         """Return the error that stands for it."""
         kinds: dict[str, type[MoeoptError]] = {
             "input": InputError,
+            "rule": InputError,
             "mismatch": ModelMismatchError,
             "crash": SolveFailedError,
             "died": WorkerDiedError,
@@ -77,6 +79,29 @@ class Failure:
 
 Ended = Solved | Failure
 """How a solve ends."""
+
+
+def failed_solve(problem: str, instance: str, key: Key, failure: Failure) -> Solved:
+    """Return what stands for a failure among results: nothing but its status and its reason."""
+    result = Result(
+        problem=problem,
+        instance=instance,
+        method=key.method,
+        engine=None,
+        seed=key.seed,
+        workers=key.workers,
+        status="failed",
+        termination="completed",
+        objective=None,
+        bound=None,
+        solution=None,
+        violations=[],
+        build_s=0.0,
+        solve_s=0.0,
+        trace=[],
+        raw_status=failure.message,
+    )
+    return Solved(result)
 
 
 def attempt(job: Job, on_progress: Progress | None = None) -> Ended:

@@ -1,4 +1,4 @@
-"""Every number of a study as a table for other programs: CSV or Parquet."""
+"""A study as files for other programs: every number as CSV or Parquet, a summary as LaTeX."""
 
 import csv
 import json
@@ -11,7 +11,28 @@ from typing import Any
 from moeopt.errors import InputError
 from moeopt.problems.json_files import write_bytes
 from moeopt.problems.objective import Objective, entries
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, differing
+from moeopt.study.table import summarise, to_latex
+
+SHORT_COLUMNS = (
+    "problem",
+    "family",
+    "instance",
+    "method",
+    "engine",
+    "status",
+    "termination",
+    "objective",
+    "bound",
+    "optimum",
+    "excess",
+    "excess_at_most",
+    "build_s",
+    "solve_s",
+    "seed",
+    "workers",
+)
+"""Columns of gap.csv, which people read."""
 
 COLUMNS = {
     "problem": "string",
@@ -41,6 +62,7 @@ COLUMNS = {
     "facts": "string",
     "versions": "string",
     "machine": "string",
+    "source_sha256": "string",
 }
 """Column -> type. An objective is a list of integers, with one entry where it is a single number.
 
@@ -78,6 +100,31 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_pylist([_record(row) for row in rows], schema), sink)
     _write(sink.getvalue().to_pybytes(), path)
+
+
+def export_latex(rows: Sequence[Row], path: Path) -> None:
+    """Write the summary of rows as a LaTeX table."""
+    _write(to_latex(summarise(rows)).encode(), path)
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Return every row as CSV with full precision; unknown is an empty cell.
+
+    After the columns above come those of the key that differ between rows, such as the time limit,
+    and the facts.
+    """
+    asked = differing(rows)
+    extra = sorted({name for row in rows for name in row.facts})
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*SHORT_COLUMNS, *asked, *extra])
+    for row in rows:
+        names = ("family", "optimum", "excess", "excess_at_most")
+        own = {name: getattr(row, name) for name in names}
+        cells = [own[name] if name in own else getattr(row.result, name) for name in SHORT_COLUMNS]
+        cells += [getattr(row.key, name) for name in asked]
+        writer.writerow([*cells, *(row.facts.get(name) for name in extra)])
+    return text.getvalue()
 
 
 def _record(row: Row) -> dict[str, Any]:

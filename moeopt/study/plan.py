@@ -26,6 +26,9 @@ class Key(NamedTuple):
         What else `moeopt.solve` is called with, as JSON: engine, warm_start.
     version
         The version of moeopt.
+    source_sha256
+        SHA-256 of the file that a rule of one's own stands in, so that an edited rule is solved
+        again; empty for moeopt's methods.
     """
 
     instance: str
@@ -35,6 +38,7 @@ class Key(NamedTuple):
     workers: int
     options: str
     version: str
+    source_sha256: str = ""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ class Row:
         return _ratio(self.result.objective, self.best_bound)
 
     @property
+    def failed(self) -> bool:
+        """Whether the solve has no result; `result.raw_status` says why."""
+        return self.result.status == "failed"
+
+    @property
     def seconds(self) -> float:
         """Time for building and solving."""
         return self.result.build_s + self.result.solve_s
@@ -106,7 +111,7 @@ def _ratio(objective: Objective | None, reference: Objective | None) -> float | 
     return relative(objective, reference, reference)
 
 
-TOLD = ("time_limit_s", "workers", "options", "version")
+TOLD = ("time_limit_s", "workers", "options", "version", "source_sha256")
 """The parts of a key that tables mention where they differ; seeds belong together."""
 
 
@@ -118,17 +123,30 @@ def differing(rows: Sequence[Row]) -> list[str]:
 def labels(rows: Sequence[Row]) -> list[str]:
     """Return each row's method, with the time limit and so on where the rows differ in it.
 
-    The time limit is left out for methods that had one only and never needed all of it.
+    The time limit is left out for methods that had one only and never needed all of it; the source
+    file's hash for rules of one's own of which the rows have one state only.
     """
     told = differing(rows)
     limits: dict[str, set[float]] = {}
+    sources: dict[str, set[str]] = {}
     for row in rows:
         limits.setdefault(row.key.method, set()).add(row.key.time_limit_s)
+        sources.setdefault(row.key.method, set()).add(row.key.source_sha256)
     limited = {row.key.method for row in rows if row.result.termination == "time_limit"}
     limited |= {method for method, of in limits.items() if len(of) > 1}
-    free = [name for name in told if name != "time_limit_s"]
+    edited = {method for method, of in sources.items() if len(of) > 1}
+
+    def matters(name: str, method: str) -> bool:
+        where = {"time_limit_s": limited, "source_sha256": edited}
+        return name not in where or method in where[name]
+
     return [
-        " ".join([row.key.method, *_words(row.key, told if row.key.method in limited else free)])
+        " ".join(
+            [
+                row.key.method,
+                *_words(row.key, [name for name in told if matters(name, row.key.method)]),
+            ]
+        )
         for row in rows
     ]
 
@@ -139,5 +157,6 @@ def _words(key: Key, told: Sequence[str]) -> list[str]:
         "workers": f"{key.workers} workers",
         "options": key.options if key.options != "{}" else "",
         "version": key.version,
+        "source_sha256": f"source {key.source_sha256[:8]}" if key.source_sha256 else "",
     }
     return [words[name] for name in told if words[name]]

@@ -11,14 +11,15 @@ from moeopt.errors import InputError
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 had no `source_sha256`; such a store is brought up to date when it is opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
 
 MEMORY = ":memory:"
 
-KEY = "instance, method, seed, time_limit_s, workers, options, version"
+KEY = "instance, method, seed, time_limit_s, workers, options, version, source_sha256"
 """The columns of `moeopt.study.plan.Key`, in its order."""
 
 _KEY_COLUMNS = """
@@ -28,9 +29,10 @@ _KEY_COLUMNS = """
     time_limit_s REAL NOT NULL,
     workers INTEGER NOT NULL,
     options TEXT NOT NULL,
-    version TEXT NOT NULL"""
+    version TEXT NOT NULL,
+    source_sha256 TEXT NOT NULL DEFAULT ''"""
 
-TABLES = f"""
+INSTANCE_TABLES = """
 CREATE TABLE instance (
     hash TEXT PRIMARY KEY,  -- SHA-256 of the canonical JSON
     problem TEXT NOT NULL,
@@ -42,6 +44,9 @@ CREATE TABLE member (
     family TEXT NOT NULL,
     PRIMARY KEY (instance, family)
 );
+"""
+
+SOLVE_TABLES = f"""
 CREATE TABLE solve (
     id INTEGER PRIMARY KEY,
     {_KEY_COLUMNS},
@@ -65,7 +70,7 @@ CREATE TABLE solve (
 CREATE TABLE failure (
     id INTEGER PRIMARY KEY,
     {_KEY_COLUMNS},
-    kind TEXT NOT NULL,      -- input, mismatch, crash or died
+    kind TEXT NOT NULL,      -- input, rule, mismatch, crash or died
     message TEXT NOT NULL,
     detail TEXT NOT NULL,
     finished TEXT NOT NULL,
@@ -113,23 +118,52 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    if not _recognised(connection, path):
+    with transaction(connection, "DEFERRED"):  # what is read is of one moment
+        is_store = _recognised(connection, path)
+    if not is_store:
         _to_write_ahead_log(connection)
         with transaction(connection):
             if not _recognised(connection, path):  # another process may have been quicker
-                for statement in TABLES.split(";\n"):
-                    connection.execute(statement)
+                _make(connection, INSTANCE_TABLES + SOLVE_TABLES)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    elif _version(connection) < SCHEMA_VERSION:
+        with transaction(connection):
+            if _version(connection) < SCHEMA_VERSION:  # as above
+                _extend_key(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _make(connection: sqlite3.Connection, tables: str) -> None:
+    for statement in tables.split(";\n"):
+        connection.execute(statement)
+
+
+def _extend_key(connection: sqlite3.Connection) -> None:
+    """Bring a store of schema 1 up to date: SQLite cannot extend a key in place."""
+    for table in ("solve", "failure"):
+        connection.execute(f"ALTER TABLE {table} RENAME TO {table}_1")
+    _make(connection, SOLVE_TABLES)
+    for table in ("solve", "failure"):
+        told = connection.execute(f"PRAGMA table_info({table}_1)").fetchall()
+        columns = ", ".join(name for _, name, *_ in told)
+        connection.execute(
+            f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {table}_1"  # noqa: S608
+        )
+        connection.execute(f"DROP TABLE {table}_1")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def _recognised(connection: sqlite3.Connection, path: str) -> bool:
     """Tell whether a file is a store; False if it is new and empty."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
-    [version] = connection.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION_ID:
-        if version != SCHEMA_VERSION:
+        if (version := _version(connection)) > SCHEMA_VERSION:
             raise InputError(
                 f"{path}: the store has schema {version}, this moeopt knows {SCHEMA_VERSION}: "
                 "a newer moeopt made it"
@@ -154,9 +188,12 @@ def _to_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing; the lock is taken at the start, where waiting for it works."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Do all of it or nothing.
+
+    A writer takes the lock at the start, where waiting for it works; "DEFERRED" is for reading.
+    """
+    connection.execute(f"BEGIN {kind}")
     try:
         yield
     except BaseException:

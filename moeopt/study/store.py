@@ -19,7 +19,7 @@ from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Result
-from moeopt.study.attempt import Failure, Solved
+from moeopt.study.attempt import Failure, Solved, failed_solve
 from moeopt.study.plan import Entry, Key, canonical
 from moeopt.study.rows import Row, compare
 from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, transaction
@@ -131,11 +131,29 @@ class Store:
             solved[key] = from_columns(problem, name, key, columns[width:])
         return solved
 
+    def failed(self, content_hash: str) -> dict[Key, Solved]:
+        """Return what stands for the failed solves of one instance, in the same order."""
+        query = f"""
+            SELECT problem, name, {KEY}, kind, message, detail FROM failure
+            JOIN instance ON hash = instance WHERE instance = ? ORDER BY id"""  # noqa: S608
+        with readable_errors(self.path):
+            found = self._connection.execute(query, (content_hash,)).fetchall()
+        width = len(Key._fields)
+        failed: dict[Key, Solved] = {}
+        for problem, name, *columns in found:
+            key = Key(*columns[:width])
+            failed[key] = failed_solve(problem, name, key, Failure(*columns[width:]))
+        return failed
+
+    def ended(self, content_hash: str) -> dict[Key, Solved]:
+        """Return results and failures of one instance."""
+        return self.failed(content_hash) | self.solved(content_hash)
+
     def rows(self) -> list[Row]:
         """Return every solve against the best that is known, by problem, family and instance."""
         rows = []
         for member in self.instances():
-            solved = self.solved(member.content_hash)
+            solved = self.ended(member.content_hash)
             order = list(problem_methods(get_problem(member.problem)))
             keys = sorted(
                 solved, key=lambda k: (k.time_limit_s, k.seed, _place(k.method, order), *k)

@@ -59,6 +59,16 @@ def gap(
         If a file or method cannot be used, or a folder holds no instance.
     MoeoptError
         If a solve fails and `watch` does not let the campaign go on.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> [row] = moeopt.gap(
+    ...     ["instances/tri_domain/esft-window/window-law-layer4-batch256.json"],
+    ...     methods=["trimoe", "threshold"],
+    ... )[:1]
+    >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
+    trimoe: 33% above the optimum
     """
     settings = make_settings(
         methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers
@@ -194,7 +204,7 @@ def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Exec
 
 
 def _rows(plan: Plan, store: Store) -> list[Row]:
-    solved = {digest: store.solved(digest) for digest in {e.content_hash for e in plan.entries}}
+    solved = {digest: store.ended(digest) for digest in {e.content_hash for e in plan.entries}}
     return [
         row
         for entry in plan.entries

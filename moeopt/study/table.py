@@ -1,33 +1,12 @@
-"""Tables of a study: every row, and excess statistics per family and method."""
+"""Excess statistics per family and method, and tables of them in Markdown and LaTeX."""
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from statistics import median
 
 import numpy as np
 
-from moeopt.study.rows import Row, differing, labels
-
-COLUMNS = (
-    "problem",
-    "family",
-    "instance",
-    "method",
-    "engine",
-    "status",
-    "termination",
-    "objective",
-    "bound",
-    "optimum",
-    "excess",
-    "excess_at_most",
-    "build_s",
-    "solve_s",
-    "seed",
-    "workers",
-)
+from moeopt.study.rows import Row, labels
 
 
 @dataclass(frozen=True)
@@ -36,7 +15,8 @@ class Summary:
 
     `method` says the time limit as well where the study has several. `proven` counts the instances
     with a proven optimum; `optimal` is the share of the solves of those that reach it.
-    `bottlenecks` counts the bottleneck devices of its solutions.
+    `bottlenecks` counts the bottleneck devices of its solutions. `failed` counts the solves that
+    have no result; `seconds_median` is of the others.
     """
 
     problem: str
@@ -49,8 +29,9 @@ class Summary:
     excess_median: float | None
     excess_p95: float | None
     excess_max: float | None
-    seconds_median: float
+    seconds_median: float | None
     bottlenecks: dict[str, int]
+    failed: int = 0
 
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
@@ -64,6 +45,7 @@ def summarise(rows: Iterable[Row]) -> list[Summary]:
 
 def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Summary:
     excesses = [row.excess for row in group if row.excess is not None]
+    seconds = [row.seconds for row in group if not row.failed]
     bottlenecks: dict[str, int] = {}
     for row in group:
         if "bottleneck" in row.facts:
@@ -80,29 +62,10 @@ def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Su
         excess_median=median(excesses) if excesses else None,
         excess_p95=float(np.quantile(excesses, 0.95)) if excesses else None,
         excess_max=max(excesses, default=None),
-        seconds_median=median(row.seconds for row in group),
+        seconds_median=median(seconds) if seconds else None,
         bottlenecks=bottlenecks,
+        failed=len(group) - len(seconds),
     )
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return every row as CSV with full precision; unknown is an empty cell.
-
-    After the columns above come those of the key that differ between rows, such as the time limit,
-    and the facts.
-    """
-    asked = differing(rows)
-    extra = sorted({name for row in rows for name in row.facts})
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, *asked, *extra])
-    for row in rows:
-        names = ("family", "optimum", "excess", "excess_at_most")
-        own = {name: getattr(row, name) for name in names}
-        cells = [own[name] if name in own else getattr(row.result, name) for name in COLUMNS]
-        cells += [getattr(row.key, name) for name in asked]
-        writer.writerow([*cells, *(row.facts.get(name) for name in extra)])
-    return text.getvalue()
 
 
 def to_markdown(summaries: Sequence[Summary]) -> str:
@@ -142,6 +105,47 @@ def _pivot(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def to_latex(summaries: Sequence[Summary]) -> str:
+    """Return a table for a paper: family by method, excess in per cent, share solved to optimality.
+
+    A `tabular` to be put into a `table` with a caption of one's own; it needs the package booktabs.
+    Without times: the same on every machine.
+    """
+    failures = any(s.failed for s in summaries)
+    columns = "lrrrrr" + "r" * failures
+    heads = ["method", "instances", "proven", "median", "max", "optimal", *["failed"] * failures]
+    lines = [
+        r"% excess over the proven optimum in per cent; needs \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        rf"{' & '.join(heads)} \\",
+    ]
+    for family, group in by_family(summaries).items():
+        lines += [
+            r"\midrule",
+            rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex_text(family)}}}}} \\",
+        ]
+        for s in group:
+            shares = (s.excess_median, s.excess_max, s.optimal)
+            cells = [rf"\texttt{{{latex_text(s.method)}}}", str(s.instances), str(s.proven)]
+            cells += ["--" if share is None else f"{100 * share:.1f}" for share in shares]
+            lines.append(rf"{' & '.join([*cells, *[str(s.failed)] * failures])} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def latex_text(text: str) -> str:
+    """Return a text that LaTeX prints as it is; a sign that cannot be printed becomes "?"."""
+    return "".join(_LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)
+
+
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     """Return the summaries of each family; its name has the problem's before it if need be."""
     several = len({s.problem for s in summaries}) > 1
@@ -152,9 +156,11 @@ def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
 
 
 def _excess_cell(s: Summary) -> str:
+    failed = f"{s.failed} failed" if s.failed else ""
     if s.excess_median is None or s.excess_max is None or s.optimal is None:
-        return "-"
-    return f"{100 * s.excess_median:.0f} / {100 * s.excess_max:.0f} % ({100 * s.optimal:.0f} %)"
+        return failed or "-"
+    cell = f"{100 * s.excess_median:.0f} / {100 * s.excess_max:.0f} % ({100 * s.optimal:.0f} %)"
+    return f"{cell}, {failed}" if failed else cell
 
 
 def _bottleneck_cell(s: Summary) -> str:

@@ -106,7 +106,7 @@ def test_the_trace_improves_step_by_step() -> None:
     """Seconds rise, incumbents fall, bounds rise; the last point is the result."""
     seen = []
     result = moeopt.solve(
-        partition(), time_limit_s=1.0, on_progress=lambda *point: seen.append(point)
+        partition(), "cp-sat", time_limit_s=1.0, on_progress=lambda *point: seen.append(point)
     )
     assert seen == result.trace
     assert len(result.trace) > 1

@@ -13,7 +13,7 @@ import pytest
 
 import moeopt
 from moeopt.problems.objective import Objective
-from moeopt.study import worker
+from moeopt.study import pool as pool_module
 from moeopt.study.attempt import Ended, Failure, Solved
 from moeopt.study.campaign import Campaign, Part, Settings
 from moeopt.study.execute import Watch, execute
@@ -196,7 +196,10 @@ def test_a_solve_that_fails_raises_or_is_reported(tmp_path: Path) -> None:
 
     file = tmp_path / "results.db"
     rows = moeopt.gap([big], ["brute-force", "greedy"], store=file, watch=Patient())
-    assert [row.key.method for row in rows] == ["greedy"]
+    assert [(row.key.method, row.result.status) for row in rows] == [
+        ("brute-force", "failed"),
+        ("greedy", "feasible"),
+    ]
     assert Patient.heard == ["input"]
     with Store(file) as store:
         [(key, failure)] = store.failures()
@@ -230,16 +233,16 @@ def test_a_worker_of_another_version_is_refused() -> None:
 
 def test_a_thread_left_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that did not stop would share the next solve's core."""
-    monkeypatch.setattr(worker, "SETTLE_S", 0.01)
+    monkeypatch.setattr(pool_module, "SETTLE_S", 0.01)
     before = set(threading.enumerate())
-    assert not worker._left_behind(before)
+    assert not pool_module._left_behind(before)
     release = threading.Event()
     thread = threading.Thread(target=release.wait)
     thread.start()
-    assert worker._left_behind(before)
+    assert pool_module._left_behind(before)
     release.set()
     thread.join()
-    assert not worker._left_behind(before)
+    assert not pool_module._left_behind(before)
 
 
 UNGUARDED = """

@@ -259,5 +259,6 @@ def test_failures_are_listed(tmp_path: Path) -> None:
         store.add(key, Failure("input", "too large for this method"))
         write_report(store.rows(), store, tmp_path, COMMAND)
     page = read_html((tmp_path / "index.html").read_text())
-    [table] = tables(page)
+    overall, _, table = tables(page)
+    assert overall[1] == ["milp", *["-"] * 5, "0", "1", "1", "-"]
     assert table[1] == [instance.name, "milp", "input", "too large for this method"]

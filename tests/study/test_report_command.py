@@ -72,6 +72,40 @@ def test_without_the_extra_the_csv_is_written(
     assert [path.name for path in Path("r").iterdir()] == ["gap.csv"]
 
 
+def test_figures_and_latex_come_from_a_store(folder: Path, capsys: Capture) -> None:
+    """Without solving; each figure of the report as a PDF and an SVG, the same bytes each time."""
+    assert run(["gap", "family", "--methods", "greedy,trimoe", "--store", "s.db"]) == 0
+    for name in ("one", "two"):
+        options = ["--figures", f"{name}/figures", "--latex", f"{name}.tex", "--report", name]
+        assert run(["gap", "--store", "s.db", *options]) == 0
+    assert capsys.readouterr().err == ""
+    names = {svg.attributes["aria-labelledby"].split()[0] for svg in page(Path("one")).all("svg")}
+    shown = {name.removesuffix("-title") for name in names}
+    assert {"tri_domain-profile", "tri_domain-proofs"} <= shown
+    files = sorted(Path("one/figures").iterdir())
+    assert {file.name for file in files} == {f"{n}.{end}" for n in shown for end in ("pdf", "svg")}
+    for file in files:
+        start = b"%PDF-" if file.suffix == ".pdf" else b"<?xml"
+        assert file.read_bytes().startswith(start)
+        assert (Path("two/figures") / file.name).read_bytes() == file.read_bytes()
+    assert (
+        "cost, in multiples of the optimum"
+        in Path("one/figures/tri_domain-profile.svg").read_text()
+    )
+    assert Path("one.tex").read_text().count(r"\texttt{") == 3
+
+
+def test_figures_that_cannot_be_drawn_are_refused_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Before hours of solving."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run(["gap", "family", "--store", "s.db", "--figures", "f"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == "moeopt: error: --figures: needs matplotlib: pip install 'moeopt[report]'"
+    assert not Path("s.db").exists()
+
+
 def test_a_newer_store_is_refused(folder: Path, capsys: Capture) -> None:
     """One line, and no report."""
     assert run(["gap", "family/0.json", "--store", "s.db"]) == 0

@@ -60,13 +60,10 @@ def test_a_profile_is_the_share_within_a_factor(rows: Rows) -> None:
 
 def test_a_failed_solve_is_within_no_factor(rows: Rows) -> None:
     """It counts if the instance's optimum is known, under the name of the method's other solves."""
-    labels = Study(rows).labels
-    failed = [rows[0].key._replace(instance=name, method="greedy") for name in "bd"]
-    [greedy] = [
-        curve
-        for curve in profiles(rows, labels | dict.fromkeys(failed, "greedy"), failed)
-        if curve.name == "greedy"
-    ]
+    failed = [made_row("greedy", "b", None, 10, seed=1), made_row("greedy", "d", None, None)]
+    failed = [replace(row, result=replace(row.result, status="failed")) for row in failed]
+    rows += failed
+    [greedy] = [c for c in profiles(rows, Study(rows).labels) if c.name == "greedy"]
     assert greedy.at(100) == 2 / 4
 
 

@@ -1,5 +1,6 @@
 """The store: what goes in comes out, nothing is doubled, and strangers' files are refused."""
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -177,6 +178,39 @@ def test_a_newer_schema_is_refused(path: Path) -> None:
     with pytest.raises(moeopt.InputError, match=words):
         Store(path)
     assert path.read_bytes() == before
+
+
+def test_a_store_of_the_first_schema_opens(path: Path) -> None:
+    """Its results and failures are there, under keys without a source; then it has a new schema."""
+    store, key, solved = enrolled(path)
+    store.add(key, solved)
+    store.add(key._replace(method="milp"), Failure("died", "why"))
+    store.close()
+    with sqlite3.connect(path) as connection:
+        for table in ("solve", "failure"):
+            [definition] = connection.execute(
+                "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
+            ).fetchone()
+            connection.execute(f"ALTER TABLE {table} RENAME TO new")
+            first = re.sub(r",\s*source_sha256 TEXT NOT NULL DEFAULT ''", "", definition)
+            connection.execute(first.replace(", source_sha256)", ")"))
+            told = connection.execute(f"PRAGMA table_info({table})").fetchall()
+            columns = ", ".join(name for _, name, *_ in told)
+            assert "source" not in columns
+            connection.execute(f"INSERT INTO {table} SELECT {columns} FROM new")
+            connection.execute("DROP TABLE new")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with Store(path) as again:
+        assert again.solved(key.instance) == {key: solved}
+        assert [one.message for _, one in again.failures()] == ["why"]
+        mine = key._replace(source_sha256="ab" * 32)
+        assert not again.has(mine)
+        again.add(mine, solved)
+        assert again.has(mine)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    connection.close()
 
 
 def test_other_files_are_refused(path: Path, tmp_path: Path) -> None:

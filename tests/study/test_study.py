@@ -8,7 +8,8 @@ from statistics import median
 import pytest
 
 import moeopt
-from moeopt.study.table import percent, summarise, to_csv, to_markdown
+from moeopt.study.export import to_csv
+from moeopt.study.table import percent, summarise, to_markdown
 from tests.problems.tri_domain.random_instances import random_instance
 
 INSTANCES = [random_instance(seed) for seed in range(6)]

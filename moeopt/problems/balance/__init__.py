@@ -24,8 +24,8 @@ INFO = ProblemInfo(
     holdout=None,
     exact_methods={
         "dp": ExactMethod("dynamic_program", then="cp-sat-closed-form"),
-        "cp-sat-closed-form": ExactModel("closed_form", "cp-sat"),
-        "cp-sat-completion-times": ExactModel("completion_times", "cp-sat"),
+        "cp-sat-closed-form": ExactModel("cpsat_closed_form", "cp-sat"),
+        "cp-sat-completion-times": ExactModel("cpsat_completion_times", "cp-sat"),
     },
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",

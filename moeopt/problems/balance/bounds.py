@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .check import johnson_ns
 from .instance import INT64_SUMS_NS, Instance
-from .link_side import best_plan
+from .relaxations import link_relaxation
 
 WEIGHT_SCALE = 16
 
@@ -17,12 +17,12 @@ def lower_bound(instance: Instance) -> int:
 
     Proof. Either the GPU takes every slice, and the makespan is that of its flow shop without any
     activations; or some NDP work remains, and `shared_work_ns` holds, and what the link alone needs
-    (`link_side`). The smaller of the two cases is a bound on both.
+    (`relaxations`). The smaller of the two cases is a bound on both.
     """
     everything = johnson_ns(instance, [instance.slices] * len(instance.experts))
     shared = shared_work_ns(instance)
     if instance.horizon_ns <= INT64_SUMS_NS:
-        shared = max(shared, best_plan(instance).makespan_ns)
+        shared = max(shared, link_relaxation(instance).makespan_ns)
     return min(everything, shared)
 
 

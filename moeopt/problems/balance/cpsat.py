@@ -1,13 +1,107 @@
-"""The reference CP-SAT model: an interval for every transfer and every computation.
+"""The reference CP-SAT model, an interval for every transfer and computation; what others share.
 
 One method per constraint ID (`formulations/balance/spec.md`). It knows nothing of Johnson's rule;
-`closed_form` does, and is the one to use.
+`cpsat_closed_form` does, and is the one to use.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
-from .counts import Counts
+from ortools.sat.python import cp_model
+
+from moeopt.problems.formulation import Formulation
+
+from .bounds import objective_grid
+from .instance import Instance
+from .solution import Solution
+
+
+class Counts(Formulation):
+    """Counts ``taken[e][u]``, the makespan, BA-C1 and BA-C3; a subclass posts BA-C2.
+
+    Attributes
+    ----------
+    model
+        The CP-SAT model; its objective is in units of `objective_unit` ns.
+    objective_unit
+        ns per unit of the model's objective.
+    """
+
+    parameters: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.objective_unit = objective_grid(instance)
+        self.model = cp_model.CpModel()
+        # Twice what a unit holds, so that BA-C1 has something to forbid.
+        self.taken = [
+            [
+                self.model.new_int_var(0, 2 * instance.slices_per_unit, f"taken[{row},{unit}]")
+                for unit in range(instance.ndp_units)
+            ]
+            for row in range(len(instance.experts))
+        ]
+        # Without BA-C1 twice what a unit holds can be taken.
+        self.horizon = self._steps(2 * instance.horizon_ns)
+        self.makespan = self.model.new_int_var(0, self.horizon, "makespan")
+        self.model.minimize(self.makespan)
+
+    def ba_c1_units_hold_their_slices(self) -> None:
+        """Post BA-C1: at most the slices that a unit holds."""
+        for counts in self.taken:
+            for count in counts:
+                self.model.add(count <= self.instance.slices_per_unit)
+
+    def ba_c2_gpu_side(self) -> None:
+        """Post BA-C2: the GPU's flow shop and its activations end by the makespan."""
+        raise NotImplementedError
+
+    def ba_c3_ndp_side(self) -> None:
+        """Post BA-C3: each unit computes what it keeps."""
+        overhead = self._steps(self.instance.ndp_overhead_ns) * self._remains()
+        for unit in range(self.instance.ndp_units):
+            kept = sum(
+                self._steps(expert.slice_ndp_ns)
+                * (self.instance.slices_per_unit - self.taken[row][unit])
+                for row, expert in enumerate(self.instance.experts)
+            )
+            self.model.add(kept + overhead <= self.makespan)
+
+    def start_from(self, solution: Solution, objective: int) -> None:
+        """Look for nothing worse than a known solution; the caller keeps that one."""
+        self.model.add(self.makespan <= objective // self.objective_unit)
+
+    def decode(self, value: Callable[[Any], int]) -> Solution:
+        """Read the decision off the solver's values."""
+        rows = tuple(tuple(value(count) for count in counts) for counts in self.taken)
+        return Solution(instance=self.instance.name, gpu_slices=rows)
+
+    def _post_end(self, end: Any) -> None:
+        """Hold the GPU side to the makespan, given when its flow shop ends."""
+        overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains()
+        self.model.add(end + overhead <= self.makespan)
+
+    def _totals(self) -> list[Any]:
+        """Return how many slices of each expert are taken, at most as many as it has."""
+        totals = []
+        for row, counts in enumerate(self.taken):
+            total = self.model.new_int_var(0, self.instance.slices, f"total[{row}]")
+            self.model.add(total == sum(counts))
+            totals.append(total)
+        return totals
+
+    def _remains(self) -> Any:
+        """Return a literal that is true if a unit keeps a slice."""
+        remains = self.model.new_bool_var("")
+        most = self.instance.slices_per_unit
+        for counts in self.taken:
+            for count in counts:
+                self.model.add(count >= most).only_enforce_if(~remains)
+        return remains
+
+    def _steps(self, duration_ns: int) -> int:
+        return duration_ns // self.objective_unit
 
 
 class Model(Counts):

@@ -1,7 +1,7 @@
 """Exact where experts are alike, or where the link is slower than the GPU: what the paper's are.
 
 Given a makespan, every NDP unit is asked the same: to give up enough work. Two relaxations follow,
-each solved exactly, with proofs in `link_side` and `gpu_side`:
+each solved exactly, with proofs in `relaxations`:
 
 - the link alone: residents for free, no computation longer than a transfer;
 - the GPU's computations alone.
@@ -27,14 +27,14 @@ are the bracket for the method that goes on.
 
 from collections.abc import Sequence
 
+from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.search import Search
 
 from .bounds import lower_bound
 from .check import objective
-from .gpu_side import UnfinishedError, best_label
 from .heuristics import all_gpu, all_ndp
 from .instance import INT64_SUMS_NS, Instance
-from .link_side import best_plan, slices_of
+from .relaxations import gpu_relaxation, link_relaxation, taken_slices
 from .solution import Solution
 
 
@@ -45,22 +45,20 @@ def solve(instance: Instance, search: Search) -> None:
     if instance.horizon_ns > INT64_SUMS_NS:
         search.note = "numbers too large"
         return
-    _offer(instance, search, slices_of(instance, best_plan(instance)))
+    _offer(instance, search, taken_slices(instance, link_relaxation(instance)))
     search.prove(lower_bound(instance))
     best = search.objective
     if search.closed or not isinstance(best, int):
         return
-    try:
-        label = best_label(instance, best, search)
-    except UnfinishedError as error:
-        search.note = str(error)
-        return
-    if label is None:
+    answer = gpu_relaxation(instance, best, search)
+    if answer.feasibility == Feasibility.INFEASIBLE:
         search.prove_incumbent()
-        return
-    _offer_alike(instance, search, label.slices)
-    # It is below the incumbent, hence below the flow shop of everything.
-    search.prove(label.value_ns)
+    elif answer.state is None:
+        search.note = answer.note
+    else:
+        _offer_alike(instance, search, answer.state.slices)
+        # It is below the incumbent, hence below the flow shop of everything.
+        search.prove(answer.state.value_ns)
 
 
 def _offer_alike(instance: Instance, search: Search, each: Sequence[int]) -> None:

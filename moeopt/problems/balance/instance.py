@@ -126,6 +126,20 @@ class Instance(InstanceEnvelope):
         slices += self.slice_transfer_ns * self.slices * len(self.experts)
         return slices + self.gpu_overhead_ns + self.ndp_overhead_ns
 
+    @property
+    def flow_shop_order(self) -> list[int]:
+        """Rows of the experts in an order that is best however many slices are pulled.
+
+        Residents come first, then the others by falling computation. Proof: among equal transfers
+        that is Johnson's order, up to the order of those with the longer computation, which is
+        free.
+        """
+        experts = self.experts
+        return sorted(
+            range(len(experts)),
+            key=lambda row: (not experts[row].resident, -experts[row].slice_gpu_ns),
+        )
+
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays."""

@@ -7,7 +7,6 @@ from moeopt.problems.view import Bar, Difference, Lane, expert_words
 from .check import sides
 from .equations import balanced_experts, fluid_makespan
 from .instance import Instance
-from .order import flow_shop_order
 from .solution import Solution
 
 
@@ -69,7 +68,7 @@ def _flow_shop(instance: Instance, pulled: list[int]) -> tuple[list[Bar], list[B
     link: list[Bar] = []
     gpu: list[Bar] = []
     sent = computed = 0
-    for row in flow_shop_order(instance):
+    for row in instance.flow_shop_order:
         expert = instance.experts[row]
         transfer = 0 if expert.resident else instance.slice_transfer_ns
         label = str(expert.expert)

@@ -69,7 +69,9 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
         actual = task.judged_objective(first.solution)
         if actual != first.claim or check.violations(task.instance, first.solution):
             return first
-    task.start, task.upper, task.lower = first.solution, first.claim, first.bound
+        if task.upper is None or actual < task.upper:
+            task.start, task.upper = first.solution, actual
+    task.lower = max((b for b in (task.lower, first.bound) if b is not None), default=None)
     following = get_method(task.problem, then)
     outcome = following.run(replace(task, method=following))
     outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"

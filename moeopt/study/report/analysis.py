@@ -25,16 +25,13 @@ class Curve:
         return max((y for at, y in zip(self.x, self.y, strict=True) if at <= x), default=0.0)
 
 
-def profiles(
-    rows: Sequence[Row], labels: Mapping[Key, str], failed: Sequence[Key] = ()
-) -> list[Curve]:
+def profiles(rows: Sequence[Row], labels: Mapping[Key, str]) -> list[Curve]:
     """Return for each label the share of solves that cost at most x times the optimum.
 
     Counted are the solves of instances with a proven optimum, failed ones and those without a
     solution as well: they are never within any factor. (Dolan and Moré, Math. Program. 91, 2002,
     with the optimum in place of the best method.)
     """
-    proven = {row.key.instance for row in rows if row.optimum is not None}
     factors: dict[str, list[float]] = {}
     counted: dict[str, int] = {}
     for row in rows:
@@ -42,9 +39,6 @@ def profiles(
             name = labels[row.key]
             counted[name] = counted.get(name, 0) + 1
             factors.setdefault(name, []).extend([] if row.excess is None else [1 + row.excess])
-    for key in failed:
-        if key.instance in proven and labels[key] in counted:
-            counted[labels[key]] += 1
     return [
         Curve(name, sorted(found), [(i + 1) / counted[name] for i in range(len(found))])
         for name, found in factors.items()

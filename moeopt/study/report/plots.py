@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from pathlib import Path
 from statistics import median
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
+from moeopt.study.pictures import save_figure
 from moeopt.study.report.analysis import Curve, Dependence
 
 SERIES = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee", "#777777", "#222222")
@@ -210,6 +212,16 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
     return Markup(Xml.tostring(root, encoding="unicode"))  # noqa: S704 - Xml escapes texts
 
 
+def save(draw: Callable[[], Figure], folder: Path, name: str) -> list[Path]:
+    """Write a figure as a PDF and an SVG, with the texts as texts, and return the files."""
+    files = [folder / f"{name}.pdf", folder / f"{name}.svg"]
+    with _plain_text():
+        figure = draw()
+        for file in files:
+            save_figure(figure, file)
+    return files
+
+
 @contextmanager
 def _plain_text() -> Iterator[None]:
     """Draw texts as they are; a font that lacks a sign is no matter, since texts stay texts."""
@@ -217,6 +229,7 @@ def _plain_text() -> Iterator[None]:
         {
             "svg.hashsalt": "moeopt",
             "svg.fonttype": "none",
+            "pdf.fonttype": 42,
             "text.parse_math": False,
             "font.size": FONT_PT,
         }

@@ -1,9 +1,11 @@
 """What the report says about one problem: tables, figures and worst cases."""
 
-from collections.abc import Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from moeopt.study.pictures import draw_gantt
 from moeopt.study.plan import Key
@@ -13,22 +15,65 @@ from moeopt.study.report.papers import is_exact, own_heuristic
 from moeopt.study.report.plots import dependence_chart, inline, profile_chart, proof_chart
 from moeopt.study.report.restrictions import Price, prices
 from moeopt.study.report.study import Study, as_one_family
-from moeopt.study.report.words import Takeaway, seconds, takeaways
+from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.rows import Row
 from moeopt.study.table import Summary, percent, summarise
 
 MOST_CURVES = 8
-"""A chart with more cannot be read; the published heuristic is always among them."""
+"""A chart with more cannot be read; the published heuristic and rules of one's own come first."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, its heading, and a sentence under it."""
+    """A figure and what is said about it.
 
+    Attributes
+    ----------
+    key
+        Its name: of files, and of the element in a page.
+    heading, caption
+        What stands above and below it.
+    title, description
+        What screen readers say.
+    draw
+        Makes the figure.
+    """
+
+    key: str
     heading: str
-    svg: Markup
     caption: str
+    title: str
+    description: str
+    draw: Callable[[], Figure]
+
+    @property
+    def svg(self) -> Markup:
+        """The figure as an element of a page."""
+        return inline(self.draw, self.key, self.title, self.description)
+
+
+@dataclass(frozen=True)
+class Closeup:
+    """What is known of one heuristic: the published one, or a rule of one's own.
+
+    Attributes
+    ----------
+    takeaway
+        Its numbers in short; `takeaway.method` is its name.
+    dependence, fields
+        What its excess depends on, as a figure and in numbers.
+    cases
+        Where it loses most, each with both schedules.
+    is_rule
+        Whether it is a rule of one's own.
+    """
+
+    takeaway: Takeaway
+    dependence: Picture | None
+    fields: Sequence[Dependence]
+    cases: Sequence[tuple[Case, Picture | None]]
+    is_rule: bool
 
 
 @dataclass(frozen=True)
@@ -40,11 +85,21 @@ class Section:
     families: Mapping[str, Sequence[Summary]]
     profile: Picture | None
     proofs: Picture | None
-    dependence: Picture | None
-    fields: Sequence[Dependence]
-    cases: Sequence[tuple[Case, Picture | None]]
+    closeups: Sequence[Closeup]
     prices: Sequence[Price]
     held_out: Sequence[HeldOut]
+
+    @property
+    def charts(self) -> list[Picture]:
+        """The figures that stand side by side."""
+        found = [self.profile, self.proofs, *(one.dependence for one in self.closeups)]
+        return [picture for picture in found if picture]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """All figures."""
+        cases = [picture for one in self.closeups for _, picture in one.cases if picture]
+        return self.charts + cases
 
 
 def sections(study: Study) -> list[Section]:
@@ -67,24 +122,58 @@ def _section(
 ) -> Section:
     problem = takeaway.problem
     rows = study.problems[problem]
-    own = own_heuristic(problem, rows)
-    mine = [row for row in rows if own and row.key.method == own[0]]
-    found = dependences(mine, study.instances)
     families: dict[str, list[Summary]] = {}
     for summary in summaries:
         families.setdefault(summary.family, []).append(summary)
-    cases = worst_cases(rows, own[0], study.instances) if own else []
     return Section(
         takeaway,
         overall,
         families,
         _profile(study, problem, rows, labels),
         _proofs(problem, rows, labels),
-        _dependence(problem, own[0], found) if own and found else None,
-        found,
-        [(case, _schedules(f"{problem}-case{n}", case)) for n, case in enumerate(cases, 1)],
+        list(_closeups(study, takeaway, rows)),
         prices(problem, rows, study.instances),
         held_out(problem, rows, study.instances, labels),
+    )
+
+
+def _closeups(study: Study, published: Takeaway, rows: Sequence[Row]) -> Iterator[Closeup]:
+    """Yield one of each rule of one's own, of each state of its file, then the published one's."""
+    problem = published.problem
+    rules = own_rules(rows)
+    keys: set[str] = set()
+    for name, mine in rules.items():
+        method = mine[0].key.method
+        key = re.sub(r"[^A-Za-z0-9_]+", "-", f"{problem}-{name}")
+        while key in keys:
+            key += "_"
+        keys.add(key)
+        others = [row for row in rows if row.key.method != method]
+        takeaway = takeaway_of(problem, rows, name, mine)
+        yield _closeup(study, key, takeaway, mine, others, is_rule=True)
+    mine = [row for row in rows if row.key.method == published.method]
+    if mine and not mine[0].key.source_sha256:
+        others = [row for row in rows if row.key.method != published.method]
+        yield _closeup(study, problem, published, mine, others, is_rule=False)
+
+
+def _closeup(
+    study: Study,
+    key: str,
+    takeaway: Takeaway,
+    mine: Sequence[Row],
+    others: Sequence[Row],
+    *,
+    is_rule: bool,
+) -> Closeup:
+    found = dependences(mine, study.instances)
+    cases = worst_cases([*mine, *others], mine[0].key.method, study.instances)
+    return Closeup(
+        takeaway,
+        _dependence(key, takeaway, found) if found else None,
+        found,
+        [(case, _schedules(f"{key}-case{n}", case)) for n, case in enumerate(cases, 1)],
+        is_rule,
     )
 
 
@@ -104,12 +193,15 @@ def _profile(
 ) -> Picture | None:
     """Return the heuristics' profiles, or those of all methods where there is no heuristic."""
     heuristics = [row for row in rows if not is_exact(problem, row.key.method)]
-    failed = [key for key, _ in study.failures]
-    curves = profiles(heuristics or rows, labels, failed)
+    curves = profiles(heuristics or rows, labels)
     if not any(curve.x for curve in curves):
         return None
     own = own_heuristic(problem, rows)
-    thick = {labels[row.key] for row in heuristics if own and row.key.method == own[0]}
+    thick = {
+        labels[row.key]
+        for row in heuristics
+        if row.key.source_sha256 or (own and row.key.method == own[0])
+    }
     shown = _best(curves, thick)
     left_out = len(curves) - len(shown)
     unit = "solves" if len({row.key.seed for row in rows}) > 1 else "instances"
@@ -124,18 +216,18 @@ def _profile(
         f"{percent(curve.at(1.1))}, within 2 times on {percent(curve.at(2.0))}"
         for curve in shown
     )
-    title = f"Performance profiles for {problem}"
-    svg = inline(
-        lambda: profile_chart(shown, thick, unit),
+    return Picture(
         f"{problem}-profile",
-        title,
+        "How often, how close",
+        caption,
+        f"Performance profiles for {problem}",
         said,
+        lambda: profile_chart(shown, thick, unit),
     )
-    return Picture("How often, how close", svg, caption)
 
 
 def _best(curves: Sequence[Curve], own: Container[str]) -> list[Curve]:
-    """Return the curves that lie highest on the whole, the published heuristic's first."""
+    """Return the curves that lie highest on the whole, those in `own` first."""
     order = sorted(
         curves, key=lambda c: (c.name not in own, -sum(c.at(1 + i / 20) for i in range(21)))
     )
@@ -153,22 +245,31 @@ def _proofs(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> Pic
         f"{seconds(curve.x[-1])} s"
         for curve in shown
     )
-    svg = inline(
-        lambda: proof_chart(shown), f"{problem}-proofs", f"Time to proof for {problem}", said
+    return Picture(
+        f"{problem}-proofs",
+        "Time to proof",
+        "How many optima each exact method has proven itself after so many seconds. ",
+        f"Time to proof for {problem}",
+        said,
+        lambda: proof_chart(shown),
     )
-    caption = "How many optima each exact method has proven itself after so many seconds. "
-    return Picture("Time to proof", svg, caption)
 
 
-def _dependence(problem: str, method: str, found: Sequence[Dependence]) -> Picture:
+def _dependence(key: str, takeaway: Takeaway, found: Sequence[Dependence]) -> Picture:
+    method = takeaway.method
     said = "; ".join(
         f"{one.name}: " + ", ".join(f"at {v} median {percent(m)}" for v, _, m, _ in one.table)
         for one in found
     )
-    title = f"Excess of {method} in {problem} against {', '.join(one.name for one in found)}"
-    svg = inline(lambda: dependence_chart(found), f"{problem}-fields", title, said)
-    caption = f"Excess of {method} over the optimum: a dot per solve, the line joins medians. "
-    return Picture("What the excess depends on", svg, caption)
+    against = ", ".join(one.name for one in found)
+    return Picture(
+        f"{key}-fields",
+        f"What the excess of {method} depends on",
+        f"Excess of {method} over the optimum: a dot per solve, the line joins medians. ",
+        f"Excess of {method} in {takeaway.problem} against {against}",
+        said,
+        lambda: dependence_chart(found),
+    )
 
 
 def _schedules(key: str, case: Case) -> Picture | None:
@@ -183,4 +284,4 @@ def _schedules(key: str, case: Case) -> Picture | None:
     caption = "Both schedules on one time axis; the red line is the end. "
     if case.hidden:
         caption += f"{case.hidden} devices that are done earlier are left out. "
-    return Picture("", inline(lambda: draw_gantt(case.panels), key, title, said), caption)
+    return Picture(key, "", caption, title, said, lambda: draw_gantt(case.panels))

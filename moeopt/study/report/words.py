@@ -1,8 +1,8 @@
 """The study in plain words: what a reader should take away, and numbers for people."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from moeopt.problems.objective import Objective, entries
@@ -27,7 +27,8 @@ class Takeaway:
     instances, proven
         How many instances there are, and how many of them have a proven optimum.
     method, paper
-        The published heuristic and its paper; None and empty where no heuristic ran.
+        The published heuristic and its paper; None and empty where no heuristic ran. Or another
+        method, such as a rule of one's own, without a paper.
     compared, optimal
         On how many instances the heuristic can be compared, on how many it is optimal.
     middle, worst
@@ -55,28 +56,51 @@ def takeaways(study: Study) -> list[Takeaway]:
 
 
 def _takeaway(problem: str, rows: list[Row]) -> Takeaway:
-    instances = {row.key.instance for row in rows}
-    proven = {row.key.instance for row in rows if row.optimum is not None}
-    start = Takeaway(problem, title(problem), len(instances), len(proven))
     own = own_heuristic(problem, rows)
     if own is None:
-        return start
-    method, paper = own
-    solves: dict[str, list[Row]] = {}
+        return _counted(problem, rows)
+    mine = [row for row in rows if row.key.method == own[0]]
+    return takeaway_of(problem, rows, own[0], mine, own[1])
+
+
+def _counted(problem: str, rows: Sequence[Row], method: str | None = None) -> Takeaway:
+    instances = {row.key.instance for row in rows}
+    proven = {row.key.instance for row in rows if row.optimum is not None}
+    return Takeaway(problem, title(problem), len(instances), len(proven), method)
+
+
+def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the solves of each rule of one's own, of each state of its file if there are several.
+
+    A name has the start of the file's hash in it then.
+    """
+    found: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        if row.key.method == method and row.excess is not None:
+        if row.key.source_sha256:
+            states = found.setdefault(row.key.method, {})
+            states.setdefault(row.key.source_sha256, []).append(row)
+    return {
+        method if len(states) == 1 else f"{method} source {source[:8]}": solves
+        for method, states in found.items()
+        for source, solves in states.items()
+    }
+
+
+def takeaway_of(
+    problem: str, rows: Sequence[Row], method: str, mine: Sequence[Row], paper: str = ""
+) -> Takeaway:
+    """Return what the numbers of one method come to; `mine` are its solves among `rows`."""
+    start = replace(_counted(problem, rows, method), paper=paper)
+    solves: dict[str, list[Row]] = {}
+    for row in mine:
+        if row.excess is not None:
             solves.setdefault(row.key.instance, []).append(row)
     excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
     if not excesses:
-        return Takeaway(problem, start.title, start.instances, start.proven, method, paper)
+        return start
     worst = max(excesses, key=lambda at: excesses[at])
-    return Takeaway(
-        problem,
-        start.title,
-        start.instances,
-        start.proven,
-        method,
-        paper,
+    return replace(
+        start,
         compared=len(excesses),
         optimal=sum(all(row.optimal for row in group) for group in solves.values()),
         middle=median(excesses.values()),
@@ -146,8 +170,10 @@ def _milliseconds(value_ns: int) -> str:
     return f"{value:,.0f} ms" if value >= 1000 else f"{value:.4g} ms"
 
 
-def seconds(value: float) -> str:
-    """Return a time with two significant digits, or whole seconds."""
+def seconds(value: float | None) -> str:
+    """Return a time with two significant digits, or whole seconds; a dash if unknown."""
+    if value is None:
+        return "-"
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}" if value >= 0.001 else "< 0.001"
 
 

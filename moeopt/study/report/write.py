@@ -31,7 +31,7 @@ def to_html(study: Study) -> str:
     found = words.takeaways(study)
     versions, machines = words.tally(study)
     labels = study.labels
-    solves = len({row.key for row in study.rows})
+    solves = len({row.key for row in study.rows if not row.failed})
     return environment.get_template("report.html.j2").render(
         opening=words.opening(found, solves),
         takeaways=found,
@@ -76,3 +76,32 @@ def write_report(rows: Sequence[Row], store: Store, folder: Path, command: str =
     file = folder / FILE
     write_bytes(to_html(Study.of(rows, store, command)).encode(), file)
     return file
+
+
+def write_figures(rows: Sequence[Row], store: Store, folder: Path) -> list[Path]:
+    """Write each of the report's figures as a PDF and an SVG into a folder that exists.
+
+    Parameters
+    ----------
+    rows, store
+        As in `write_report`.
+
+    Returns
+    -------
+    list of Path
+        The files, named after problem, rule and what is shown: ``tri_domain-profile.pdf``.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written.
+    """
+    from moeopt.study.report.plots import save
+    from moeopt.study.report.sections import sections
+
+    return [
+        file
+        for section in sections(Study.of(rows, store, ""))
+        for picture in section.pictures
+        for file in save(picture.draw, folder, picture.key)
+    ]

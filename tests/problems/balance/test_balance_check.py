@@ -7,7 +7,6 @@ import pytest
 
 from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
 from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.order import flow_shop_order
 from moeopt.problems.balance.solution import Solution
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
@@ -138,7 +137,7 @@ def test_the_flow_shop_is_the_best_of_all_orders(kind: str) -> None:
             jobs = jobs_of(instance, pulled, rows)
         best = min(run(list(order)) for order in permutations(jobs))
         assert johnson_ns(instance, pulled) == closed_form_ns(instance, pulled) == best
-        assert run(jobs_of(instance, pulled, flow_shop_order(instance))) == best
+        assert run(jobs_of(instance, pulled, instance.flow_shop_order)) == best
 
 
 def test_the_flow_shop_is_what_slices_do_one_by_one() -> None:
@@ -148,5 +147,5 @@ def test_the_flow_shop_is_what_slices_do_one_by_one() -> None:
         instance = random_instance(seed, rng.choice(KINDS))
         instance = instance.model_copy(update={"ndp_units": 6, "slices_per_unit": 16})
         pulled = [rng.choice([0, 1, 96, rng.randint(0, 96)]) for _ in instance.experts]
-        ran = run(jobs_of(instance, pulled, flow_shop_order(instance)))
+        ran = run(jobs_of(instance, pulled, instance.flow_shop_order))
         assert johnson_ns(instance, pulled) == closed_form_ns(instance, pulled) == ran

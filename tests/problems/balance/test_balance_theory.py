@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
+from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.balance.bounds import lower_bound
 from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
 from moeopt.problems.balance.dynamic_program import solve as dp
-from moeopt.problems.balance.gpu_side import UnfinishedError, best_label
 from moeopt.problems.balance.heuristics import HEURISTICS, take
 from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.link_side import best_plan, slices_of
+from moeopt.problems.balance.relaxations import (
+    gpu_relaxation,
+    link_relaxation,
+    taken_slices,
+)
 from moeopt.problems.balance.solution import Solution
 from moeopt.problems.registry import get_problem
 from moeopt.problems.search import Search
@@ -150,8 +154,8 @@ def test_the_links_plan_costs_what_it_says() -> None:
     exchanged = 0
     for seed in range(60):
         instance = layer(seed, "link", experts=6, slices=2)
-        plan = best_plan(instance)
-        rows = slices_of(instance, plan)
+        plan = link_relaxation(instance)
+        rows = taken_slices(instance, plan)
         solution = Solution(instance=instance.name, gpu_slices=rows)
         assert violations(instance, solution) == []
         assert objective(instance, solution) <= plan.makespan_ns
@@ -161,15 +165,15 @@ def test_the_links_plan_costs_what_it_says() -> None:
     assert exchanged
 
 
-def test_labels_that_are_too_many_are_an_end_not_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_are_too_many_are_an_end_not_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then dp leaves its bracket to CP-SAT; a search that is stopped ends the same way."""
-    monkeypatch.setattr("moeopt.problems.balance.gpu_side.MAX_LABELS", 3)
+    monkeypatch.setattr("moeopt.problems.balance.relaxations.MAX_STATES", 3)
     instance = layer(0, "GPU")
-    with pytest.raises(UnfinishedError, match="too many"):
-        best_label(instance, objective(instance, take(instance, 0)), Search())
+    answer = gpu_relaxation(instance, objective(instance, take(instance, 0)), Search())
+    assert (answer.feasibility, answer.note) == (Feasibility.UNKNOWN, "too many states")
     search = Search()
     dp(instance, search)
-    assert search.note == "too many labels"
+    assert search.note == "too many states"
     assert not search.closed
     stopped = Search()
     stopped.stop()

@@ -9,17 +9,20 @@ import numpy as np
 import pytest
 
 import moeopt
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.numeric.highs import Found, Program
 from moeopt.problems.layout import oracle
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.single_scenario import (
-    classes,
-    fine,
-    flows,
-    general,
+    arc_flow,
+    class_cpsat,
+    class_milp,
     solve,
     solve_scenario,
+    subproblems,
 )
+from moeopt.problems.layout.single_scenario.class_milp import ClassAnswer
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
@@ -61,9 +64,9 @@ def larger_instance(seed: int) -> Instance:
     )
 
 
-def solved(instance: Instance, limit_s: float = 30.0) -> Search:
-    """Run the algorithm, and have what it offers judged."""
-    search = Search(limit_s=limit_s)
+def solved(instance: Instance, limit_s: float = 30.0, *, verify: bool = False) -> Search:
+    """Run the algorithm, and have what it offers checked."""
+    search = Search(limit_s=limit_s, verify=verify)
     solve(instance, search)
     assert violations(instance, search.solution) == []
     assert objective(instance, search.solution) == search.objective
@@ -105,10 +108,10 @@ def test_it_equals_cpsat() -> None:
 
 
 def test_rounded_sizes_never_refute_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With costs far too fine for flows, and HiGHS saying yes, the bracket holds the optimum."""
-    monkeypatch.setattr(flows, "MAX_CELLS", 30)
-    monkeypatch.setattr(flows, "COARSE", 5)
-    monkeypatch.setattr(classes, "MARGIN", classes.LONGEST / 12)
+    """With costs far too fine for arc flows, and HiGHS admitting too much, the bracket is valid."""
+    monkeypatch.setattr(arc_flow, "MAX_CELLS", 30)
+    monkeypatch.setattr(arc_flow, "COARSE", 5)
+    monkeypatch.setattr(class_milp, "MARGIN", class_milp.LONGEST / 12)
     open_, closed = 0, 0
     for kind in ("mixed", "hosts bind", "dimm slots tight", "monotone"):
         for instance in tiny_instances(kind):
@@ -156,9 +159,9 @@ def test_a_scenario_without_tokens_takes_no_time() -> None:
     assert solve_scenario(changed, 0, lambda: 10.0).bound_ns == 0
 
 
-def test_where_tolerances_say_yes_integers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_tolerances_admit_too_much_integers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """However much HiGHS lets pass, all is proven as long as sizes are not rounded."""
-    monkeypatch.setattr(classes, "MARGIN", classes.LONGEST)
+    monkeypatch.setattr(class_milp, "MARGIN", class_milp.LONGEST)
     for kind in ("mixed", "hosts bind", "arbitrary", "cheap localized reads"):
         for instance in tiny_instances(kind):
             search = solved(instance)
@@ -168,15 +171,15 @@ def test_where_tolerances_say_yes_integers_decide(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (general, "GLIMPSE_S", 0.0),  # CP-SAT decides instead of HiGHS
-        (general, "TO_SPARE", 0.3),  # plans with more room are always asked for
-        (flows, "dive", lambda *question: "open"),  # only whole flows
+        (subproblems, "FIRST_TRY_S", 0.0),  # CP-SAT decides instead of HiGHS
+        (subproblems, "SLACK", 0.3),  # schedules with more slack are always looked for
+        (subproblems, "dive", lambda *_: (Feasibility.UNKNOWN, [])),  # only integral flows
     ],
 )
-def test_each_helper_may_fail(
+def test_each_heuristic_may_fail(
     module: ModuleType, name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What only saves time may say nothing: the others find the same optimum."""
+    """What only saves time may decide nothing: the rest finds the same optimum."""
     monkeypatch.setattr(module, name, value)
     for kind in ("mixed", "hosts bind", "dimm slots tight"):
         for instance in tiny_instances(kind):
@@ -185,6 +188,48 @@ def test_each_helper_may_fail(
     for seed in range(8):
         search = solved(larger_instance(seed))
         assert search.objective == search.bound
+
+
+def refute(program: Program, *_: object, **__: object) -> Found:
+    """Say of any program that it has no solution."""
+    return Found(program, "infeasible", "a lie")
+
+
+@pytest.mark.parametrize("kind", ["mixed", "hosts bind", "dimm slots tight", "monotone"])
+def test_a_false_refutation_raises_no_bound_that_is_verified(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HiGHS refutes everything: CP-SAT finds the optimum, or, undecided, keeps the bound valid."""
+    monkeypatch.setattr(class_milp, "minimize", refute)
+    monkeypatch.setattr(arc_flow, "minimize", refute)
+    instances = [(instance, least(instance)) for instance in tiny_instances(kind)]
+    for instance, optimum in instances:
+        search = solved(instance, verify=True)
+        assert (search.objective, search.bound, search.note) == (optimum, optimum, "PROVEN")
+    unverified = [(solved(instance).bound, optimum) for instance, optimum in instances]
+    assert any(bound > optimum for bound, optimum in unverified)  # type: ignore[operator]
+    monkeypatch.setattr(class_cpsat, "pack_cpsat", lambda *_: (Feasibility.UNKNOWN, []))
+    monkeypatch.setattr(
+        class_cpsat, "solve_class_cpsat", lambda *_: ClassAnswer(Feasibility.UNKNOWN)
+    )
+    notes = set()
+    for instance, optimum in instances:
+        search = solved(instance, verify=True)
+        assert search.bound <= optimum  # type: ignore[operator]
+        notes.add(search.note)
+    assert "UNCONFIRMED_REFUTATION" in notes
+
+
+def test_a_verified_search_proves_the_same() -> None:
+    """What is true is confirmed: optimum and bound as without."""
+    for seed in range(12):
+        instance = larger_instance(seed)
+        search = solved(instance, verify=True)
+        assert (search.objective, search.bound) == (solved(instance).objective,) * 2
+        assert search.note == "PROVEN"
+        weight = instance.scenarios[0].weight
+        alone = solve_scenario(instance, 0, lambda: 10.0, verify=True)
+        assert alone.bound_ns * weight == search.bound
 
 
 def paper_scale(model: str, **options: Any) -> Instance:
@@ -222,8 +267,8 @@ def test_at_one_nanosecond_it_stops_early(model: str, machine: dict[str, int]) -
     assert result.objective - result.bound <= 0.005 * result.objective
 
 
-def test_a_question_without_gain_is_not_repeated_until_the_time_is_up() -> None:
-    """A state's bound is within 0.5 %, and what is left of it takes longer than a glance."""
+def test_a_subproblem_without_gain_is_not_repeated_until_the_time_is_up() -> None:
+    """A branch's bound is within 0.5 %, and what is left of it takes longer than a short try."""
     machine = {"dimms": 32, "hbm_slots": 6}
     table = {"table_noise": 0.03, "quantum_ns": 1}
     instance = paper_scale("deepseek-v2", batch=768, seed=1, **machine, **table)
@@ -262,15 +307,15 @@ def test_32_dimms_are_proven(options: dict[str, Any]) -> None:
 
 
 def test_the_small_gap_is_that() -> None:
-    """What is asked for is better by 0.5 %, rounded so that a "no" leaves at most that open."""
+    """The target is better by 0.5 %, rounded so that a refutation leaves at most that open."""
     for upper in (1, 199, 200, 201, 1000, 18_955_296):
-        refuted_up_to = fine.goal(upper)
+        refuted_up_to = subproblems.small_gap_target(upper)
         assert (upper - (refuted_up_to + 1)) * 200 <= upper
         assert upper - refuted_up_to >= 1
     sizes = np.arange(1000, 900, -1)
-    assert fine.too_fine(sizes, 10**6)
-    assert not fine.too_fine(sizes * 5000, 10**6)
-    assert not fine.too_fine(sizes[:10], 10**6)
+    assert subproblems.too_fine(sizes, 10**6)
+    assert not subproblems.too_fine(sizes * 5000, 10**6)
+    assert not subproblems.too_fine(sizes[:10], 10**6)
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:

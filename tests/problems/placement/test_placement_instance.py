@@ -109,3 +109,15 @@ def test_the_longest_run_is_accepted() -> None:
     instance = Instance(**(data | {"steps": [[[[0, 1]]]] * 256}))
     assert MAX_TOTAL_NS == 256 * 2**42
     assert instance.layer_steps[0].weight.tolist() == [256]
+
+
+def test_a_changed_copy_forgets_what_was_derived() -> None:
+    """Sizes and merged steps are those of the copy's own data; an unchanged copy keeps them."""
+    instance = Instance(**DATA)
+    assert instance.sizes.sum() == 6
+    assert len(instance.layer_steps) == 2
+    larger = instance.model_copy(update={"expert_slots": ((4, 4, 4), (4, 4, 4))})
+    assert larger.sizes.sum() == 24
+    shorter = instance.model_copy(update={"steps": instance.steps[:1]})
+    assert [layer.rows for layer in shorter.layer_steps] == [1, 1]
+    assert instance.model_copy().sizes is instance.sizes

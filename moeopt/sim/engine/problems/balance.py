@@ -6,7 +6,6 @@ the units' side, and on the link when all slices are through, as Eq. 2 charges t
 """
 
 from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.order import flow_shop_order
 from moeopt.problems.balance.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.problems.execute import Executed
@@ -50,7 +49,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
 def _pulled(engine: Engine, instance: Instance, solution: Solution) -> list[int]:
     """Add the transfers and computations of the GPU's slices; return the computations."""
     computed = []
-    for row in flow_shop_order(instance):
+    for row in instance.flow_shop_order:
         expert = instance.experts[row]
         for _ in range(sum(solution.gpu_slices[row])):
             after = []

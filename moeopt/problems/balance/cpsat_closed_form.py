@@ -5,7 +5,7 @@ transfer and the work that needed transfers; all transfers and the shortest comp
 slices that were transferred. The proof stands in `formulations/balance/spec.md`.
 """
 
-from .counts import Counts
+from .cpsat import Counts
 
 
 class Model(Counts):

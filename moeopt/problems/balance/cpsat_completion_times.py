@@ -5,8 +5,7 @@ variables for when its last slice leaves the link and the GPU. It is here to be 
 closed form, which has neither.
 """
 
-from .counts import Counts
-from .order import flow_shop_order
+from .cpsat import Counts
 
 
 class Model(Counts):
@@ -20,7 +19,7 @@ class Model(Counts):
         """
         totals = self._totals()
         sent = ready = self.model.new_constant(0)
-        for row in flow_shop_order(self.instance):
+        for row in self.instance.flow_shop_order:
             expert = self.instance.experts[row]
             transfer = 0 if expert.resident else self._steps(self.instance.slice_transfer_ns)
             compute = self._steps(expert.slice_gpu_ns)
