@@ -167,6 +167,15 @@ def test_the_citation_is_valid(root: Path) -> None:
     assert set(PROBLEMS) <= named, "each problem has its paper"
 
 
+def test_the_guides_use_plain_words(root: Path) -> None:
+    """And the field's: checker, not judge; the glossary names old words in brackets only."""
+    private = r"judge|furniture|hear of|in a glance|stranger's|beyond proof"
+    guides = [*(root / "docs").glob("*.md"), root / "README.md", root / "CONTRIBUTING.md"]
+    for guide in guides:
+        found = re.findall(private, re.sub(r"\[[^\]]*\](?!\()", "", guide.read_text()))
+        assert not found, (guide.name, found)
+
+
 def test_the_docstring_examples_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

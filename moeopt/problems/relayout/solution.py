@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Frozen, SolutionEnvelope
+from moeopt.problems.envelope import Count, Data, SolutionEnvelope
 
 Domain = Literal["gpu", "cpu", "ndp"]
 
@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = ("prefetch", "localize", "stripe", "rebalance")
 MAX_MIGRATIONS = 4096
 
 
-class Migration(Frozen):
+class Migration(Data):
     """One expert's migration.
 
     Parameters
@@ -40,7 +40,7 @@ class Migration(Frozen):
 class Solution(SolutionEnvelope):
     """The migrations, in any order, and one domain per expert in the order of the instance.
 
-    None stands for an expert that runs nowhere: one without tokens. The judge reports any other.
+    None stands for an expert that runs nowhere: one without tokens. The checker reports any other.
     """
 
     problem: Literal["relayout"] = "relayout"
