@@ -25,8 +25,8 @@ ALLOWED = {
     "planner": {"errors", "problems", "solvers", "sim", "interop", "exporters", "planner"},
     "__main__": {"cli"},
     "cli": {
-        *("errors", "problems", "solvers", "sim", "interop", "exporters", "study", "planner"),
-        *("reproduce", "cli", ROOT),
+        *("errors", "numeric", "problems", "solvers", "sim", "interop", "exporters", "study"),
+        *("planner", "reproduce", "cli", ROOT),
     },
 }
 """Room -> the rooms it may import from: problems <- solvers <- study <- cli; problems <- sim.
