@@ -101,7 +101,7 @@ class Model:
 
     def solve(self, limit_s: float, integer: bool = True) -> Found:
         """Hand the model to HiGHS."""
-        return minimize(self.program(integer), max(0.0, limit_s))
+        return minimize(self.program(integer), limit_s)
 
     def proven(self, instance: Instance, found: Found, scenarios: list[int]) -> int:
         """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""

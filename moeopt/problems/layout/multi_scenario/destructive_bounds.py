@@ -231,7 +231,7 @@ class GroupProgram:
             row_lower=np.concatenate([row_lower, np.full(len(limits), -np.inf)]),
             row_upper=np.concatenate([row_upper, limits + MARGIN]),
         )
-        status = minimize(asked, max(0.0, limit_s), relative_gap=ANY_SOLUTION).status
+        status = minimize(asked, limit_s, relative_gap=ANY_SOLUTION).status
         if status == "infeasible":
             return Feasibility.INFEASIBLE
         return Feasibility.FEASIBLE if status == "optimal" else Feasibility.UNKNOWN
