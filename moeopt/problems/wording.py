@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 LONGEST = 60
-"""Most characters of a stranger's value in a message."""
+"""Most characters of an untrusted value in a message."""
 
 _PLAIN_REASONS = {
     "missing": "is missing",

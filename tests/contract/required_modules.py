@@ -227,9 +227,9 @@ def _instances(home: Home) -> Iterator[str]:
         verdict = check(
             load(home.instances / file), load_solution(home.instances / entry["solution"])
         )
-        judged = None if verdict.objective is None else list(entries(verdict.objective))
+        recomputed = None if verdict.objective is None else list(entries(verdict.objective))
         known, bound = (list(entries(entry[name])) for name in ("objective", "bound"))
-        if judged != known or bound > known:
+        if recomputed != known or bound > known:
             yield f"instances: {file}: the checker does not confirm best_known.json"
         if (entry["status"] == "optimal") != (bound == known):
             yield f"instances: {file}: status {entry['status']} does not fit the bound"

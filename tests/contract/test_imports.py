@@ -1,4 +1,4 @@
-"""Imports point one way, and a judge knows nothing of solvers."""
+"""Imports point one way, and a checker knows nothing of solvers."""
 
 import ast
 import sys
@@ -137,7 +137,7 @@ def test_a_circle_would_be_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_judge_imports_only_its_own(problem: str, root: Path) -> None:
+def test_a_checker_imports_only_its_own(problem: str, root: Path) -> None:
     """check.py: its own instance and solution, numpy, the standard library."""
     source = (root / "moeopt" / "problems" / problem / "check.py").read_text()
     own = {".instance", ".solution", "numpy"}
