@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 
 
 @compiled
-def room_for(rows: int, columns: int) -> Ints:
+def empty_table(rows: int, columns: int) -> Ints:
     """Return a table without values; Numba compiles `empty` anew for each constant in a shape."""
     return np.empty((rows, columns), np.int64)
 
@@ -54,7 +54,7 @@ def table_of(
     dimm
         The DIMM that holds the expert, negative if it is striped over all; same shape.
     """
-    experts = room_for(7, len(gpu_ns))
+    experts = empty_table(7, len(gpu_ns))
     for i in range(len(gpu_ns)):
         experts[NDP, i] = 0
         experts[GPU, i], experts[CPU, i] = gpu_ns[i], cpu_ns[i]

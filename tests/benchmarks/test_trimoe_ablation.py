@@ -30,7 +30,7 @@ def test_every_stage_runs_every_step(
 ) -> None:
     """A small run: two steps; the optimal schedule is never above the refined one it replaces."""
     file = tmp_path / "ablation.json"
-    small = "--models deepseek-v2-lite --batches 24 --seeds 1 --steps 2 --time-limit 5 --jobs 1"
+    small = "--models deepseek-v2-lite --batches 24 --seeds 1 --steps 2 --time-limit 600 --jobs 1"
     monkeypatch.setattr(sys, "argv", ["ablation", *small.split(), "--json", str(file)])
     study.main()
     (row,) = json.loads(file.read_text())

@@ -14,7 +14,7 @@ from moeopt.exporters.exact_model import CONSTANT
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines.highs import solve as highs
 
-LIMIT_S = 30.0
+LIMIT_S = 600.0
 SEEDS = range(4)
 
 

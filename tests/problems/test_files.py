@@ -236,9 +236,9 @@ def test_an_unusable_text_is_refused_with_its_reason(
 def test_fifty_megabytes_of_nesting_are_refused_at_once(bracket: str, tmp_path: Path) -> None:
     """Deep nesting neither overflows the stack nor takes long."""
     path = written(tmp_path, bracket * (50_000_000 // len(bracket)))
-    start = time.perf_counter()
+    start = time.process_time()
     assert error_of(path) == "not usable: nested too deeply"
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("depth", [100, 300, 600])
@@ -255,9 +255,9 @@ def test_a_duplicate_among_many_keys_is_found_at_once(tmp_path: Path) -> None:
     """The search for the key that stands twice is not quadratic."""
     keys = [f'"{number}": 0' for number in range(40_000)]
     path = written(tmp_path, "{" + ", ".join([*keys, '"z": 1', '"z": 2']) + "}")
-    start = time.perf_counter()
+    start = time.process_time()
     assert error_of(path) == 'not usable: key "z" stands twice in one object'
-    assert time.perf_counter() - start < 4
+    assert time.process_time() - start < 4
 
 
 LONG = "b" * 100_000

@@ -8,10 +8,9 @@ from ortools.sat.python import cp_model
 from moeopt.problems.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import STRIPED, Instance
-from .options import longest_ns
+from .instance import STRIPED, Instance, longest_ns
 from .solution import Domain, Solution
-from .variables import Variables, active, dimm_ns, host_ns, read_off
+from .variables import Variables, dimm_ns, host_ns, read_off, variables_of
 
 
 class Model(Formulation):
@@ -33,7 +32,7 @@ class Model(Formulation):
         self.instance = instance
         self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
-        self.active = active(instance, self.model.new_bool_var)
+        self.active = variables_of(instance, self.model.new_bool_var)
         self.horizon = 3 * longest_ns(instance) // self.objective_unit
         self.makespan = self.model.new_int_var(0, self.horizon, "makespan")
         for of in self.active:

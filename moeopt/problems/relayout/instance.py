@@ -151,3 +151,21 @@ class Instance(InstanceEnvelope):
             dimm=column("dimm", STRIPED),
             resident=column("resident").astype(np.bool_),
         )
+
+
+def costs_ns(expert: Expert) -> tuple[int, ...]:
+    """Return the costs of every path that the expert may ever take."""
+    misses = (expert.gpu_miss_striped_ns, expert.gpu_miss_localized_ns)
+    hosts = (expert.gpu_hit_ns, expert.cpu_striped_ns, expert.cpu_localized_ns)
+    return (*hosts, expert.ndp_ns) if expert.resident else (*hosts, *misses, expert.ndp_ns)
+
+
+def active_experts(instance: Instance) -> list[Expert]:
+    """Return the experts with tokens."""
+    return [expert for expert in instance.experts if expert.tokens]
+
+
+def longest_ns(instance: Instance) -> int:
+    """Return what no device's load exceeds: every expert's longest path or read, one by one."""
+    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
+    return sum(max(*costs_ns(expert), *reads) for expert in active_experts(instance))

@@ -7,10 +7,10 @@ import pulp
 
 from moeopt.problems.formulation import Formulation, float_unit
 
-from .instance import STRIPED, Instance
-from .options import link_threshold_ns, longest_ns, prefetch_limit
+from .instance import STRIPED, Instance, longest_ns
 from .solution import Domain, Solution
-from .variables import Variables, active, dimm_ns, host_ns, read_off
+from .variables import Variables, dimm_ns, host_ns, read_off, variables_of
+from .windows import link_threshold_ns, prefetch_limit
 
 
 class Model(Formulation):
@@ -28,7 +28,9 @@ class Model(Formulation):
         self.instance = instance
         self.objective_unit = float_unit(longest_ns(instance))
         self.model = pulp.LpProblem("relayout", pulp.LpMinimize)
-        self.active = active(instance, lambda name: self.model.add_variable(name, cat="Binary"))
+        self.active = variables_of(
+            instance, lambda name: self.model.add_variable(name, cat="Binary")
+        )
         self.makespan = self.model.add_variable("makespan", lowBound=0)
         self.model.setObjective(self.makespan + 0)
         for of in self.active:

@@ -87,7 +87,7 @@ class Variables:
         return next((domain for (domain, _), run in self.runs.items() if value(run)), None)
 
 
-def active(instance: Instance, new: Callable[[str], Any]) -> list[Variables]:
+def variables_of(instance: Instance, new: Callable[[str], Any]) -> list[Variables]:
     """Return the variables of every expert with tokens."""
     rows = (row for row, expert in enumerate(instance.experts) if expert.tokens)
     return [Variables(instance, row, new) for row in rows]

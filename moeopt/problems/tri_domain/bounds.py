@@ -1,7 +1,7 @@
 """Lower bounds on the makespan that need no solver, each with its proof.
 
-Notation: expert i run in domain o keeps device r busy for p[i,o,r] ns, where the devices are the
-GPU, the CPU and each DIMM (TriMoE Eq. 5 and 6).
+Notation: expert i run in domain o, which TD-C2 allows, keeps device r busy for p[i,o,r] ns, where
+the devices are the GPU (TD-C3), the CPU (TD-C4) and each DIMM (TD-C5), TriMoE Eq. 5 and 6.
 """
 
 from math import gcd
@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 from .instance import STRIPED, Instance, costs_ns
 
 WEIGHT_SCALE = 4096
+"""Multipliers are rounded to this resolution before the bound is computed in integers."""
+
 ROUNDS = 20
+"""Updates of the multipliers."""
 
 Weights = NDArray[np.float64]
 
 
 def lower_bound(instance: Instance) -> int:
     """Return the best of this module's bounds."""
-    return max(longest_expert_ns(instance), busiest_dimm_ns(instance), average_load_ns(instance))
+    return max(
+        longest_expert_ns(instance), busiest_dimm_ns(instance), lagrangian_bound_ns(instance)
+    )
 
 
 def objective_grid(instance: Instance) -> int:
@@ -55,15 +60,15 @@ def busiest_dimm_ns(instance: Instance) -> int:
     return int(host[striped].sum()) + max(own)
 
 
-def average_load_ns(instance: Instance) -> int:
-    """Return the bound by weighted averages over the devices, the weights improved step by step.
+def lagrangian_bound_ns(instance: Instance) -> int:
+    """Return the Lagrangian bound: TD-C3 to TD-C5 relaxed, multipliers improved step by step.
 
-    Proof. For any weights w >= 0 over the devices with sum 1, the makespan is at least the weighted
-    average of the device loads, which is at least sum_i min_o sum_r w[r] p[i,o,r]: each expert
-    takes some domain, and no domain costs less than its cheapest. Any weights give a valid bound;
-    the best ones give the linear relaxation. Multiplicative updates raise the weight of devices
-    that the cheapest choices overload. They run in floats; the value returned is computed in
-    integers from weights rounded to integers.
+    Proof. For any multipliers w >= 0 of the devices' rows with sum 1, the makespan is at least the
+    weighted average of the device loads, which is at least sum_i min_o sum_r w[r] p[i,o,r]: each
+    expert takes some domain (TD-C1), and no domain costs less than its cheapest. Any multipliers
+    give a valid bound; the best ones give the linear relaxation. Multiplicative updates raise those
+    of devices that the cheapest choices overload. They run in floats; the value returned is
+    computed in integers from multipliers rounded to integers.
     """
     weights = _raise_overloaded(instance)
     scaled = [round(w * WEIGHT_SCALE) for w in weights.tolist()]
@@ -83,7 +88,7 @@ def average_load_ns(instance: Instance) -> int:
 
 
 def _raise_overloaded(instance: Instance) -> Weights:
-    """Return the best weights found, of shape (2 + dimms,): GPU, CPU, DIMMs."""
+    """Return the best multipliers found, of shape (2 + dimms,): GPU, CPU, DIMMs."""
     from moeopt.problems.device_loads import device_loads, table_of  # compiled when first run
 
     c = instance.columns

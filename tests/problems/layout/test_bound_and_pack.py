@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import moeopt
+from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.layout import oracle
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.single_scenario import (
-    classes,
-    fine,
-    flows,
-    general,
+    arc_flow,
+    class_milp,
     solve,
     solve_scenario,
+    subproblems,
 )
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
@@ -105,10 +105,10 @@ def test_it_equals_cpsat() -> None:
 
 
 def test_rounded_sizes_never_refute_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With costs far too fine for flows, and HiGHS saying yes, the bracket holds the optimum."""
-    monkeypatch.setattr(flows, "MAX_CELLS", 30)
-    monkeypatch.setattr(flows, "COARSE", 5)
-    monkeypatch.setattr(classes, "MARGIN", classes.LONGEST / 12)
+    """With costs far too fine for arc flows, and HiGHS admitting too much, the bracket is valid."""
+    monkeypatch.setattr(arc_flow, "MAX_CELLS", 30)
+    monkeypatch.setattr(arc_flow, "COARSE", 5)
+    monkeypatch.setattr(class_milp, "MARGIN", class_milp.LONGEST / 12)
     open_, closed = 0, 0
     for kind in ("mixed", "hosts bind", "dimm slots tight", "monotone"):
         for instance in tiny_instances(kind):
@@ -156,9 +156,9 @@ def test_a_scenario_without_tokens_takes_no_time() -> None:
     assert solve_scenario(changed, 0, lambda: 10.0).bound_ns == 0
 
 
-def test_where_tolerances_say_yes_integers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_tolerances_admit_too_much_integers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """However much HiGHS lets pass, all is proven as long as sizes are not rounded."""
-    monkeypatch.setattr(classes, "MARGIN", classes.LONGEST)
+    monkeypatch.setattr(class_milp, "MARGIN", class_milp.LONGEST)
     for kind in ("mixed", "hosts bind", "arbitrary", "cheap localized reads"):
         for instance in tiny_instances(kind):
             search = solved(instance)
@@ -168,15 +168,15 @@ def test_where_tolerances_say_yes_integers_decide(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (general, "GLIMPSE_S", 0.0),  # CP-SAT decides instead of HiGHS
-        (general, "TO_SPARE", 0.3),  # plans with more room are always asked for
-        (flows, "dive", lambda *question: "open"),  # only whole flows
+        (subproblems, "FIRST_TRY_S", 0.0),  # CP-SAT decides instead of HiGHS
+        (subproblems, "SLACK", 0.3),  # schedules with more slack are always looked for
+        (subproblems, "dive", lambda *_: (Feasibility.UNKNOWN, [])),  # only integral flows
     ],
 )
-def test_each_helper_may_fail(
+def test_each_heuristic_may_fail(
     module: ModuleType, name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What only saves time may say nothing: the others find the same optimum."""
+    """What only saves time may decide nothing: the rest finds the same optimum."""
     monkeypatch.setattr(module, name, value)
     for kind in ("mixed", "hosts bind", "dimm slots tight"):
         for instance in tiny_instances(kind):
@@ -222,8 +222,8 @@ def test_at_one_nanosecond_it_stops_early(model: str, machine: dict[str, int]) -
     assert result.objective - result.bound <= 0.005 * result.objective
 
 
-def test_a_question_without_gain_is_not_repeated_until_the_time_is_up() -> None:
-    """A state's bound is within 0.5 %, and what is left of it takes longer than a glance."""
+def test_a_subproblem_without_gain_is_not_repeated_until_the_time_is_up() -> None:
+    """A branch's bound is within 0.5 %, and what is left of it takes longer than a short try."""
     machine = {"dimms": 32, "hbm_slots": 6}
     table = {"table_noise": 0.03, "quantum_ns": 1}
     instance = paper_scale("deepseek-v2", batch=768, seed=1, **machine, **table)
@@ -262,15 +262,15 @@ def test_32_dimms_are_proven(options: dict[str, Any]) -> None:
 
 
 def test_the_small_gap_is_that() -> None:
-    """What is asked for is better by 0.5 %, rounded so that a "no" leaves at most that open."""
+    """The target is better by 0.5 %, rounded so that a refutation leaves at most that open."""
     for upper in (1, 199, 200, 201, 1000, 18_955_296):
-        refuted_up_to = fine.goal(upper)
+        refuted_up_to = subproblems.small_gap_target(upper)
         assert (upper - (refuted_up_to + 1)) * 200 <= upper
         assert upper - refuted_up_to >= 1
     sizes = np.arange(1000, 900, -1)
-    assert fine.too_fine(sizes, 10**6)
-    assert not fine.too_fine(sizes * 5000, 10**6)
-    assert not fine.too_fine(sizes[:10], 10**6)
+    assert subproblems.too_fine(sizes, 10**6)
+    assert not subproblems.too_fine(sizes * 5000, 10**6)
+    assert not subproblems.too_fine(sizes[:10], 10**6)
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:

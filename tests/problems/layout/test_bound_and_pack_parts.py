@@ -8,28 +8,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.problems.layout.single_scenario import Scenario, classes, flows
-from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, pack
-from moeopt.problems.layout.single_scenario.classes import decide
-from moeopt.problems.layout.single_scenario.dive import dive
-from moeopt.problems.layout.single_scenario.hosts import assign
-from moeopt.problems.layout.single_scenario.in_integers import decide_in_integers
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.single_scenario import arc_flow, class_milp
+from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, dive, pack
+from moeopt.problems.layout.single_scenario.class_cpsat import pack_cpsat, solve_class_cpsat
+from moeopt.problems.layout.single_scenario.class_milp import ClassProblem, solve_class_milp
+from moeopt.problems.layout.single_scenario.host_assignment import assign_hosts
 from moeopt.problems.layout.single_scenario.incumbent import Incumbent
+from moeopt.problems.layout.single_scenario.lagrangian import dual_multipliers, largest_item
 from moeopt.problems.layout.single_scenario.packing import longest_first, repair
-from moeopt.problems.layout.single_scenario.prices import largest_piece, prices_at
 from moeopt.problems.layout.single_scenario.scenario import (
-    CPU_LOCAL,
-    CPU_STRIPED,
-    GPU_LOCAL,
-    GPU_STRIPED,
-    HIT,
-    NDP,
-    Plan,
+    GPU_PATHS,
+    LOCAL_READS,
+    STRIPED_READS,
+    Assignment,
+    Branch,
+    SingleScenario,
 )
-from moeopt.problems.layout.single_scenario.states import least_capacity, simple_bounds
+from moeopt.problems.layout.single_scenario.state_bounds import (
+    leaving,
+    load_divisors,
+    packing_bound,
+    simple_bounds,
+)
+from moeopt.problems.layout.single_scenario.subproblems import Subproblems
 from tests.problems.layout.test_bound_and_pack import larger_instance
 
-STRIPED, LOCAL = (GPU_STRIPED, CPU_STRIPED), (GPU_LOCAL, CPU_LOCAL)
+FEASIBLE, INFEASIBLE, UNKNOWN = Feasibility.FEASIBLE, Feasibility.INFEASIBLE, Feasibility.UNKNOWN
 
 
 @cache
@@ -56,32 +62,32 @@ def packing_case(seed: int) -> tuple[np.ndarray, int, int]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_flows_decide_packings(seed: int) -> None:
-    """Yes exactly from the least makespan on, with bins that hold every item once.
+    """Feasible exactly from the least makespan on, with bins that hold every item once.
 
-    A dive may leave it open, but is not wrong.
+    HiGHS and CP-SAT agree; a dive may leave it undecided, but is not wrong.
     """
     sizes, bins, slots = packing_case(seed)
     least = least_makespan(tuple(sizes.tolist()), bins, slots)
     assert least is not None
-    bound = least_capacity(Dimms(bins, slots), sizes)  # type: ignore[arg-type]
+    bound = packing_bound(Dimms(bins, slots), sizes)  # type: ignore[arg-type]
     assert bound <= least
     items = Items.of(sizes, slots)
     for capacity in range(max(0, least - 3), least + 3):
         waste = bins * capacity - int(sizes.sum())
         graph = Graph.of(items.sizes, items.copies, capacity, slots, waste)
-        packed = pack(graph, items.copies, bins, 10.0)
-        dived = dive(graph, items.copies, bins, capacity, slots, 10.0)
-        if capacity < least:
-            assert packed == "infeasible"
-            assert isinstance(dived, str)
-        else:
-            assert not isinstance(packed, str)
-            assert dived != "infeasible"
-            for found in (packed, dived):
-                if not isinstance(found, str):
-                    place = items.places(found, sizes)
-                    assert np.bincount(place, sizes, bins).max() <= capacity
-                    assert len(sizes) <= slots or np.bincount(place).max() <= slots
+        expected = FEASIBLE if capacity >= least else INFEASIBLE
+        for decide in (pack, pack_cpsat):
+            answer, packed = decide(graph, items.copies, bins, 10.0)
+            assert answer == expected
+            assert answer == INFEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
+        answer, packed = dive(graph, items.copies, bins, capacity, slots, 10.0)
+        assert answer in (expected, UNKNOWN)
+        assert answer != FEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
+
+
+def fits(place: np.ndarray, sizes: np.ndarray, capacity: int, slots: int) -> bool:
+    """Tell whether each bin keeps to its capacity and its slots."""
+    return bool(np.bincount(place, sizes).max() <= capacity and np.bincount(place).max() <= slots)
 
 
 def test_dives_find_packings() -> None:
@@ -95,9 +101,9 @@ def test_dives_find_packings() -> None:
         sizes = -np.sort(-np.concatenate(parts))
         items = Items.of(sizes, len(sizes))
         graph = Graph.of(items.sizes, items.copies, capacity, len(sizes), 0)
-        packed = dive(graph, items.copies, bins, capacity, len(sizes), 10.0)
-        assert packed != "infeasible"
-        if not isinstance(packed, str):
+        answer, packed = dive(graph, items.copies, bins, capacity, len(sizes), 10.0)
+        assert answer != INFEASIBLE
+        if answer == FEASIBLE:
             found += 1
             loads = np.bincount(items.places(packed, sizes), sizes, bins)
             assert loads.tolist() == [capacity] * bins
@@ -105,15 +111,16 @@ def test_dives_find_packings() -> None:
 
 
 def test_a_dive_stops_in_time() -> None:
-    """Without time it says nothing."""
+    """Without time it decides nothing."""
     items = Items.of(np.array([3, 2, 2]), 3)
     graph = Graph.of(items.sizes, items.copies, 4, 3, 1)
-    assert dive(graph, items.copies, 2, 4, 3, 0.0) == "open"
-    assert dive(graph, items.copies, 2, 4, 3, 10.0) in ([[0], [1, 1]], [[1, 1], [0]])
+    assert dive(graph, items.copies, 2, 4, 3, 0.0) == (UNKNOWN, [])
+    answer, packed = dive(graph, items.copies, 2, 4, 3, 10.0)
+    assert (answer, sorted(packed)) == (FEASIBLE, [[0], [1, 1]])
 
 
 class Dimms:
-    """As much of a scenario as `least_capacity` looks at."""
+    """As much of a scenario as `packing_bound` looks at."""
 
     def __init__(self, dimms: int, slots: int) -> None:
         self.dimms, self.slots = dimms, slots
@@ -124,32 +131,31 @@ class Dimms:
 def test_flows_of_rounded_sizes_refute_no_packing(
     seed: int, coarse: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the least makespan, where nothing is to waste, the answer is never no."""
+    """At the least makespan, where nothing is to waste, the answer is never infeasible."""
     sizes, bins, slots = packing_case(seed)
     least = least_makespan(tuple(sizes.tolist()), bins, slots)
     assert least is not None
     if coarse:
-        monkeypatch.setattr(flows, "MAX_CELLS", -1)
-        monkeypatch.setattr(flows, "COARSE", coarse)
+        monkeypatch.setattr(arc_flow, "MAX_CELLS", -1)
+        monkeypatch.setattr(arc_flow, "COARSE", coarse)
     dimms: Any = Dimms(bins, slots)
     for capacity in (least, least + 1):
-        step, items, graph = flows.graph_of(dimms, sizes, capacity, int(sizes.sum()))
-        packed = pack(graph, items.copies, bins, 10.0)
-        assert packed != "infeasible"
-        assert dive(graph, items.copies, bins, capacity // step, slots, 10.0) != "infeasible"
+        step, items, graph = arc_flow.build(dimms, sizes, capacity, int(sizes.sum()))
+        assert pack(graph, items.copies, bins, 10.0)[0] == FEASIBLE
+        dived, _ = dive(graph, items.copies, bins, capacity // step, slots, 10.0)
+        assert dived != INFEASIBLE
 
 
 @pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
 def test_no_margin_refutes_a_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much is added to it, a makespan that is attained is never refuted."""
-    scenario = Scenario.of(larger_instance(seed), 0)
-    plans = plans_of(scenario)
-    for way, r, e in random.Random(seed).sample(plans, min(25, len(plans))):
-        at = int(np.ceil(together(scenario, way, r)))
-        prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
+    scenario = SingleScenario.of(larger_instance(seed), 0)
+    schedules = schedules_of(scenario)
+    for path, branch in random.Random(seed).sample(schedules, min(25, len(schedules))):
+        problem = class_problem(scenario, branch, int(np.ceil(aggregated(scenario, path, branch))))
         for margin in (0.0001, 30.0, 1000.0):
-            monkeypatch.setattr(classes, "MARGIN", margin)
-            assert decide(scenario, r, e, at, prices, 10.0) != "infeasible"
+            monkeypatch.setattr(class_milp, "MARGIN", margin)
+            assert solve_class_milp(problem, 10.0).feasibility == FEASIBLE
 
 
 @pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
@@ -157,58 +163,59 @@ def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No schedule within a makespan is done later."""
-    monkeypatch.setattr(classes, "MANY_COSTS", 10)
-    scenario = Scenario.of(larger_instance(seed), 0)
+    monkeypatch.setattr(class_milp, "MANY_COSTS", 10)
+    scenario = SingleScenario.of(larger_instance(seed), 0)
     rng, everyone, times = random.Random(seed), np.arange(scenario.experts), {}
-    for way, r, e in plans_of(scenario):
-        on_gpu = np.isin(way, (HIT, GPU_STRIPED, GPU_LOCAL))
-        times.setdefault((r, e), set()).add(int(scenario.cost[way, everyone][on_gpu].sum()))
-    for state in rng.sample(sorted(times), min(10, len(times))):
-        for makespan in rng.sample(sorted(times[state]), min(3, len(times[state]))):
-            assert classes.latest(scenario, *state, makespan) == makespan
-            before = max((t for t in times[state] if t < makespan), default=0)
+    for path, branch in schedules_of(scenario):
+        on_gpu = np.isin(path, GPU_PATHS)
+        times.setdefault(branch, set()).add(int(scenario.cost[path, everyone][on_gpu].sum()))
+    for branch in rng.sample(sorted(times), min(10, len(times))):
+        for makespan in rng.sample(sorted(times[branch]), min(3, len(times[branch]))):
+            assert class_milp.largest_gpu_sum(scenario, branch, makespan) == makespan
+            before = max((t for t in times[branch] if t < makespan), default=0)
             if makespan:
-                assert before <= classes.latest(scenario, *state, makespan - 1) < makespan
+                found = class_milp.largest_gpu_sum(scenario, branch, makespan - 1)
+                assert before <= found < makespan
 
 
-def test_in_integers_without_a_flow_the_dimms_are_taken_together() -> None:
-    """CP-SAT and HiGHS agree on both sides of the least makespan."""
+def test_cpsat_without_a_flow_aggregates_the_dimms() -> None:
+    """It is right on both sides of the least makespan."""
     for seed in [s for s in range(60) if larger_instance(s).experts == 4]:
-        scenario = Scenario.of(larger_instance(seed), 0)
-        least: dict[tuple[int, int], float] = {}
-        for way, r, e in plans_of(scenario):
-            least[r, e] = min(least.get((r, e), np.inf), together(scenario, way, r))
-        state = random.Random(seed).choice(sorted(least))
-        at = int(np.ceil(least[state]))
+        scenario = SingleScenario.of(larger_instance(seed), 0)
+        least = least_aggregated(scenario)
+        branch = random.Random(seed).choice(sorted(least))
+        at = int(np.ceil(least[branch]))
         for makespan in (at, at - 1) if at else (at,):
-            most = classes.most_of(scenario, *state, makespan, None)
-            answer = decide_in_integers(scenario, *state, makespan, most, 10.0)
-            assert (answer == "infeasible") == (makespan < at)
+            answer = solve_class_cpsat(ClassProblem(scenario, branch, makespan), 10.0)
+            assert answer.feasibility == (INFEASIBLE if makespan < at else FEASIBLE)
 
 
+@pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
-def test_a_state_has_a_plan_from_its_least_makespan_on(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+def test_a_branch_is_feasible_from_its_least_makespan_on(
+    seed: int, verify: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HiGHS and, where it lets too much pass, CP-SAT find what trying every packing finds."""
-    scenario = Scenario.of(larger_instance(seed), 0)
-    exact: dict[tuple[int, int], int] = {}
-    for way, r, e in plans_of(scenario):
-        sizes = (*sorted(scenario.ndp[way == NDP].tolist()), *[scenario.local_read] * e)
+    """HiGHS and, where it admits too much, CP-SAT find what trying every packing finds."""
+    scenario = SingleScenario.of(larger_instance(seed), 0)
+    exact: dict[Branch, int] = {}
+    for path, branch in schedules_of(scenario):
+        sizes = (*sorted(scenario.ndp[path == Path.NDP].tolist()),)
+        sizes += (scenario.local_read,) * branch.local
         own = least_makespan(sizes, scenario.dimms, scenario.slots)
         if own is not None:
-            hosts = Plan(way, np.full(scenario.experts, -1)).hosts(scenario)
-            makespan = max(hosts, r * scenario.striped_read + own)
-            exact[r, e] = min(exact.get((r, e), makespan), makespan)
-    for r, e in random.Random(seed).sample(sorted(exact), min(8, len(exact))):
-        for at in (exact[r, e], exact[r, e] - 1) if exact[r, e] else (0,):
-            prices = prices_at(scenario, r, e, largest_piece(scenario, r, at))
+            hosts = Assignment(path, np.full(scenario.experts, -1)).host_makespan(scenario)
+            makespan = max(hosts, branch.striped * scenario.striped_read + own)
+            exact[branch] = min(exact.get(branch, makespan), makespan)
+    for branch in random.Random(seed).sample(sorted(exact), min(8, len(exact))):
+        for at in (exact[branch], exact[branch] - 1) if exact[branch] else (0,):
             for margin in (0.0001, 10_000.0):
-                monkeypatch.setattr(classes, "MARGIN", margin)
-                incumbent = Incumbent(scenario, at + 1, lambda plan, makespan: None)
-                verdict = flows.packs_somehow(incumbent, at, r, e, prices, 10.0)
-                assert verdict == ("better" if at == exact[r, e] else "no")
-                assert (incumbent.plan is None) == (verdict == "no")
+                monkeypatch.setattr(class_milp, "MARGIN", margin)
+                incumbent = Incumbent(scenario, at + 1, lambda *_: None)
+                subproblems = Subproblems(incumbent, lambda: 10.0, verify)
+                answer = subproblems.with_arc_flow(branch, at, 10.0)
+                assert answer == (FEASIBLE if at == exact[branch] else INFEASIBLE)
+                assert (incumbent.upper <= at) == (answer == FEASIBLE)
+                assert not subproblems.unconfirmed
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -224,57 +231,69 @@ def test_repair_keeps_what_it_says(seed: int) -> None:
     assert done == (np.bincount(place, sizes, bins).max() <= least)
 
 
-def plans_of(scenario: Scenario) -> list[tuple[np.ndarray, int, int]]:
-    """Return every way of running the experts that respects the HBM slots, with r and e."""
+def schedules_of(scenario: SingleScenario) -> list[tuple[np.ndarray, Branch]]:
+    """Return every choice of paths that respects HBM and DIMM slots, with its branch."""
     found = []
-    for ways in product(range(6), repeat=scenario.experts):
-        if ways.count(HIT) <= scenario.hits:
-            r, e = sum(w in STRIPED for w in ways), sum(w in LOCAL for w in ways)
-            if ways.count(NDP) + e <= scenario.dimms * scenario.slots:
-                found.append((np.array(ways), r, e))
+    for paths in product(Path, repeat=scenario.experts):
+        if paths.count(Path.HIT) <= scenario.hits:
+            branch = Branch(
+                *(sum(p in kind for p in paths) for kind in (STRIPED_READS, LOCAL_READS))
+            )
+            if paths.count(Path.NDP) + branch.local <= scenario.dimms * scenario.slots:
+                found.append((np.array(paths), branch))
     return found
 
 
-def together(scenario: Scenario, way: np.ndarray, r: int) -> float:
-    """Return the makespan with the DIMMs taken together, but each item on one of them."""
-    own = scenario.cost[NDP][way == NDP].tolist()
-    own += [scenario.local_read] * int(np.isin(way, LOCAL).sum())
-    striped = r * scenario.striped_read
-    hosts = Plan(way, np.full(scenario.experts, -1)).hosts(scenario)
+def aggregated(scenario: SingleScenario, path: np.ndarray, branch: Branch) -> float:
+    """Return the makespan with the DIMM rows aggregated, but each item on one of them."""
+    own = scenario.cost[Path.NDP][path == Path.NDP].tolist()
+    own += [scenario.local_read] * branch.local
+    striped = branch.striped * scenario.striped_read
+    hosts = Assignment(path, np.full(scenario.experts, -1)).host_makespan(scenario)
     return max(hosts, striped + max([sum(own) / scenario.dimms, *own], default=0))
 
 
+def least_aggregated(scenario: SingleScenario) -> dict[Branch, float]:
+    """Return the least of these makespans of each branch."""
+    least: dict[Branch, float] = {}
+    for path, branch in schedules_of(scenario):
+        least[branch] = min(least.get(branch, np.inf), aggregated(scenario, path, branch))
+    return least
+
+
+def class_problem(scenario: SingleScenario, branch: Branch, makespan: int) -> ClassProblem:
+    """Return the subproblem without a flow, with the branch's best multipliers."""
+    largest = largest_item(scenario, branch, makespan)
+    return ClassProblem(scenario, branch, makespan, dual_multipliers(scenario, branch, largest))
+
+
 @pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
-def test_bounds_and_decisions_hold_in_every_state(seed: int) -> None:
-    """Simple bounds and prices are below every schedule of a state; `decide` is right about it."""
-    scenario = Scenario.of(larger_instance(seed), 0)
-    least: dict[tuple[int, int], float] = {}
-    for way, r, e in plans_of(scenario):
-        least[r, e] = min(least.get((r, e), np.inf), together(scenario, way, r))
-    top = 10**9
-    simple = {
-        (r, e): b
-        for b, r, e in zip(*map(np.ndarray.tolist, simple_bounds(scenario, top)), strict=True)
-    }
+def test_bounds_and_decisions_hold_in_every_branch(seed: int) -> None:
+    """Simple and Lagrangian bounds are below every schedule of a branch; HiGHS decides rightly."""
+    scenario = SingleScenario.of(larger_instance(seed), 0)
+    least = least_aggregated(scenario)
+    simple = {branch: bound for bound, branch in simple_bounds(scenario, 10**9)}
     rng = random.Random(seed)
-    for state in rng.sample(sorted(least), min(6, len(least))):
-        room = largest_piece(scenario, state[0], int(least[state]))
-        prices = prices_at(scenario, *state, room)
+    for branch in rng.sample(sorted(least), min(6, len(least))):
+        at = int(np.ceil(least[branch]))
+        found = class_problem(scenario, branch, int(least[branch])).multipliers
         for other, value in least.items():
-            reads = -(-other[1] // scenario.dimms) * scenario.local_read
-            packed = max(value, other[0] * scenario.striped_read + reads)
-            lattice = int(scenario.lattices[other[1] > 0][scenario.leavers(*other)])
-            assert simple[other] <= np.ceil(packed) or lattice > 1
-            assert prices is None or prices.bound(*other) <= np.ceil(value)
-        at = int(np.ceil(least[state]))
+            reads = -(-other.local // scenario.dimms) * scenario.local_read
+            packed = max(value, other.striped * scenario.striped_read + reads)
+            divisor = load_divisors(scenario)[other.local > 0][leaving(scenario, other)]
+            assert simple[other] <= np.ceil(packed) or divisor > 1
+            assert found is None or found.bound(other) <= np.ceil(value)
         for makespan in (at, at - 1) if at else (at,):
-            prices = prices_at(scenario, *state, largest_piece(scenario, state[0], makespan))
-            for known in (prices, None):
-                answer = decide(scenario, *state, makespan, known, 10.0)
-                assert (answer == "infeasible") == (makespan < at)
-        if (way := assign(scenario, *state, at)) is not None:
-            everyone = np.concatenate([way, np.full(scenario.experts - len(way), NDP)])
-            assert len(way) == scenario.leavers(*state)
-            assert (np.isin(way, STRIPED).sum(), np.isin(way, LOCAL).sum()) == state
-            assert (way == HIT).sum() <= scenario.hits
-            assert Plan(everyone, np.full(scenario.experts, -1)).hosts(scenario) <= at
+            expected = INFEASIBLE if makespan < at else FEASIBLE
+            for problem in (
+                class_problem(scenario, branch, makespan),
+                ClassProblem(scenario, branch, makespan),
+            ):
+                assert solve_class_milp(problem, 10.0).feasibility == expected
+        if (leavers := assign_hosts(scenario, branch, at)) is not None:
+            everyone = np.concatenate([leavers, np.full(scenario.experts - len(leavers), Path.NDP)])
+            assert len(leavers) == leaving(scenario, branch)
+            kinds = (STRIPED_READS, LOCAL_READS)
+            assert tuple(np.isin(leavers, kind).sum() for kind in kinds) == branch
+            assert (leavers == Path.HIT).sum() <= scenario.hits
+            assert Assignment(everyone, np.full(len(everyone), -1)).host_makespan(scenario) <= at

@@ -1,20 +1,26 @@
-"""Evacuation search against an independent enumeration: its values, its proofs, its brackets."""
+"""The decomposition by striped reads against an independent enumeration: values and proofs."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 
+from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.evacuation import question
-from moeopt.problems.relayout.evacuation import search as evacuation_search
-from moeopt.problems.relayout.evacuation import solve as evacuation
-from moeopt.problems.relayout.evacuation.choices import Choices
-from moeopt.problems.relayout.evacuation.patterns import GONE, ON_HOST, ON_NDP, Dimm
-from moeopt.problems.relayout.evacuation.question import Question
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.oracle import candidates, count
+from moeopt.problems.relayout.striped_reads import pattern_model
+from moeopt.problems.relayout.striped_reads import search as decomposition
+from moeopt.problems.relayout.striped_reads import solve as evacuation
+from moeopt.problems.relayout.striped_reads.modes import Modes
+from moeopt.problems.relayout.striped_reads.pattern_model import (
+    GONE,
+    ON_HOST,
+    ON_NDP,
+    Dimm,
+    Subproblem,
+)
 from moeopt.problems.search import Search
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
@@ -26,7 +32,7 @@ LIMIT_S = 60.0
 PREFETCHES, LINK, GPU, CPU, EVERY_DIMM, FIRST_DIMM = range(6)
 
 
-def ways(instance: Instance, expert: Expert) -> np.ndarray:
+def uses(instance: Instance, expert: Expert) -> np.ndarray:
     """Return what each migration and run of an expert uses, straight from the statement."""
     used: list[dict[int, int]] = []
     if not expert.tokens:
@@ -61,7 +67,7 @@ def least_makespan(instance: Instance) -> int:
     """Return the optimum by enumerating what all solutions use; no code of the package."""
     total = np.zeros((1, FIRST_DIMM + instance.dimms), dtype=np.int64)
     for expert in instance.experts:
-        total = (total[:, None, :] + ways(instance, expert)[None]).reshape(-1, total.shape[1])
+        total = (total[:, None, :] + uses(instance, expert)[None]).reshape(-1, total.shape[1])
         total = total[total[:, PREFETCHES] <= instance.hbm_free_slots]
         total = total[total[:, PREFETCHES] * instance.prefetch_ns <= instance.pcie_window_ns]
         total = np.unique(total[total[:, LINK] <= instance.dimm_link_window_ns], axis=0)
@@ -70,7 +76,7 @@ def least_makespan(instance: Instance) -> int:
 
 
 def run(instance: Instance, limit_s: float = LIMIT_S) -> Search:
-    """Run the search, and let the judge confirm its solution and its bracket."""
+    """Run the search, and let the checker confirm its solution and its bracket."""
     search = Search(limit_s=limit_s)
     evacuation(instance, search)
     assert violations(instance, search.solution, search.objective) == []
@@ -81,8 +87,8 @@ def run(instance: Instance, limit_s: float = LIMIT_S) -> Search:
 
 @pytest.fixture
 def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the combinatorial bounds away, so that the questions alone must prove the optimum."""
-    monkeypatch.setattr(evacuation_search, "lower_bound", lambda instance: 0)
+    """Take the combinatorial bounds away, so that the subproblems alone must prove the optimum."""
+    monkeypatch.setattr(decomposition, "lower_bound", lambda instance: 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,61 +123,61 @@ def test_every_makespan_and_every_number_of_reads() -> None:
     """Some number of reads can reach exactly the makespans from the optimum on."""
     for seed in range(12):
         instance = random_instance(seed, "mixed", experts=3)
-        choices = Choices(instance)
-        dimms = [Dimm(choices, dimm) for dimm in range(choices.dimms)]
+        modes = Modes(instance)
+        dimms = [Dimm(modes, dimm) for dimm in range(modes.dimms)]
         best = least_makespan(instance) // objective_grid(instance)
         for makespan in (best - 1, best, best + 1):
-            answers = [
-                Question(choices, dimms, makespan, reads).ask(Search(), 10)
-                for reads in choices.reads
-                if makespan >= reads * choices.striped_read
+            found = [
+                Subproblem(modes, dimms, makespan, reads).solve(Search(), 10)
+                for reads in modes.reads
+                if makespan >= reads * modes.striped_read
             ]
-            assert ("yes" in answers) == (makespan >= best), seed
+            assert (Feasibility.FEASIBLE in found) == (makespan >= best), seed
 
 
 def test_patterns_are_the_minimal_states_that_fit() -> None:
     """By definition: the load fits, and after any one expert's step back it does not."""
     for seed in range(60):
         instance = random_instance(seed, "dimms bind", experts=4)
-        choices = Choices(instance)
-        read = choices.localized_read
-        for dimm in (Dimm(choices, d) for d in range(choices.dimms)):
-            times = [instance.experts[row].ndp_ns // choices.step_ns for row in dimm.rows]
+        modes = Modes(instance)
+        read = modes.localized_read
+        for dimm in (Dimm(modes, d) for d in range(modes.dimms)):
+            times = [instance.experts[row].ndp_ns // modes.step_ns for row in dimm.rows]
             states = list(
                 product(*((ON_NDP, ON_HOST, GONE) if t > read else (ON_NDP, GONE) for t in times))
             )
             load = {
                 s: sum((t, read, 0)[at] for at, t in zip(s, times, strict=True)) for s in states
             }
-            for room in {0, 1, sum(times) // 2, max(times, default=0), sum(times)}:
+            for capacity in {0, 1, sum(times) // 2, max(times, default=0), sum(times)}:
                 expected = {
                     s
                     for s in states
-                    if load[s] <= room
+                    if load[s] <= capacity
                     and not any(
-                        load[o] <= room
+                        load[o] <= capacity
                         for o in states
                         if o != s and all(a <= b for a, b in zip(o, s, strict=True))
                     )
                 }
-                found = dimm.minimal_patterns(room)
-                assert {tuple(p) for p in found.tolist()} == expected, (seed, room)
+                found = dimm.minimal_patterns(capacity)
+                assert {tuple(p) for p in found.tolist()} == expected, (seed, capacity)
 
 
 def test_a_dimm_with_too_many_states_is_only_counted(
     monkeypatch: pytest.MonkeyPatch, from_nothing: None
 ) -> None:
     """Without patterns the proofs are longer, and the same."""
-    monkeypatch.setattr("moeopt.problems.relayout.evacuation.patterns.MAX_STATES", 0)
+    monkeypatch.setattr("moeopt.problems.relayout.striped_reads.pattern_model.MAX_STATES", 0)
     for seed in range(20):
         instance = random_instance(seed, "dimms bind")
-        assert Dimm(Choices(instance), 0).minimal_patterns(0) is None
+        assert Dimm(Modes(instance), 0).minimal_patterns(0) is None
         assert run(instance).bound == least_makespan(instance), seed
 
 
 def test_a_large_instance_ends_with_a_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too large for questions is left to CP-SAT, with the bracket of the cheap bounds."""
-    monkeypatch.setattr(evacuation_search, "MAX_SIZE", 0)
+    """What is too large for subproblems is left to CP-SAT, with the bracket of the cheap bounds."""
+    monkeypatch.setattr(decomposition, "MAX_SIZE", 0)
     instance = next(i for i in map(random_instance, range(99)) if not run(i).closed)
     search = run(instance)
     assert search.note == "TOO_LARGE"
@@ -180,13 +186,13 @@ def test_a_large_instance_ends_with_a_bracket(monkeypatch: pytest.MonkeyPatch) -
     assert (result.status, result.objective) == ("optimal", least_makespan(instance))
 
 
-def test_an_open_question_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hardly any time per question the bracket stays open, and holds the optimum."""
+def test_an_undecided_subproblem_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hardly any time per subproblem the bracket stays open, and holds the optimum."""
     instance = _paper_scale(batch=256, model="qwen3-235b-a22b")
     proven = run(instance)
     assert proven.closed
-    monkeypatch.setitem(question.GLANCE, "max_deterministic_time", 1e-5)
-    monkeypatch.setattr(evacuation_search, "EFFORTS", (1e-5,))
+    monkeypatch.setitem(pattern_model.FIRST_PASS, "max_deterministic_time", 1e-5)
+    monkeypatch.setattr(decomposition, "EFFORTS", (1e-5,))
     search = run(instance)
     assert not search.closed
     assert search.note == "STOPPED"

@@ -7,10 +7,14 @@ import pytest
 
 from moeopt.errors import InputError
 from moeopt.problems.registry import get_problem
-from moeopt.problems.relayout.average import average_load_ns
-from moeopt.problems.relayout.bounds import longest_expert_ns, lower_bound, objective_grid
+from moeopt.problems.relayout.bounds import (
+    eviction_bound_ns,
+    lagrangian_bound_ns,
+    longest_expert_ns,
+    lower_bound,
+    objective_grid,
+)
 from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.evictions import eviction_bound_ns
 from moeopt.problems.relayout.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.relayout.oracle import candidates, count
@@ -27,7 +31,7 @@ METHODS = [
     if method.kind == "exact" and name != "brute-force"
 ]
 """Every exact method the problem has: the three models, and its own algorithms."""
-BOUNDS = (lower_bound, longest_expert_ns, average_load_ns, eviction_bound_ns)
+BOUNDS = (lower_bound, longest_expert_ns, lagrangian_bound_ns, eviction_bound_ns)
 
 
 def expert(number: int, **given: object) -> dict[str, object]:

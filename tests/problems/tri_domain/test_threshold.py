@@ -7,16 +7,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.problems.device_loads import table_of
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.device_loads import Ints, table_of
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
-from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify, quick_schedule
+from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify
 from moeopt.problems.tri_domain.threshold import solve as threshold
-from moeopt.problems.tri_domain.threshold.check import FEASIBLE, UNKNOWN, check_threshold
-from moeopt.problems.tri_domain.threshold.floor import grid_and_scale, simple_bound
+from moeopt.problems.tri_domain.threshold.feasibility import decide
+from moeopt.problems.tri_domain.threshold.incumbent import first_schedule, simple_bound
 from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
+from moeopt.problems.tri_domain.threshold.search import grid_and_scale
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
@@ -60,6 +62,12 @@ def run_certify(instance: Instance, upper: int = NO_CUTOFF, limit: int = ENOUGH)
     )  # fmt: skip
     assert judged(instance, domain.tolist()) == found
     return int(lower), int(found), domain.tolist()
+
+
+def table(instance: Instance) -> Ints:
+    """Return an instance as the kernels take it."""
+    c = instance.columns
+    return table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
 
 
 def judged(instance: Instance, domain: list[int]) -> int:
@@ -139,15 +147,12 @@ def test_a_cutoff_is_decided() -> None:
                 assert upper <= lower <= optimum <= found
 
 
-def test_quick_schedules_are_valid_and_mostly_good() -> None:
+def test_first_schedules_are_valid_and_mostly_good() -> None:
     """The compiled incumbent claims the makespan it has; two in three are optimal on these."""
     optimal = 0
     for seed in range(150):
         instance = random_instance(seed)
-        c = instance.columns
-        makespan, domain = quick_schedule(
-            c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm, instance.dimms
-        )
+        makespan, domain = first_schedule(table(instance), instance.dimms)
         assert judged(instance, domain.tolist()) == makespan >= least_makespan(instance)
         optimal += makespan == least_makespan(instance)
     assert optimal >= 100
@@ -180,8 +185,8 @@ def test_paper_scale_equals_cp_sat(dimms: int, quantum_ns: int) -> None:
 
 def test_what_it_leaves_open_goes_to_cp_sat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given no labels at all it hands over incumbent and bound, and the answer is the optimum."""
-    monkeypatch.setattr("moeopt.problems.tri_domain.threshold.FIRST_WORK", 1)
-    monkeypatch.setattr("moeopt.problems.tri_domain.threshold.MOST_WORK", 1)
+    monkeypatch.setattr("moeopt.problems.tri_domain.threshold.search.FIRST_WORK", 1)
+    monkeypatch.setattr("moeopt.problems.tri_domain.threshold.search.MOST_WORK", 1)
     handed_over = 0
     for seed in range(30):
         instance = random_instance(seed, "heavy contention")
@@ -212,17 +217,19 @@ def test_thinned_lists_refute_nothing() -> None:
     for seed in range(100):
         instance = random_instance(seed, "no contention", experts=9)
         optimum = least_makespan(instance)
-        c = instance.columns
-        experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+        experts = table(instance)
         _, least, most = simple_bound(experts, instance.dimms)
         _, scale = grid_and_scale(experts)
         labels = pareto_labels(experts, instance.dimms, least, most, 0, 2 * optimum, ENOUGH)
-        for width, undecided in ((1, UNKNOWN), (ENOUGH, FEASIBLE)):
-            answer = check_threshold(
+        for width, undecided in (
+            (1, Feasibility.UNKNOWN),
+            (ENOUGH, Feasibility.FEASIBLE),
+        ):
+            outcome = decide(
                 experts, instance.dimms, labels, optimum, scale, scale // 2, width, ENOUGH
             )
-            assert answer.status in (FEASIBLE, undecided), (instance.name, width)
-            unknown += answer.status == UNKNOWN
+            assert outcome.feasibility in (Feasibility.FEASIBLE, undecided), (instance.name, width)
+            unknown += outcome.feasibility == Feasibility.UNKNOWN
     assert unknown >= 5
 
 
@@ -252,8 +259,7 @@ def test_the_scale_of_weights_is_the_largest_safe_one() -> None:
     for seed in range(20):
         for instance, is_large in ((partition(seed), True), (random_instance(seed), False)):
             c = instance.columns
-            experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
-            _, scale = grid_and_scale(experts)
+            _, scale = grid_and_scale(table(instance))
             total = 1 + int(c.gpu_ns.sum() + c.cpu_ns.sum() + c.ndp_ns.sum())
             total += int(c.gpu_dram_ns.sum() + c.cpu_dram_ns.sum())
             assert total * scale < 2**61

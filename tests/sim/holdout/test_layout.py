@@ -88,7 +88,7 @@ def test_an_optimal_layout_run_on_its_own_windows_is_optimal() -> None:
     """In sample with optimal schedules, nothing is lost in the transfer."""
     for seed in range(4):
         instance = small(np.random.default_rng(seed), 2, "own")
-        result = moeopt.solve(instance, "cp-sat", time_limit_s=20)
+        result = moeopt.solve(instance, "cp-sat", time_limit_s=600)
         assert result.status == "optimal"
         assert isinstance(result.solution, Solution)
         assert execute_layout(instance, result.solution, optimal).objective_ns == result.objective

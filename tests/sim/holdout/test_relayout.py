@@ -127,7 +127,7 @@ def test_gains_and_regret_are_differences_of_the_four_runs(seed: int) -> None:
     assert on_cpu.executed == execute(actual, decision.migrations, all_on_cpu)
     assert held.predicted_gain_ns == held.predicted_unmoved_ns - held.predicted_ns
     assert held.gain_ns == held.unmoved_ns - held.executed.makespan_ns
-    hindsight = moeopt.solve(actual, "cp-sat", time_limit_s=20)
+    hindsight = moeopt.solve(actual, "cp-sat", time_limit_s=600)
     assert hindsight.status == "optimal"
     assert isinstance(hindsight.objective, int)
     assert held.regret_ns(hindsight.objective) >= 0
@@ -138,7 +138,7 @@ def test_gains_and_regret_are_differences_of_the_four_runs(seed: int) -> None:
 def test_a_decision_that_knew_the_loads_has_no_regret() -> None:
     """The optimum in hindsight, executed, is the optimum; and its promise is kept."""
     _, actual, _ = random_case(5)
-    optimum = moeopt.solve(actual, "cp-sat", time_limit_s=20)
+    optimum = moeopt.solve(actual, "cp-sat", time_limit_s=600)
     assert isinstance(optimum.solution, Solution)
     assert isinstance(optimum.objective, int)
     held = hold_out_migrations(actual, actual, optimum.solution, optimal)

@@ -1,10 +1,10 @@
 """Bound and pack: the least makespan of one scenario over all layouts, with its proof.
 
-Proof. A state says how many experts the hosts read striped and localized. Together the states
-cover every solution; each keeps a bound that no solution in it is below; a state is given up only
-when its bound reaches the incumbent. So the incumbent is optimal when the least bound meets it. The
-bounds, and why each answer of a solver may raise one, are proven in `formulations/layout/spec.md`,
-section "Bound and pack".
+Proof. The search branches on how many experts the hosts read striped and localized. Together the
+branches cover every solution; each keeps a bound that no solution in it is below; a branch is
+fathomed only when its bound reaches the incumbent. So the incumbent is optimal when the least bound
+meets it. The bounds, and why an answer of a solver may raise one, are proven in
+`formulations/layout/spec.md`, section "Bound and pack".
 """
 
 from collections.abc import Callable
@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.layout.paths import DEVICE_OF, IDLE, STRIPED, Path
+from moeopt.problems.layout.solution import DOMAINS, Solution
 from moeopt.problems.search import Search
 
-from .scenario import HIT, Plan, Scenario
+from .scenario import Assignment, SingleScenario, all_striped
 
 if TYPE_CHECKING:
-    from .search import BoundAndPack
-
-DOMAIN: tuple[Domain, ...] = ("gpu", "gpu", "cpu", "gpu", "cpu", "ndp")
+    from .search import BranchAndBound
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,13 @@ class ScenarioAnswer:
     bound_ns
         No layout has a smaller makespan in this scenario.
     makespan_ns
-        The makespan of the plan below; None if none was found below the given upper bound.
+        The makespan of the schedule below; None if none was found below the given upper bound.
     resident
         Whether the expert is kept in HBM.
     dimm
-        Its DIMM, -1 if it is striped.
+        Its DIMM, or `paths.STRIPED`.
     assignment
-        Its domain: 0 GPU, 1 CPU, 2 NDP, -1 without tokens.
+        Its `paths.Device`, or `paths.IDLE` without tokens.
     """
 
     bound_ns: int
@@ -59,16 +58,29 @@ def solve(instance: Instance, search: Search) -> None:
 
         multi_scenario.solve(instance, search)
         return
-    scenario, weight = Scenario.of(instance, 0), instance.scenarios[0].weight
+    scenario, weight = SingleScenario.of(instance, 0), instance.scenarios[0].weight
 
-    def found(plan: Plan, makespan: int) -> None:
-        solution = as_solution(instance, scenario, plan)
+    def improved(found: Assignment, makespan: int) -> None:
+        resident, dimm, assignment = (a.tolist() for a in _arrays(instance, scenario, found))
+        solution = Solution(
+            instance=instance.name,
+            resident=resident,
+            dimm=tuple(None if d == STRIPED else d for d in dimm),
+            assignment=(tuple(None if of == IDLE else DOMAINS[of] for of in assignment),),
+        )
         search.offer(solution, objective(instance, solution))
 
     def proved(bound: int) -> None:
         search.prove(weight * bound * scenario.unit_ns)
 
-    run = _run(scenario, lambda: search.remaining_s, found, proved, None, search.seed)
+    run = _run(
+        scenario,
+        lambda: search.remaining_s,
+        improved,
+        proved,
+        seed=search.seed,
+        verify=search.verify,
+    )
     search.note, search.enough = run.note, run.enough
 
 
@@ -78,8 +90,10 @@ def solve_scenario(
     remaining_s: Callable[[], float],
     upper: int | None = None,
     seed: int = 0,
+    *,
+    verify: bool = False,
 ) -> ScenarioAnswer:
-    """Return the best bound on one scenario's makespan over all layouts, and the best plan.
+    """Return the best bound on one scenario's makespan over all layouts, and the best schedule.
 
     Parameters
     ----------
@@ -88,74 +102,64 @@ def solve_scenario(
     remaining_s
         Says how many seconds are left.
     upper
-        A makespan in ns; only plans below it are of interest. The bound is at most this.
+        A makespan in ns; only schedules below it are of interest. The bound is at most this.
     seed
         For the packing heuristic.
+    verify
+        Whether refutations by floating-point software count only where CP-SAT confirms them.
     """
     if not any(instance.scenarios[scenario_index].tokens):
-        return _answer(instance, None, None, 0)
-    scenario = Scenario.of(instance, scenario_index)
+        return ScenarioAnswer(0)
+    scenario = SingleScenario.of(instance, scenario_index)
     top = None if upper is None else -(-upper // scenario.unit_ns)
-    run = _run(scenario, remaining_s, lambda plan, makespan: None, lambda bound: None, top, seed)
+    run = _run(scenario, remaining_s, _ignore, _ignore, top, seed=seed, verify=verify)
     bound = max(run.bound, 0) * scenario.unit_ns
-    return _answer(
-        instance, scenario, run.incumbent.plan, bound if upper is None else min(bound, upper)
-    )
-
-
-def as_solution(instance: Instance, scenario: Scenario, plan: Plan) -> Solution:
-    """Return a plan for the only scenario as a solution."""
-    dimm: list[int | None] = [None] * instance.experts
-    resident = [False] * instance.experts
-    for row, way, place in zip(scenario.rows, plan.way, plan.dimm, strict=True):
-        resident[row] = bool(way == HIT)
-        dimm[row] = None if place < 0 else int(place)
-    domain = dict(zip(scenario.rows.tolist(), plan.way.tolist(), strict=True))
-    return Solution(
-        instance=instance.name,
-        resident=tuple(resident),
-        dimm=tuple(dimm),
-        assignment=(
-            tuple(DOMAIN[domain[i]] if i in domain else None for i in range(instance.experts)),
-        ),
-    )
+    bound = bound if upper is None else min(bound, upper)
+    found = run.incumbent.assignment
+    if found is None:
+        return ScenarioAnswer(bound)
+    makespan = found.makespan(scenario) * scenario.unit_ns
+    return ScenarioAnswer(bound, makespan, *_arrays(instance, scenario, found))
 
 
 def _run(
-    scenario: Scenario,
+    scenario: SingleScenario,
     remaining_s: Callable[[], float],
-    found: Callable[[Plan, int], Any],
+    improved: Callable[[Assignment, int], Any],
     proved: Callable[[int], Any],
-    upper: int | None,
+    upper: int | None = None,
+    *,
     seed: int,
-) -> "BoundAndPack":
+    verify: bool,
+) -> "BranchAndBound":
     """Run the search; compiled code and solvers are imported here."""
-    from .incumbent import Incumbent, everything_striped
-    from .search import BoundAndPack
+    from .incumbent import Incumbent
+    from .search import BranchAndBound
 
-    first = everything_striped(scenario)
+    first = all_striped(scenario)
     makespan = first.makespan(scenario)
     if upper is None or makespan < upper:
-        incumbent = Incumbent(scenario, makespan, found, seed, first)
-        found(first, makespan)
+        incumbent = Incumbent(scenario, makespan, improved, seed, first)
+        improved(first, makespan)
     else:
-        incumbent = Incumbent(scenario, upper, found, seed)
-    run = BoundAndPack(incumbent, remaining_s, proved)
+        incumbent = Incumbent(scenario, upper, improved, seed)
+    run = BranchAndBound(incumbent, remaining_s, proved, verify)
     run.run()
     return run
 
 
-def _answer(
-    instance: Instance, scenario: Scenario | None, plan: Plan | None, bound_ns: int
-) -> ScenarioAnswer:
-    if scenario is None or plan is None:
-        return ScenarioAnswer(bound_ns)
+def _arrays(
+    instance: Instance, scenario: SingleScenario, found: Assignment
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    """Return `resident`, `dimm` and `assignment` of all experts, as in `ScenarioAnswer`."""
     resident = np.zeros(instance.experts, dtype=np.bool_)
-    dimm = np.full(instance.experts, -1, dtype=np.int64)
-    assignment = np.full(instance.experts, -1, dtype=np.int64)
-    resident[scenario.rows] = plan.way == HIT
-    dimm[scenario.rows] = plan.dimm
-    codes = np.array([0, 0, 1, 0, 1, 2])
-    assignment[scenario.rows] = codes[plan.way]
-    makespan = plan.makespan(scenario) * scenario.unit_ns
-    return ScenarioAnswer(bound_ns, makespan, resident, dimm, assignment)
+    dimm = np.full(instance.experts, STRIPED, dtype=np.int64)
+    assignment = np.full(instance.experts, IDLE, dtype=np.int64)
+    resident[scenario.rows] = found.path == Path.HIT
+    dimm[scenario.rows] = found.dimm
+    assignment[scenario.rows] = DEVICE_OF[found.path]
+    return resident, dimm, assignment
+
+
+def _ignore(*_: object) -> None:
+    """Report to nobody."""

@@ -1,26 +1,43 @@
-"""Packing as a flow (Valerio de Carvalho 1999): is there one within a capacity or not.
+"""Packing as an arc flow (Valerio de Carvalho 1999): do items fit into bins of a capacity.
 
 A bin is a path from node (0, 0) through nodes (load, items): an arc adds an item. Items are added
 by falling size, so that each set of items is one path. Nodes that no bin can end at, because more
 would be wasted than there is to waste, and arcs that lead to none of them, are left out.
+
+Why HiGHS's "infeasible" is taken for a refutation: every entry of the matrix is -1, 0 or 1 and
+every right-hand side a small integer, so that a packing satisfies each row without any error, and
+tolerances of 1e-6 only admit more. With ``Search.verify`` it is taken only where CP-SAT confirms
+it. What HiGHS calls a packing, the caller checks.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from moeopt.numeric.highs import Program, minimize
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.numeric.highs import Program, Vector, minimize
 
-from .scenario import Times
+from .scenario import Ints, SingleScenario, Times
 
 ANY_PACKING = 10.0
 """Relative gap at which the first packing found ends the search."""
 
-Ints = NDArray[np.int64]
+MAX_CELLS = 4_000_000
+"""Largest graph, in nodes times sizes before any are left out, without rounding sizes."""
+
+COARSE = 2000
+"""Steps of a bin's capacity in graphs that would be too large otherwise."""
+
+WHOLE = 1e-6
+"""How far below a whole number a flow may be."""
+
 Nodes = NDArray[np.bool_]
+
+Packing = list[list[int]]
+"""The items of each bin, as numbers into ``graph.sizes``."""
 
 
 @dataclass(frozen=True)
@@ -158,21 +175,93 @@ def _remove(at: Nodes, size: int, step: int) -> Nodes:
     return to
 
 
-def pack(
-    graph: Graph, copies: Ints, bins: int, limit_s: float
-) -> list[list[int]] | Literal["infeasible", "limit"]:
-    """Return the items of each bin (numbers into ``graph.sizes``), or that there is no packing.
+def build(
+    scenario: SingleScenario, sizes: Times, capacity: int, least: int
+) -> tuple[int, Items, Graph]:
+    """Return the step that sizes are counted in, rounded down, the items and their graph.
 
-    HiGHS decides. Its "infeasible" is used as a proof: every entry of the matrix is -1, 0 or 1 and
-    every right-hand side a small integer, so that a packing satisfies each row without any error,
-    and tolerances of 1e-6 only admit more. What it calls a packing, the caller checks.
+    The step is the sizes' divisor unless that gives too large a graph. Rounding every size down is
+    a relaxation: it admits more packings. `least` is the sum of what is packed, at least.
     """
+    dimms, slots = scenario.dimms, scenario.slots
+    step = int(np.gcd.reduce(sizes)) or 1
+    items = Items.of(sizes // step, slots)
+    if items.cells(capacity // step) > MAX_CELLS:
+        step *= max(1, -(-capacity // (COARSE * step)))
+        items = Items.of(sizes // step, slots)
+        least -= len(sizes) * (step - 1)
+    waste = dimms * (capacity // step) - least // step
+    return step, items, Graph.of(items.sizes, items.copies, capacity // step, slots, waste)
+
+
+def pack(graph: Graph, copies: Ints, bins: int, limit_s: float) -> tuple[Feasibility, Packing]:
+    """Decide with HiGHS whether the items fit; return a packing if they do."""
     if not len(graph.tail):
-        return "infeasible" if copies.any() else []
+        return Feasibility.INFEASIBLE if copies.any() else Feasibility.FEASIBLE, []
     found = minimize(program(graph, copies, bins, whole=True), limit_s, relative_gap=ANY_PACKING)
     if found.values is None:
-        return "infeasible" if found.status == "infeasible" else "limit"
-    return bins_of(graph, np.rint(found.values).astype(np.int64))
+        infeasible = found.status == "infeasible"
+        return Feasibility.INFEASIBLE if infeasible else Feasibility.UNKNOWN, []
+    return Feasibility.FEASIBLE, decompose(graph, np.rint(found.values).astype(np.int64))
+
+
+def dive(
+    graph: Graph, copies: Ints, bins: int, capacity: int, slots: int, limit_s: float
+) -> tuple[Feasibility, Packing]:
+    """Look for a packing by a diving heuristic; return it, or what is known instead.
+
+    A flow of the linear relaxation need not be integral, but at a vertex most of it is. The bins
+    that it fills entirely are fixed; the items that are left make a smaller graph with less to
+    waste, and soon none is left. That finds nearly every packing that there is, in a fraction of
+    the time that an integral flow takes.
+
+    Parameters
+    ----------
+    graph, copies
+        The graph of all items, and how many there are of each of its sizes.
+    bins, capacity, slots
+        How many bins, and the largest load and number of items of each.
+    limit_s
+        Seconds.
+
+    Returns
+    -------
+    tuple
+        Infeasible only where not even the first relaxation has a flow; unknown where the dive fails
+        later; the packing, empty unless feasible.
+    """
+    if not graph.sizes.all():
+        return Feasibility.UNKNOWN, []  # zero sizes that only need slots are rare: see `pack`
+    begin = perf_counter()
+    sizes, left, packing = graph.sizes, copies.copy(), Packing()
+    here = np.arange(len(sizes))  # the sizes of `graph`, which shrinks, among all
+    failed = Feasibility.INFEASIBLE
+    while left.any():
+        remaining_s = limit_s - (perf_counter() - begin)
+        if remaining_s <= 0:
+            return Feasibility.UNKNOWN, []
+        if not len(graph.tail):
+            return failed, []
+        relaxed = program(graph, left[here], bins - len(packing), whole=False)
+        found = minimize(relaxed, remaining_s)
+        if found.values is None:
+            return failed if found.status == "infeasible" else Feasibility.UNKNOWN, []
+        fixed = len(packing)
+        for share, path in sorted(_fractional_bins(graph, found.values), reverse=True):
+            items = here[path]
+            used = np.bincount(items, minlength=len(sizes))
+            # A bin that is filled in part is fixed as well where there is none but those.
+            for _ in range(int(share + WHOLE) or len(packing) == fixed):
+                if len(packing) < bins and (used <= left).all():
+                    left -= used
+                    packing.append(items.tolist())
+        if len(packing) == fixed:
+            return Feasibility.UNKNOWN, []
+        failed = Feasibility.UNKNOWN
+        here = np.flatnonzero(left)
+        waste = (bins - len(packing)) * capacity - int(sizes @ left)
+        graph = Graph.of(sizes[here], left[here], capacity, slots, waste)
+    return Feasibility.FEASIBLE, packing
 
 
 def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
@@ -188,10 +277,10 @@ def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
     lower[0], upper[0] = -bins, 0
     most = copies[graph.item].astype(np.float64)
     kind = np.full(arcs, int(whole))
-    return Program(preference(graph), np.zeros(arcs), most, kind, matrix, lower, upper)
+    return Program(arc_costs(graph), np.zeros(arcs), most, kind, matrix, lower, upper)
 
 
-def preference(graph: Graph) -> NDArray[np.float64]:
+def arc_costs(graph: Graph) -> NDArray[np.float64]:
     """Return a price of each arc, between 0 and 1.
 
     Any flow will do, but with an objective, whichever it is, flows run along few arcs, and are
@@ -201,7 +290,7 @@ def preference(graph: Graph) -> NDArray[np.float64]:
     return np.asarray(drawn * graph.sizes[graph.item] / graph.sizes.max(initial=1))
 
 
-def bins_of(graph: Graph, flow: Ints) -> list[list[int]]:
+def decompose(graph: Graph, flow: Ints) -> list[list[int]]:
     """Take the flow apart into paths from the empty bin; each gives the items of one bin."""
     left: dict[int, list[int]] = {}
     for arc in np.repeat(np.arange(len(flow)), flow).tolist():
@@ -215,3 +304,22 @@ def bins_of(graph: Graph, flow: Ints) -> list[list[int]]:
             node = int(graph.head[arc])
         bins.append(items)
     return bins
+
+
+def _fractional_bins(graph: Graph, flow: Vector) -> list[tuple[float, list[int]]]:
+    """Take a flow apart into bins: the share of each, and its items; widest arcs first."""
+    left = flow.copy()
+    leaving: dict[int, list[int]] = {}
+    for arc in np.flatnonzero(flow > WHOLE).tolist():
+        leaving.setdefault(int(graph.tail[arc]), []).append(arc)
+    paths = list[tuple[float, list[int]]]()
+    while True:
+        node, arcs = 0, list[int]()
+        while open_ := [arc for arc in leaving.get(node, []) if left[arc] > WHOLE]:
+            arcs.append(max(open_, key=left.__getitem__))
+            node = int(graph.head[arcs[-1]])
+        if not arcs:
+            return paths
+        share = float(left[arcs].min())
+        left[arcs] -= share
+        paths.append((share, graph.item[arcs].tolist()))

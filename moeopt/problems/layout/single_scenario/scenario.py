@@ -1,7 +1,8 @@
-"""One scenario as arrays: its experts with tokens, largest NDP cost first, in coarse time units."""
+"""One scenario by itself: experts with tokens, largest NDP cost first, in coarse time units."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,24 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import Path
 
 Times = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
-HIT, GPU_STRIPED, CPU_STRIPED, GPU_LOCAL, CPU_LOCAL, NDP = range(6)
-"""The ways of running an expert; `Scenario.cost` has one row each, in this order."""
+GPU_PATHS = [Path.HIT, Path.GPU_STRIPED, Path.GPU_LOCAL]
+CPU_PATHS = [Path.CPU_STRIPED, Path.CPU_LOCAL]
+STRIPED_READS = [Path.GPU_STRIPED, Path.CPU_STRIPED]
+LOCAL_READS = [Path.GPU_LOCAL, Path.CPU_LOCAL]
 
-HOST_WAYS = (HIT, GPU_STRIPED, CPU_STRIPED, GPU_LOCAL, CPU_LOCAL)
+
+class Branch(NamedTuple):
+    """A branch of the search: how many experts hosts read striped, and how many localized."""
+
+    striped: int
+    local: int
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """What bound-and-pack sees of one scenario; all times in units of `unit_ns`.
+class SingleScenario:
+    """The data of one scenario; all times in units of `unit_ns`.
 
     Attributes
     ----------
@@ -29,19 +38,19 @@ class Scenario:
     rows
         The experts with tokens, as rows of the instance, by falling NDP cost (ties: lower row).
     cost
-        Shape (6, experts): the cost of each way, in the order of the constants above.
+        Shape (6, experts), by `Path`.
     striped_read, local_read
         How long a host's read keeps every DIMM, or its own, busy.
     dimms
         Number of DIMMs.
     hits
-        How many experts can be hits: HBM slots, at most the number of experts.
+        How many experts can be hits (LA-C3): HBM slots, at most the number of experts.
     slots
-        How many localized experts one DIMM holds, at most the number of experts.
+        How many localized experts one DIMM holds (LA-C4), at most the number of experts.
     """
 
     unit_ns: int
-    rows: NDArray[np.int64]
+    rows: Ints
     cost: Times
     striped_read: int
     local_read: int
@@ -50,19 +59,17 @@ class Scenario:
     slots: int
 
     @classmethod
-    def of(cls, instance: Instance, number: int) -> "Scenario":
+    def of(cls, instance: Instance, number: int) -> "SingleScenario":
         """Return scenario `number`; it needs at least one expert with tokens."""
         times = instance.path_times
         rows = np.flatnonzero(times.tokens[number])
         rows = rows[np.argsort(-times.cost[Path.NDP, number, rows], kind="stable")]
         unit = makespan_grid(instance, number)
-        order = [Path.HIT, Path.GPU_STRIPED, Path.CPU_STRIPED, Path.GPU_LOCAL, Path.CPU_LOCAL]
-        cost = times.cost[:, number, rows][[*order, Path.NDP]] // unit
         slots = len(rows) if instance.dimm_slots is None else instance.dimm_slots
         return cls(
             unit,
             rows,
-            cost,
+            times.cost[:, number, rows] // unit,
             instance.dram_striped_ns // unit,
             instance.dram_localized_ns // unit,
             instance.dimms,
@@ -78,83 +85,69 @@ class Scenario:
     @property
     def ndp(self) -> Times:
         """NDP costs, falling."""
-        return np.asarray(self.cost[NDP])
+        return np.asarray(self.cost[Path.NDP])
 
     @property
-    def classes(self) -> tuple[Times, NDArray[np.int64]]:
-        """The different columns of `cost`, and how many experts have each."""
+    def classes(self) -> tuple[Times, Ints]:
+        """The different columns of `cost`, shape (6, classes), and how many experts have each.
+
+        Experts of one class are interchangeable.
+        """
         cost, _, size = self._classes
         return cost, size
 
     @cached_property
-    def _classes(self) -> tuple[Times, NDArray[np.int64], NDArray[np.int64]]:
+    def _classes(self) -> tuple[Times, Ints, Ints]:
         cost, of, size = np.unique(self.cost, axis=1, return_inverse=True, return_counts=True)
         return cost, of.astype(np.int64), size.astype(np.int64)
 
-    def ways(self, count: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a way for each expert, given how many of each class go each way."""
+    def expand(self, count: Ints) -> Ints:
+        """Return a path for each expert, given how many of each class take each path."""
         of = self._classes[1]
-        way = np.empty(self.experts, dtype=np.int64)
-        for number, ways in enumerate(count.T):
-            way[of == number] = np.repeat(np.arange(6), ways)
-        return way
+        path = np.empty(self.experts, dtype=np.int64)
+        for number, of_class in enumerate(count.T):
+            path[of == number] = np.repeat(np.arange(len(Path)), of_class)
+        return path
 
-    @cached_property
-    def ndp_before(self) -> Times:
-        """Sum of the first k NDP costs, for k = 0, ..., experts."""
-        return np.concatenate([[0], self.ndp.cumsum()])
-
-    @cached_property
-    def lattices(self) -> tuple[Times, Times]:
-        """Return what every load of a DIMM is a multiple of, striped reads apart.
-
-        If the first k experts leave NDP, k = 0, ..., experts: without, and with localized reads.
-        """
-        of_ndp = np.append(np.gcd.accumulate(self.ndp[::-1])[::-1], 0)
-        with_reads = np.gcd(of_ndp, self.local_read)
-        return np.maximum(of_ndp, 1), np.maximum(with_reads, 1)
-
-    def leavers(self, striped_reads: int, local_reads: int) -> int:
-        """Return how many experts can leave NDP in a state."""
-        return min(self.hits + striped_reads + local_reads, self.experts)
-
-    def packed(self, striped_reads: int, local_reads: int) -> tuple[Times, NDArray[np.int64]]:
-        """Return what the DIMMs hold in a state (see `states`): sizes, falling, and experts.
-
-        The items of localized reads are expert -1.
-        """
-        first = self.leavers(striped_reads, local_reads)
-        stay, experts = self.ndp[first:], np.arange(first, self.experts)
-        if not local_reads:
-            return stay, experts
-        at = [int(np.searchsorted(-stay, -self.local_read))] * local_reads
-        return np.insert(stay, at, self.local_read), np.insert(experts, at, -1)
+    def dimm_capacity(self, branch: Branch, makespan: int) -> int:
+        """Return what the striped reads leave of each DIMM's time within the makespan (LA-C7)."""
+        return makespan - branch.striped * self.striped_read
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Who runs how, for the experts of a `Scenario`, in its order.
+class Assignment:
+    """A path and a DIMM for each expert of a `SingleScenario`, in its order.
 
     `dimm` is -1 where an expert is striped.
     """
 
-    way: NDArray[np.int64]
-    dimm: NDArray[np.int64]
+    path: Ints
+    dimm: Ints
 
-    def hosts(self, scenario: Scenario) -> int:
-        """Return when the later host is done, in the scenario's units."""
-        cost = scenario.cost[self.way, np.arange(scenario.experts)]
-        gpu = cost[np.isin(self.way, (HIT, GPU_STRIPED, GPU_LOCAL))].sum()
-        cpu = cost[np.isin(self.way, (CPU_STRIPED, CPU_LOCAL))].sum()
+    def host_makespan(self, scenario: SingleScenario) -> int:
+        """Return when the later host is done (LA-C5, LA-C6), in the scenario's units."""
+        cost = scenario.cost[self.path, np.arange(scenario.experts)]
+        gpu, cpu = (cost[np.isin(self.path, host)].sum() for host in (GPU_PATHS, CPU_PATHS))
         return int(max(gpu, cpu))
 
-    def makespan(self, scenario: Scenario) -> int:
-        """Return the makespan in the scenario's units, from the plan alone."""
-        cost = scenario.cost[self.way, np.arange(scenario.experts)]
-        striped = np.isin(self.way, (GPU_STRIPED, CPU_STRIPED)).sum() * scenario.striped_read
+    def makespan(self, scenario: SingleScenario) -> int:
+        """Return the makespan in the scenario's units (LA-C5 to LA-C7)."""
+        cost = scenario.cost[self.path, np.arange(scenario.experts)]
+        striped = np.isin(self.path, STRIPED_READS).sum() * scenario.striped_read
         own = np.zeros(scenario.dimms, dtype=np.int64)
         local = self.dimm >= 0
-        np.add.at(
-            own, self.dimm[local], np.where(self.way == NDP, cost, scenario.local_read)[local]
-        )
-        return max(self.hosts(scenario), int(striped + own.max()))
+        work = np.where(self.path == Path.NDP, cost, scenario.local_read)
+        np.add.at(own, self.dimm[local], work[local])
+        return max(self.host_makespan(scenario), int(striped + own.max()))
+
+
+def all_striped(scenario: SingleScenario) -> Assignment:
+    """Return an assignment without localized experts, each on the host that then ends first."""
+    path = np.empty(scenario.experts, dtype=np.int64)
+    gpu, cpu = 0, 0
+    for expert, cost in enumerate(scenario.cost.T.tolist()):
+        if gpu + cost[Path.GPU_STRIPED] < cpu + cost[Path.CPU_STRIPED]:
+            path[expert], gpu = Path.GPU_STRIPED, gpu + cost[Path.GPU_STRIPED]
+        else:
+            path[expert], cpu = Path.CPU_STRIPED, cpu + cost[Path.CPU_STRIPED]
+    return Assignment(path, np.full(scenario.experts, -1))

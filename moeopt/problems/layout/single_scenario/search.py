@@ -1,60 +1,78 @@
-"""The loop of bound-and-pack: the state of least bound is packed, refuted or made dearer.
+"""Branch and bound over (striped reads, localized reads), least bound first.
 
-Each state passes through stages, all at the same bound before any at a higher one:
+Each branch passes through stages, all at the same bound before any at a higher one:
 
-`SIMPLE`    its bound is sharpened (`states.least_capacity`);
-`QUICK`     quick assignment to the hosts and quick packing at the bound; success ends the search.
-            Where the assignment fails, prices may raise the bound;
-`FLOW`      the hosts are no problem: a flow finds a better plan than the incumbent, or refutes;
-`GENERAL`   the hosts bind: others may leave, the DIMMs taken together (`general`);
-`GENERAL_FLOW` as before, each DIMM for itself;
-`OPEN`      nothing left to try: the search ends without a proof when this is the least bound.
+`SHARPEN`           its bound is sharpened (`state_bounds.packing_bound`);
+`HEURISTIC`         greedy assignment to the hosts and heuristic packing at the bound: success ends
+                    the search. Where the assignment fails, Lagrangian multipliers may raise the
+                    bound;
+`DOMINANT_PACKING`  the hosts do not bind: an arc flow improves the incumbent, or refutes;
+`HOST_BOUND`        the hosts bind: others may leave NDP, the DIMM rows aggregated;
+`HOST_BOUND_PACKING`  as before, each DIMM with its own row;
+`UNDECIDED`         nothing left to try: the search ends without a proof when this is the least.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from heapq import heappop, heappush
 
 import numpy as np
 
-from . import fine, hosts
-from .flows import Verdict, packs, packs_somehow
-from .general import General
-from .incumbent import Incumbent, Ints
-from .known_prices import KnownPrices
-from .scenario import Scenario
-from .states import least_capacity, simple_bounds
+from moeopt.numeric.feasibility import Feasibility
 
-SIMPLE, QUICK, FLOW, GENERAL, GENERAL_FLOW, OPEN = range(6)
-PACKED = (FLOW, GENERAL_FLOW, OPEN)
+from .host_assignment import assign_hosts
+from .incumbent import Incumbent
+from .scenario import Branch, Ints, SingleScenario
+from .state_bounds import dominant_items, packing_bound, simple_bounds
+from .subproblems import PATIENCE, Subproblems, has_no_divisor, small_gap_target
 
-FIRST_STATES = 40
-"""States that are tried for a good plan first."""
+
+class Stage(IntEnum):
+    """What a branch needs next; see the module."""
+
+    SHARPEN = 0
+    HEURISTIC = 1
+    DOMINANT_PACKING = 2
+    HOST_BOUND = 3
+    HOST_BOUND_PACKING = 4
+    UNDECIDED = 5
+
+
+PACKING_STAGES = (Stage.DOMINANT_PACKING, Stage.HOST_BOUND_PACKING, Stage.UNDECIDED)
+
+FIRST_BRANCHES = 40
+"""Branches in which an incumbent is looked for first."""
 
 FIRST_TRIALS = 50
-QUICK_TRIALS = 400
-FLOW_TRIALS = 200
-"""Trials of one packing: 5 us each and more."""
+HEURISTIC_TRIALS = 400
+PACKING_TRIALS = 200
+"""Trials of one heuristic packing: 5 us each and more."""
 
 BISECTIONS = 6
-"""Attempts to raise a bound where a flow of rounded sizes cannot refute."""
+"""Attempts to raise a bound where an arc flow of rounded sizes cannot refute."""
 
-Key = tuple[int, int, int, int]
-"""Bound, stage, striped reads, localized reads."""
+FIRST_SHARE = 0.05
+"""Part of the time left for any better schedule where packings are too fine; most take less."""
+
+Key = tuple[int, Stage, Branch]
+"""A branch with its bound and stage, in the order of the search."""
 
 
 @dataclass
-class BoundAndPack:
-    """One run on one scenario; all times in the scenario's units.
+class BranchAndBound:
+    """One search on one scenario; all times in the scenario's units.
 
     Attributes
     ----------
     incumbent
-        The best plan; what is searched for is a better one.
+        The best assignment; what is searched for is a better one.
     remaining_s
         Says how many seconds are left; 0 stops the search.
     on_bound
         Called with each higher proven bound.
+    verify
+        Whether HiGHS's refutations count only where CP-SAT confirms them.
     bound
         The proven bound: no makespan is below it.
     closed
@@ -68,217 +86,228 @@ class BoundAndPack:
     incumbent: Incumbent
     remaining_s: Callable[[], float]
     on_bound: Callable[[int], None]
+    verify: bool = False
     bound: int = -1
     closed: bool = False
     enough: bool = False
     note: str = "TIME_LIMIT"
-    _pushed: list[Key] = field(default_factory=list)
-    _ways: dict[tuple[int, int], Ints] = field(default_factory=dict)
-    _better: dict[tuple[int, int], int] = field(default_factory=dict)
+    _heap: list[Key] = field(default_factory=list)
+    _leavers: dict[Branch, Ints] = field(default_factory=dict)
+    _successes: dict[Branch, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._prices = KnownPrices(self._scenario)
-        self._hosts_bind = General(self.incumbent, self._prices, self.remaining_s)
+        self._subproblems = Subproblems(self.incumbent, self.remaining_s, self.verify)
+        self._multipliers = self._subproblems.multipliers
 
     def run(self) -> None:
         """Search until the proof is complete, nothing is left to try, or the time is up."""
-        bounds, reads, local_reads = simple_bounds(self._scenario, self._upper)
-        first = list(zip(bounds.tolist(), reads.tolist(), local_reads.tolist(), strict=True))
-        self._first_plans(first[:FIRST_STATES])
-        for bound, stage, r, e in self._states(first):
+        first = simple_bounds(self._scenario, self._upper)
+        self._first_incumbent(first[:FIRST_BRANCHES])
+        for bound, stage, branch in self._branches(first):
             if bound >= self._upper:
                 break
             self._raise_bound(bound)
-            if self.remaining_s() <= 0 or not self._step(bound, stage, r, e):
+            if self.remaining_s() <= 0 or not self._step(bound, stage, branch):
                 return
         self._raise_bound(self._upper)
         self.closed, self.note = True, "PROVEN"
 
     @property
-    def _scenario(self) -> Scenario:
+    def _scenario(self) -> SingleScenario:
         return self.incumbent.scenario
 
     @property
     def _upper(self) -> int:
         return self.incumbent.upper
 
-    def _first_plans(self, states: list[tuple[int, int, int]]) -> None:
-        """Look for a good plan at once, in the states of least bounds."""
-        for bound, r, e in states:
-            bound = max(bound, self._prices.bound(r, e))
+    def _first_incumbent(self, branches: list[tuple[int, Branch]]) -> None:
+        """Look for a good incumbent at once, in the branches of least bounds."""
+        for simple, branch in branches:
+            bound = max(simple, self._multipliers.bound(branch))
             for makespan in (bound, self._upper - 1):
                 if bound >= self._upper or self.remaining_s() <= 0:
                     break
-                way = hosts.assign(self._scenario, r, e, makespan)
-                if way is not None:
-                    self.incumbent.pack(self.incumbent.complete(way), makespan, FIRST_TRIALS)
+                leavers = assign_hosts(self._scenario, branch, makespan)
+                if leavers is not None:
+                    self.incumbent.pack(self.incumbent.complete(leavers), makespan, FIRST_TRIALS)
                     break
 
-    def _states(self, first: list[tuple[int, int, int]]) -> Iterator[Key]:
-        """Yield the state of least bound, first stages first, of all not dealt with."""
-        for bound, r, e in first:
-            fresh = (bound, SIMPLE, r, e)
-            while self._pushed and self._pushed[0] < fresh:
-                yield heappop(self._pushed)
+    def _branches(self, first: list[tuple[int, Branch]]) -> Iterator[Key]:
+        """Yield the open branch of least bound, first stages first."""
+        for bound, branch in first:
+            fresh = (bound, Stage.SHARPEN, branch)
+            while self._heap and self._heap[0] < fresh:
+                yield heappop(self._heap)
             yield fresh
-        while self._pushed:
-            yield heappop(self._pushed)
+        while self._heap:
+            yield heappop(self._heap)
 
-    def _push(self, bound: int, stage: int, r: int, e: int) -> None:
+    def _push(self, bound: int, stage: Stage, branch: Branch) -> None:
         if bound < self._upper:
-            heappush(self._pushed, (bound, stage, r, e))
+            heappush(self._heap, (bound, stage, branch))
 
     def _raise_bound(self, bound: int) -> None:
         if bound > self.bound:
             self.bound = bound
             self.on_bound(bound)
 
-    def _step(self, bound: int, stage: int, r: int, e: int) -> bool:
-        """Deal with one state at one stage; False ends the search without a proof."""
-        known = self._prices.bound(r, e)
+    def _step(self, bound: int, stage: Stage, branch: Branch) -> bool:
+        """Process one branch at one stage; False ends the search without a proof."""
+        known = self._multipliers.bound(branch)
         if known > bound:
-            self._push(known, min(stage, QUICK), r, e)
-        elif stage in PACKED and self._hopeless(bound, r, e):
+            self._push(known, min(stage, Stage.HEURISTIC), branch)
+        elif stage in PACKING_STAGES and self._hopeless(bound, branch):
             self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
             return False
-        elif stage == SIMPLE:
-            self._sharpen(bound, r, e)
-        elif stage == QUICK:
-            self._quick(bound, r, e)
-        elif stage == FLOW:
-            return self._flow(bound, r, e)
-        elif stage == GENERAL:
-            return self._general(bound, r, e)
-        elif stage == GENERAL_FLOW:
-            return self._settle(bound, stage, r, e)
+        elif stage == Stage.SHARPEN:
+            self._sharpen(bound, branch)
+        elif stage == Stage.HEURISTIC:
+            self._heuristic(bound, branch)
+        elif stage == Stage.DOMINANT_PACKING:
+            return self._dominant_packing(bound, branch)
+        elif stage == Stage.HOST_BOUND:
+            return self._host_bound(bound, branch)
+        elif stage == Stage.HOST_BOUND_PACKING:
+            return self._decide(bound, stage, branch)
         else:
-            sizes, _ = self._scenario.packed(r, e)
-            little = bound > fine.goal(self._upper)
-            self.enough = little and fine.has_no_grid(sizes, self._upper)
-            self.note = "TOO_FINE_FOR_A_PROOF"
+            sizes, _ = dominant_items(self._scenario, branch)
+            small_gap = bound > small_gap_target(self._upper)
+            self.enough = small_gap and has_no_divisor(sizes, self._upper)
+            unconfirmed = self._subproblems.unconfirmed
+            self.note = "UNCONFIRMED_REFUTATION" if unconfirmed else "TOO_FINE_FOR_A_PROOF"
             return False
         return True
 
-    def _sharpen(self, bound: int, r: int, e: int) -> None:
-        sizes, _ = self._scenario.packed(r, e)
-        step = int(np.gcd.reduce(sizes)) or 1
-        least = -(-least_capacity(self._scenario, sizes) // step) * step
-        self._push(max(bound, r * self._scenario.striped_read + least), QUICK, r, e)
+    def _sharpen(self, bound: int, branch: Branch) -> None:
+        sizes, _ = dominant_items(self._scenario, branch)
+        divisor = int(np.gcd.reduce(sizes)) or 1
+        least = -(-packing_bound(self._scenario, sizes) // divisor) * divisor
+        bound = max(bound, branch.striped * self._scenario.striped_read + least)
+        self._push(bound, Stage.HEURISTIC, branch)
 
-    def _quick(self, bound: int, r: int, e: int) -> None:
-        way = hosts.assign(self._scenario, r, e, bound)
-        if way is not None:
-            self._ways[r, e] = way
-            if not self.incumbent.pack(self.incumbent.complete(way), bound, QUICK_TRIALS):
-                self._push(bound, FLOW, r, e)
-        elif (raised := self._prices.raised(bound, r, e)) > bound:
-            self._push(raised, QUICK, r, e)
+    def _heuristic(self, bound: int, branch: Branch) -> None:
+        leavers = assign_hosts(self._scenario, branch, bound)
+        if leavers is not None:
+            self._leavers[branch] = leavers
+            path = self.incumbent.complete(leavers)
+            if not self.incumbent.pack(path, bound, HEURISTIC_TRIALS):
+                self._push(bound, Stage.DOMINANT_PACKING, branch)
+        elif (raised := self._multipliers.raised(branch, bound)) > bound:
+            self._push(raised, Stage.HEURISTIC, branch)
         else:
-            self._push(bound, GENERAL, r, e)
+            self._push(bound, Stage.HOST_BOUND, branch)
 
-    def _flow(self, bound: int, r: int, e: int) -> bool:
-        """Find a packing below the incumbent's makespan, or prove that the state has none."""
-        way = self.incumbent.complete(self._ways[r, e])
-        if self.incumbent.pack(way, self._upper - 1, FLOW_TRIALS):
-            self._push(bound, FLOW, r, e)
+    def _dominant_packing(self, bound: int, branch: Branch) -> bool:
+        """Find a packing below the incumbent's makespan, or prove that the branch has none."""
+        path = self.incumbent.complete(self._leavers[branch])
+        if self.incumbent.pack(path, self._upper - 1, PACKING_TRIALS):
+            self._push(bound, Stage.DOMINANT_PACKING, branch)
             return True
-        return self._settle(bound, FLOW, r, e)
+        return self._decide(bound, Stage.DOMINANT_PACKING, branch)
 
-    def _settle(self, bound: int, stage: int, r: int, e: int) -> bool:
-        """Ask for a plan below the incumbent's makespan: "no" ends the state; if open, bisect."""
-        makespan = self._asked(bound, r, e)
-        verdict = self._ask(stage, makespan, r, e)
-        self._note(verdict == "better", r, e)
-        if verdict == "better":
-            self._push(bound, stage, r, e)
-        elif verdict == "no":
-            self._push(makespan + 1, stage, r, e)
-        elif verdict == "open":
-            self._push(self._bisected(bound, stage, r, e), OPEN, r, e)
+    def _decide(self, bound: int, stage: Stage, branch: Branch) -> bool:
+        """Solve the subproblem of a makespan below the incumbent's.
+
+        Infeasible raises the bound, mostly beyond the incumbent's makespan. Where it is feasible
+        without a better incumbent, for sizes rounded down, or not decided, bisection may raise it.
+        """
+        makespan = self._target(bound, branch)
+        answer = self._solve(stage, makespan, branch)
+        improved = self._upper <= makespan
+        self._count(branch, improved=improved)
+        if improved:
+            self._push(bound, stage, branch)
+        elif answer == Feasibility.INFEASIBLE:
+            self._push(makespan + 1, stage, branch)
+        elif answer == Feasibility.FEASIBLE or not self._too_fine(branch):
+            self._push(self._bisected(bound, stage, branch), Stage.UNDECIDED, branch)
         else:
-            self._push(bound, OPEN, r, e)
+            self._push(bound, Stage.UNDECIDED, branch)
         return self.remaining_s() > 0
 
-    def _asked(self, bound: int, r: int, e: int) -> int:
-        """Return which makespan to ask a state for: just better than the incumbent's.
+    def _target(self, bound: int, branch: Branch) -> int:
+        """Return the makespan of a branch's next subproblem: just better than the incumbent's.
 
-        A "no" ends the state then. After every second better plan in a row it is half way to the
-        bound, so that many better plans take few steps.
+        So a refutation fathoms the branch. After every second success in a row it is half way to
+        the bound, so that many better schedules take few steps.
         """
-        makespan, times = self._goal(r, e), self._better.get((r, e), 0)
+        makespan, times = self._least_improvement(branch), self._successes.get(branch, 0)
         if times and times % 2 == 0:
             makespan = min(makespan, (bound + self._upper - 1) // 2)
         return makespan
 
-    def _note(self, better: bool, r: int, e: int) -> None:
-        """Count the better plans in a row."""
-        self._better[r, e] = self._better.get((r, e), 0) + 1 if better else 0
+    def _count(self, branch: Branch, *, improved: bool) -> None:
+        """Count the successes in a row."""
+        self._successes[branch] = self._successes.get(branch, 0) + 1 if improved else 0
 
-    def _bisected(self, low: int, stage: int, r: int, e: int) -> int:
-        """Return a bound from `low` on by asking for earlier and earlier plans."""
+    def _bisected(self, low: int, stage: Stage, branch: Branch) -> int:
+        """Return a bound, from `low` on, by bisection over the makespan."""
         high = self._upper - 1
         for _ in range(BISECTIONS):
             if low >= high or self.remaining_s() <= 0:
                 break
             middle = (low + high) // 2
-            if self._ask(stage, middle, r, e) == "no":
+            if self._solve(stage, middle, branch) == Feasibility.INFEASIBLE:
                 low = middle + 1
             else:
                 high = min(middle, self._upper - 1)
         return low
 
-    def _goal(self, r: int, e: int) -> int:
-        """Return which makespan to ask for: any below the incumbent's, or one by a small gap."""
-        return fine.goal(self._upper) if self._too_fine(r, e) else self._upper - 1
+    def _least_improvement(self, branch: Branch) -> int:
+        """Return the largest makespan worth finding: below the incumbent's, or by a small gap."""
+        return small_gap_target(self._upper) if self._too_fine(branch) else self._upper - 1
 
-    def _hopeless(self, bound: int, r: int, e: int) -> bool:
-        """Tell whether a state's packing is too fine to be decided, and little is at stake."""
-        return bound > fine.goal(self._upper) and self._too_fine(r, e)
+    def _hopeless(self, bound: int, branch: Branch) -> bool:
+        """Tell whether a branch's packing is too fine to be decided, and the gap is small."""
+        return bound > small_gap_target(self._upper) and self._too_fine(branch)
 
-    def _too_fine(self, r: int, e: int) -> bool:
-        return self._hosts_bind.too_fine(r, e)
+    def _too_fine(self, branch: Branch) -> bool:
+        return self._subproblems.too_fine(branch)
 
-    def _ask(self, stage: int, makespan: int, r: int, e: int) -> Verdict:
-        limit_s = self.remaining_s() * (fine.PATIENCE if self._too_fine(r, e) else 1)
-        if stage == FLOW:
-            return packs(self.incumbent, self._ways[r, e], makespan, r, e, limit_s)
-        prices = self._prices.of(makespan, r, e)
-        return packs_somehow(self.incumbent, makespan, r, e, prices, limit_s)
+    def _solve(self, stage: Stage, makespan: int, branch: Branch) -> Feasibility:
+        limit_s = self.remaining_s() * (PATIENCE if self._too_fine(branch) else 1)
+        if stage == Stage.DOMINANT_PACKING:
+            leavers = self._leavers[branch]
+            return self._subproblems.dominant_packing(branch, leavers, makespan, limit_s)
+        return self._subproblems.with_arc_flow(branch, makespan, limit_s)
 
-    def _general(self, bound: int, r: int, e: int) -> bool:
-        """Refute a state with the DIMMs taken together, or look for better plans so."""
-        if self._too_fine(r, e):
-            return self._general_fine(bound, r, e)
-        makespan, before = self._asked(bound, r, e), self._upper
-        answer = self._hosts_bind.decide(makespan, r, e)
-        if answer == "limit":
-            return False
-        if answer == "infeasible":
+    def _host_bound(self, bound: int, branch: Branch) -> bool:
+        """Refute a branch with the DIMM rows aggregated, or look for better schedules so."""
+        if self._too_fine(branch):
+            return self._host_bound_fine(bound, branch)
+        makespan, before = self._target(bound, branch), self._upper
+        answer = self._subproblems.aggregated(branch, makespan)
+        if answer.feasibility == Feasibility.INFEASIBLE:
             bound = makespan + 1
+        elif answer.path is not None:
+            self._subproblems.pack(branch, answer.path, makespan)
         else:
-            self._hosts_bind.pack(answer.way, makespan, r, e)
-        better = self._upper < before
-        self._note(better, r, e)
-        # A question half way says nothing of what is just better, and that is asked next.
-        again = better or makespan < self._upper - 1
-        self._push(bound, GENERAL if again else GENERAL_FLOW, r, e)
+            self._push(bound, Stage.UNDECIDED, branch)
+            return self.remaining_s() > 0
+        improved = self._upper < before
+        self._count(branch, improved=improved)
+        # A target half way says nothing of what is just better, and that is tried next.
+        again = improved or makespan < self._upper - 1
+        self._push(bound, Stage.HOST_BOUND if again else Stage.HOST_BOUND_PACKING, branch)
         return True
 
-    def _general_fine(self, bound: int, r: int, e: int) -> bool:
-        """Do the same where packings are beyond proof; any better plan is asked for in a glance."""
+    def _host_bound_fine(self, bound: int, branch: Branch) -> bool:
+        """Do the same where packings are too fine; any improvement gets a short try only."""
         makespan = self._upper - 1
-        answer = self._hosts_bind.decide(makespan, r, e, fine.GLANCE)
-        if answer == "limit":
-            makespan = self._goal(r, e)
+        answer = self._subproblems.aggregated(branch, makespan, FIRST_SHARE)
+        if answer.feasibility == Feasibility.UNKNOWN:
+            makespan = self._least_improvement(branch)
             if makespan < bound:
-                self._push(bound, OPEN, r, e)
+                self._push(bound, Stage.UNDECIDED, branch)
                 return True
-            answer = self._hosts_bind.decide(makespan, r, e)
-        if answer == "limit":
-            return False
-        if answer == "infeasible":
-            self._push(makespan + 1, GENERAL_FLOW, r, e)
+            answer = self._subproblems.aggregated(branch, makespan)
+        if answer.feasibility == Feasibility.INFEASIBLE:
+            self._push(makespan + 1, Stage.HOST_BOUND_PACKING, branch)
+        elif answer.path is not None:
+            self._subproblems.pack_fine(answer.path, makespan)
+            bound = self._subproblems.bisected_bound(branch, bound)
+            self._push(bound, Stage.HOST_BOUND_PACKING, branch)
         else:
-            self._hosts_bind.pack_fine(answer.way, makespan)
-            self._push(self._hosts_bind.least(bound, r, e), GENERAL_FLOW, r, e)
+            self._push(bound, Stage.UNDECIDED, branch)
+            return self.remaining_s() > 0
         return True

@@ -1,10 +1,11 @@
-"""A good schedule at once: built for a few thresholds, then improved by moves."""
+"""The bracket to start from: a simple bound, and a schedule built for a few thresholds."""
 
 from typing import Any
 
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.numeric.sorting import rising
 from moeopt.problems.device_loads import (
     CPU,
     DRAM,
@@ -17,11 +18,7 @@ from moeopt.problems.device_loads import (
     busiest_dimm,
     loads_of,
     makespan_of,
-    table_of,
 )
-
-from .floor import simple_bound
-from .order import rising
 
 ROUNDS = 7
 """Thresholds that a schedule is built for."""
@@ -31,37 +28,6 @@ MOVES = 12
 
 FINE = 1 << 16
 """Steps per unit in which the ratio of two costs is compared."""
-
-
-@compiled
-def quick_schedule(
-    gpu_ns: Ints,
-    cpu_ns: Ints,
-    ndp_ns: Ints,
-    gpu_dram_ns: Ints,
-    cpu_dram_ns: Ints,
-    dimm: Ints,
-    dimms: int,
-) -> tuple[int, Ints]:
-    """Return the makespan and the domains of a good schedule, in some ten microseconds.
-
-    Compiled; other compiled code may call it.
-
-    Parameters
-    ----------
-    gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm
-        The active experts' columns as in `moeopt.problems.tri_domain.instance.Columns`: int64, of
-        shape (experts,), `dimm` -1 and `ndp_ns` 0 where an expert is striped.
-    dimms
-        Number of DIMMs.
-
-    Returns
-    -------
-    makespan_ns, domain
-        `domain` is int64 of shape (experts,): 0 GPU, 1 CPU, 2 NDP.
-    """
-    experts = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
-    return first_schedule(experts, dimms)
 
 
 @compiled
@@ -91,6 +57,30 @@ def first_schedule(experts: Ints, dimms: int) -> tuple[int, Ints]:
     if best > low:
         best = improve(experts, domain, loads_of(experts, domain, dimms))
     return best, domain
+
+
+@compiled
+def simple_bound(experts: Ints, dimms: int) -> tuple[int, int, int]:
+    """Return a lower bound, and the least and the most that all striped reads can take.
+
+    The bound is the larger of two: the longest expert and the busiest DIMM. Proofs are in
+    `moeopt.problems.tri_domain.bounds`.
+    """
+    longest, least, most = 0, 0, 0
+    own = np.zeros(OWN + dimms, np.int64)
+    for i in range(experts.shape[1]):
+        gpu_read, cpu_read = experts[DRAM + GPU, i], experts[DRAM + CPU, i]
+        alone = min(max(experts[GPU, i], gpu_read), max(experts[CPU, i], cpu_read))
+        if experts[PLACE, i] == STRIPED_READS:
+            least += min(gpu_read, cpu_read)
+            most += max(gpu_read, cpu_read)
+        else:
+            alone = min(alone, experts[DRAM + NDP, i])
+            own[experts[PLACE, i]] += min(gpu_read, cpu_read, experts[DRAM + NDP, i])
+        longest = max(longest, alone)
+    for at in range(OWN, len(own)):
+        longest = max(longest, least + own[at])
+    return longest, least, most
 
 
 @compiled

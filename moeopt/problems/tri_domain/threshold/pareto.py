@@ -1,9 +1,13 @@
-"""What each DIMM can do with its experts: the host time that every way of relieving it costs.
+"""The assignment modes of the hosts' subproblem: Pareto labels of each DIMM, and striped experts.
 
 An expert on its DIMM's NDP unit keeps the DIMM busy for longer than a host's read would, or it
-stays on NDP: that costs no host time (see "Proof" in the package's docstring). The others are
+stays on NDP: that costs no host time (Lemma 1 of `formulations/tri_domain/spec.md`). The others are
 mobile. A label of a DIMM is one choice for all its mobile experts, reduced to three numbers: GPU
-time, CPU time and the DIMM's load. Labels that another one dominates in all three are dropped.
+time, CPU time and the DIMM's load. Only labels that no other one dominates in all three are kept
+(Lemma 2).
+
+At one threshold a DIMM's labels within it, and the two hosts of a striped expert, are the modes of
+one group each; one mode of every group is chosen, as in the multiple-choice knapsack problem.
 """
 
 from typing import NamedTuple
@@ -11,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
+from moeopt.numeric.sorting import rising
 from moeopt.problems.device_loads import (
     CPU,
     DRAM,
@@ -20,10 +25,8 @@ from moeopt.problems.device_loads import (
     PLACE,
     STRIPED_READS,
     Ints,
-    room_for,
+    empty_table,
 )
-
-from .order import rising
 
 LOAD, NODE = 2, 3
 """Rows of a table of labels, after `GPU` and `CPU`."""
@@ -36,6 +39,9 @@ MOST_LABELS = 8192
 
 MOST_NODES = 2**18
 """Labels and nodes of all DIMMs together."""
+
+GROUP, OF = 2, 3
+"""Rows of a table of modes, after `GPU` and `CPU`."""
 
 NOTHING = -1
 """The node without a predecessor: every mobile expert so far stays on NDP."""
@@ -66,7 +72,7 @@ def pareto_labels(
     Parameters
     ----------
     experts
-        See `table_of`.
+        See `moeopt.problems.device_loads`.
     least, most
         The least and the most that striped reads can take, in ns.
     lower, upper
@@ -85,7 +91,7 @@ def pareto_labels(
         else:
             fixed[experts[PLACE, i]] += experts[DRAM + NDP, i]
     order = rising(falling)
-    table, nodes = room_for(4, limit), room_for(2, limit)
+    table, nodes = empty_table(4, limit), empty_table(2, limit)
     start = np.zeros(dimms + 1, np.int64)
     mobile = np.empty(size, np.int64)
     heavy, used, used_nodes = 0, 0, 0
@@ -139,7 +145,7 @@ def merge_all(
         i = mobile[n]
         rest += experts[DRAM + NDP, i]
         least += min(experts[DRAM + GPU, i], experts[DRAM + CPU, i])
-    labels, size = room_for(4, 1), 1
+    labels, size = empty_table(4, 1), 1
     labels[GPU, 0], labels[CPU, 0], labels[LOAD, 0], labels[NODE, 0] = 0, 0, offset, NOTHING
     runs = np.zeros(4, np.int64)
     for n in range(len(mobile)):
@@ -149,7 +155,7 @@ def merge_all(
             return labels, size, -1
         open_up_to = relieved - rest
         rest -= experts[DRAM + NDP, i]
-        grown = room_for(4, 3 * size)
+        grown = empty_table(4, 3 * size)
         at = 0
         for to in range(3):
             usable = experts[DRAM + to, i] < experts[DRAM + NDP, i]
@@ -183,7 +189,7 @@ def undominated(labels: Ints, runs: Ints) -> tuple[Ints, int]:
     while loads fall.
     """
     count = runs[3]
-    kept = room_for(4, count)
+    kept = empty_table(4, count)
     stair_cpu, stair_load = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
     stairs, size = 0, 0
     head = runs.copy()
@@ -222,3 +228,63 @@ def undominated(labels: Ints, runs: Ints) -> tuple[Ints, int]:
             kept[row, size] = labels[row, k]
         size += 1
     return kept, size
+
+
+@compiled
+def modes_at(
+    experts: Ints, labels: Labels, threshold: int, extra_reads: int, fixed: Ints
+) -> tuple[Ints, Ints, bool]:
+    """Return the modes at a threshold, where groups start, and whether each group has a mode.
+
+    Modes ``start[k]`` to ``start[k + 1]`` form group k: a DIMM, or a striped expert. The groups of
+    the DIMMs come first, in the order of `Labels`, then those of the striped experts, by row. Rows
+    of the table: `GPU` and `CPU` time, the `GROUP`, and what it is a mode `OF`: the label of a
+    DIMM's mode, the host of a striped expert's.
+
+    Parameters
+    ----------
+    experts, labels
+        The experts, and the Pareto labels of the DIMMs.
+    threshold
+        The makespan in question, in ns.
+    extra_reads
+        By how much striped reads exceed the least possible, in ns.
+    fixed
+        By expert: the host a striped one is bound to, -1 if it is free.
+    """
+    table, heavy = labels.table, len(labels.start) - 1
+    size = experts.shape[1]
+    modes = empty_table(4, labels.start[heavy] + 2 * size)
+    start = np.zeros(heavy + size + 1, np.int64)
+    groups, used = 0, 0
+    for d in range(heavy):
+        for k in range(labels.start[d], labels.start[d + 1]):
+            gpu, cpu = table[GPU, k], table[CPU, k]
+            if max(gpu, cpu, table[LOAD, k] + extra_reads) > threshold:
+                continue
+            if used > start[groups]:
+                if modes[CPU, used - 1] <= cpu:
+                    continue
+                if modes[GPU, used - 1] == gpu:
+                    used -= 1
+            modes[GPU, used], modes[CPU, used] = gpu, cpu
+            modes[GROUP, used], modes[OF, used] = groups, k
+            used += 1
+        if used == start[groups]:
+            return modes, start[:1], False
+        groups += 1
+        start[groups] = used
+    for i in range(size):
+        if experts[PLACE, i] != STRIPED_READS:
+            continue
+        for to in range(2):
+            if fixed[i] != 1 - to and experts[to, i] <= threshold:
+                modes[GPU, used] = experts[GPU, i] if to == GPU else 0
+                modes[CPU, used] = experts[CPU, i] if to == CPU else 0
+                modes[GROUP, used], modes[OF, used] = groups, to
+                used += 1
+        if used == start[groups]:
+            return modes, start[:1], False
+        groups += 1
+        start[groups] = used
+    return modes, start[: groups + 1], True

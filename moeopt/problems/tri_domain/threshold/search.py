@@ -1,22 +1,74 @@
-"""The search over thresholds: from the proven bound upwards, until it meets the best schedule."""
+"""The search over thresholds: from a lower bound up to the incumbent, until they meet."""
 
 from typing import Any
 
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import Ints, loads_of, makespan_of, table_of
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.device_loads import (
+    PLACE,
+    Ints,
+    loads_of,
+    makespan_of,
+    table_of,
+)
+from moeopt.problems.search import Search
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 
-from .check import FEASIBLE, FREE, INFEASIBLE, check_threshold
-from .floor import grid_and_scale, simple_bound
-from .incumbent import first_schedule
-from .options import options_at
-from .pareto import Labels, pareto_labels
-from .weights import best_weight
+from .feasibility import FREE, decide
+from .incumbent import first_schedule, simple_bound
+from .pareto import Labels, modes_at, pareto_labels
+from .two_hosts import best_multiplier
 
-FIRST_WIDTH = 256
+FIRST_WORK = 2**19
+"""Labels to look at before the clock is asked: some 10 ms."""
+
+MOST_WORK = 2**23
+"""Labels to look at in one go before it is left to another method: some 100 ms."""
+
+NO_CUTOFF = int(np.iinfo(np.int64).max)
+"""Every makespan is of interest."""
+
+FIRST_WIDTH, WIDEN = 256, 8
+"""Longest list of states at first, and by how much it grows where that decides nothing."""
+
 FIRST_STEPS = 64
-WIDEN = 8
+"""In so many steps the first thresholds go through the bracket."""
+
+
+MAX_SCALE_BITS = 20
+"""Multipliers are at most so fine."""
+
+SAFE = 2**61
+"""Weighted sums stay below this, so that two of them can be added."""
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Find an optimal schedule and prove it, or report the best and the bound reached.
+
+    The effort grows fourfold from round to round, up to `MOST_WORK` labels: what is then open has
+    too many ways to relieve its DIMMs, or too many residents that could also run on the CPU.
+    """
+    c = instance.columns
+    columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+    work = FIRST_WORK
+    lower, upper, domain = certify(*columns, instance.dimms, NO_CUTOFF, work)
+    _report(instance, search, lower, upper, domain)
+    while lower < upper and work < MOST_WORK and not search.stopped:
+        work *= 4
+        lower, upper, domain = narrow(
+            table_of(*columns), instance.dimms, domain, lower, NO_CUTOFF, work
+        )
+        _report(instance, search, lower, upper, domain)
+    search.note = "OPTIMAL" if lower == upper else "OPEN"
+
+
+def _report(instance: Instance, search: Search, lower: int, upper: int, domain: Ints) -> None:
+    assignment = tuple(DOMAINS[d] for d in domain.tolist())
+    search.offer(Solution(instance=instance.name, assignment=assignment), int(upper))
+    search.prove(int(lower))
 
 
 def certify(
@@ -35,7 +87,9 @@ def certify(
     Parameters
     ----------
     gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm, dimms
-        See `quick_schedule`.
+        The active experts' columns as in `moeopt.problems.tri_domain.instance.Columns`: int64, of
+        shape (experts,), in ns; `dimm` -1 and `ndp_ns` 0 where an expert is striped. And the number
+        of DIMMs.
     upper
         Makespans from here on are of no interest, in ns: the search ends once none below is left.
         ``np.iinfo(np.int64).max`` if every one is.
@@ -45,8 +99,9 @@ def certify(
     Returns
     -------
     lower_ns, upper_ns, domain
-        `domain` has the makespan `upper_ns`. Every schedule's makespan is at least `lower_ns`;
-        the schedule is optimal if they are equal, and none is below `upper` if `lower_ns` is not.
+        `domain`, int64 of shape (experts,), 0 GPU, 1 CPU, 2 NDP, has the makespan `upper_ns`. Every
+        schedule's makespan is at least `lower_ns`; the schedule is optimal if they are equal, and
+        none is below `upper` if `lower_ns` is not.
     """
     experts = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
     _, domain = first_schedule(experts, dimms)
@@ -70,20 +125,18 @@ def narrow(
     labels = pareto_labels(experts, dimms, least, most, lower, upper, limit)
     if not labels.complete:
         return lower, best, domain
-    lower, weight = least_open(experts, labels, lower, upper, grid, scale)
+    lower, multiplier = least_open(experts, labels, lower, upper, grid, scale)
     width, step, work = FIRST_WIDTH, (upper - lower) // FIRST_STEPS, 0
     while lower < upper and work < limit:
         threshold = min(lower + step // grid * grid, on_grid(upper, grid) - grid)
-        answer = check_threshold(
-            experts, dimms, labels, threshold, scale, weight, width, limit - work
-        )
-        work += answer.work
-        if answer.makespan_ns < best:
-            best, domain = answer.makespan_ns, answer.domain
+        outcome = decide(experts, dimms, labels, threshold, scale, multiplier, width, limit - work)
+        work += outcome.work
+        if outcome.makespan_ns < best:
+            best, domain = outcome.makespan_ns, outcome.domain
             upper = min(upper, best)
-        if answer.status == FEASIBLE:
-            lower = max(lower, on_grid(min(answer.host_ns, best), grid))
-        elif answer.status == INFEASIBLE:
+        if outcome.feasibility == Feasibility.FEASIBLE:
+            lower = max(lower, on_grid(min(outcome.host_ns, best), grid))
+        elif outcome.feasibility == Feasibility.INFEASIBLE:
             lower = threshold + grid
             step = 4 * step + grid
         elif step >= grid:
@@ -97,29 +150,41 @@ def narrow(
 def least_open(
     experts: Ints, labels: Labels, lower: int, upper: int, grid: int, scale: int
 ) -> tuple[int, int]:
-    """Return the least threshold that the bound leaves open (else `upper`), and a weight.
+    """Return the least threshold that the relaxation leaves open (else `upper`), and a multiplier.
 
-    Thresholds from `lower` to below `upper`, by bisection: a higher threshold offers more options.
+    Thresholds from `lower` to below `upper`, by bisection: a higher threshold has more modes.
     """
     free = np.full(experts.shape[1], FREE, np.int64)
     first: Any = 0
     last: Any = -(-(upper - lower) // grid)
-    weight = scale // 2
+    multiplier = scale // 2
     probe = last - 1
     while first < last:
         threshold = lower + probe * grid
-        options, start, is_open = options_at(experts, labels, threshold, 0, free)
+        modes, start, is_open = modes_at(experts, labels, threshold, 0, free)
         if is_open:
-            weight, _, refuted = best_weight(options, start, threshold, scale, weight)
+            multiplier, _, refuted = best_multiplier(modes, start, threshold, scale, multiplier)
             is_open = not refuted
         if is_open:
             last = probe
         else:
             first = probe + 1
         probe = (first + last) // 2
-    return min(lower + first * grid, upper), weight
+    return min(lower + first * grid, upper), multiplier
 
 
 def on_grid(value: int, grid: int) -> int:
     """Return the least multiple of `grid` that is not below a value."""
     return -(-value // grid) * grid
+
+
+def grid_and_scale(experts: Ints) -> tuple[int, int]:
+    """Return what every makespan is a multiple of, and a safe scale of weights.
+
+    The grid is the greatest common divisor of all costs, at least 1. The scale is a power of two by
+    which any sum of the instance's costs can be multiplied safely.
+    """
+    costs = experts[:PLACE].ravel()
+    total = 1 + int(costs.sum())
+    scale = min(SAFE.bit_length() - total.bit_length() - 1, MAX_SCALE_BITS)
+    return max(int(np.gcd.reduce(costs)), 1), 1 << max(scale, 0)

@@ -1,4 +1,4 @@
-"""What can be done with each expert, in steps of the costs' common divisor."""
+"""The assignment modes of each expert, in steps of the costs' common divisor."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.options import link_moves_allowed, prefetch_allowed
 from moeopt.problems.relayout.solution import Domain, Kind
+from moeopt.problems.relayout.windows import link_moves_allowed, prefetch_allowed
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One way to run an expert; times in steps.
+class Mode:
+    """One migration or none, and a domain; times in steps.
 
     Attributes
     ----------
@@ -40,15 +40,15 @@ class Choice:
     arrives: int | None = None
 
 
-class Choices:
-    """An instance as choices of its active experts, and the limits on migrations.
+class Modes:
+    """An instance as modes of its active experts, and the limits on migrations.
 
     Attributes
     ----------
     step_ns
         Every time is a multiple of it.
     of
-        The choices of each active expert. Left out are those that another one replaces: a host's
+        The modes of each active expert. Left out are those that another one replaces: a host's
         read of a localized expert that NDP serves in no more time of the same DIMM, and a GPU hit
         after a needless migration.
     striped_read, localized_read
@@ -69,9 +69,9 @@ class Choices:
         self.relayout_fits, self.rebalance_fits = link_moves_allowed(instance)
         self.dimm = instance.columns.dimm.tolist()
         self.rows = np.flatnonzero(instance.columns.tokens).tolist()
-        self.of = {row: self._choices(row, instance.experts[row]) for row in self.rows}
+        self.of = {row: self._modes(row, instance.experts[row]) for row in self.rows}
         self._link_moves = self._most_link_moves()
-        self._forced = sum(all(c.reads or c.kind for c in self.of[row]) for row in self._striped())
+        self._forced = sum(all(m.reads or m.kind for m in self.of[row]) for row in self._striped())
         most = len(self._striped()) + self._link_moves
         least = max(0, self._forced - self.prefetches - self._link_moves)
         self.reads = range(least, min(most, len(self.rows)) + 1)
@@ -97,7 +97,7 @@ class Choices:
             return len(self.rows)
         return min(len(self.rows), instance.dimm_link_window_ns // shortest)
 
-    def _choices(self, row: int, expert: Expert) -> list[Choice]:
+    def _modes(self, row: int, expert: Expert) -> list[Mode]:
         step, striped = self.step_ns, expert.dimm is None
         ndp = expert.ndp_ns // step
         cpu = {True: expert.cpu_striped_ns // step, False: expert.cpu_localized_ns // step}
@@ -107,27 +107,27 @@ class Choices:
         }
         found = []
         if expert.resident:
-            found.append(Choice(row, "gpu", gpu=expert.gpu_hit_ns // step))
+            found.append(Mode(row, "gpu", gpu=expert.gpu_hit_ns // step))
         elif self.prefetches:
-            found.append(Choice(row, "gpu", "prefetch", gpu=expert.gpu_hit_ns // step))
+            found.append(Mode(row, "gpu", "prefetch", gpu=expert.gpu_hit_ns // step))
         if striped or self.relayout_fits:
             kind: Kind | None = None if striped else "stripe"
-            found.append(Choice(row, "cpu", kind, cpu=cpu[True], reads=1))
+            found.append(Mode(row, "cpu", kind, cpu=cpu[True], reads=1))
             if not expert.resident:
-                found.append(Choice(row, "gpu", kind, gpu=miss[True], reads=1))
+                found.append(Mode(row, "gpu", kind, gpu=miss[True], reads=1))
         hosts_help = ndp > self.localized_read
         if not striped:
-            found.append(Choice(row, "ndp", stays=ndp))
+            found.append(Mode(row, "ndp", stays=ndp))
             if hosts_help:
-                found.append(Choice(row, "cpu", cpu=cpu[False], stays=self.localized_read))
+                found.append(Mode(row, "cpu", cpu=cpu[False], stays=self.localized_read))
             if hosts_help and not expert.resident:
-                found.append(Choice(row, "gpu", gpu=miss[False], stays=self.localized_read))
+                found.append(Mode(row, "gpu", gpu=miss[False], stays=self.localized_read))
         if self.relayout_fits if striped else self.rebalance_fits:
             kind = "localize" if striped else "rebalance"
-            found.append(Choice(row, "ndp", kind, arrives=ndp))
+            found.append(Mode(row, "ndp", kind, arrives=ndp))
             if hosts_help:
                 read = self.localized_read
-                found.append(Choice(row, "cpu", kind, cpu=cpu[False], arrives=read))
+                found.append(Mode(row, "cpu", kind, cpu=cpu[False], arrives=read))
                 if not expert.resident:
-                    found.append(Choice(row, "gpu", kind, gpu=miss[False], arrives=read))
+                    found.append(Mode(row, "gpu", kind, gpu=miss[False], arrives=read))
         return found

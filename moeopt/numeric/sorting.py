@@ -1,13 +1,13 @@
-"""The order of numbers, in few lines: NumPy's takes Numba longer to compile than all else here."""
+"""Sorting in compiled code, in few lines: NumPy's `argsort` takes Numba longer to compile."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import Ints
 
 
 @compiled
-def rising(keys: Ints) -> Ints:
+def rising(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions of the keys by rising key, at ties by position (merge sort)."""
     size = len(keys)
     order, other = np.empty(size, np.int64), np.empty(size, np.int64)

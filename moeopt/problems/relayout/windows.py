@@ -1,24 +1,6 @@
-"""Facts about an instance that bounds and models share: its windows and its largest costs."""
+"""What the slots and the two windows allow: prefetches over PCIe, moves over DIMM-Link."""
 
-from .instance import Expert, Instance
-
-
-def costs_ns(expert: Expert) -> tuple[int, ...]:
-    """Return the costs of every path that the expert may ever take."""
-    misses = (expert.gpu_miss_striped_ns, expert.gpu_miss_localized_ns)
-    hosts = (expert.gpu_hit_ns, expert.cpu_striped_ns, expert.cpu_localized_ns)
-    return (*hosts, expert.ndp_ns) if expert.resident else (*hosts, *misses, expert.ndp_ns)
-
-
-def active(instance: Instance) -> list[Expert]:
-    """Return the experts with tokens."""
-    return [expert for expert in instance.experts if expert.tokens]
-
-
-def longest_ns(instance: Instance) -> int:
-    """Return what no device's load exceeds: every expert's longest path or read, one by one."""
-    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
-    return sum(max(*costs_ns(expert), *reads) for expert in active(instance))
+from .instance import Instance, active_experts
 
 
 def prefetch_limit(instance: Instance) -> int:
@@ -35,7 +17,7 @@ def link_threshold_ns(instance: Instance) -> float:
     not, over all numbers of layout changes and moves. As a right-hand side it means the same as the
     window, and a solver's rounding cannot blur it.
     """
-    window, experts = instance.dimm_link_window_ns, len(active(instance))
+    window, experts = instance.dimm_link_window_ns, len(active_experts(instance))
     fits, over = 0, window + instance.relayout_ns + instance.rebalance_ns + 1
     for rebalances in range(experts + 1):
         moves_ns = rebalances * instance.rebalance_ns

@@ -1,0 +1,200 @@
+"""Lagrangian relaxation of the device rows and the read counts: bounds of many branches at once.
+
+Multipliers are found at one branch (r, e), as the dual values of its linear relaxation with the
+DIMM rows aggregated; there the Lagrangian bound is as good as that relaxation (Geoffrion 1974).
+They bound every other branch as well, linearly in r and e. The linear program only guides: the
+multipliers are rounded to integers, and the bound is computed in integers, so that no tolerance
+enters the proof (at `Multipliers`).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from moeopt.problems.layout.paths import Path
+
+from .scenario import (
+    CPU_PATHS,
+    GPU_PATHS,
+    LOCAL_READS,
+    STRIPED_READS,
+    Branch,
+    Ints,
+    SingleScenario,
+    Times,
+)
+
+MAX_MULTIPLIER = 2**24
+MAX_SUM = 2**61
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """The bound ``ceil((constant + per_striped r + per_local e) / device_sum)`` of a branch (r, e).
+
+    It holds for schedules with no NDP cost above `largest_item`. Others last longer than r striped
+    reads and `largest_item`, which is the bound of a branch if that is less.
+
+    Proof. For multipliers g, c, w >= 0 of the GPU, the CPU and each DIMM (LA-C5 to LA-C7), the
+    makespan times ``device_sum = g + c + dimms w`` is at least the weighted sum of the device
+    loads, and that is a sum of what each expert adds to it. Relax the HBM slots (LA-C3) and the two
+    counts of host reads: add h >= 0 for each hit, subtract s for each striped and l for each
+    localized host read. A schedule with r and e of them changes by at most ``h hits``, by ``s r``
+    and by ``l e``, and what remains is at least each expert's least over its paths. The slots of
+    the DIMMs (LA-C4) are dropped.
+    """
+
+    device_sum: int
+    constant: int
+    per_striped: int
+    per_local: int
+    largest_item: int
+    striped_read: int
+    reduced_cost: Times
+
+    def max_counts(self, branch: Branch, makespan: int) -> Ints:
+        """Return how many experts of each class can take each path within the makespan, at most.
+
+        Shape (6, classes). Reduced-cost tightening. Proof. By as much as an expert's path exceeds
+        its class's least, `reduced_cost`, the weighted sum exceeds the bound's; and it must not
+        exceed ``device_sum makespan``.
+        """
+        slack = max(-1, min(self.device_sum * makespan - self._least(branch), MAX_SUM))
+        reduced = self.reduced_cost
+        return np.asarray(np.where(reduced > 0, slack // np.maximum(reduced, 1), MAX_SUM))
+
+    def bound(self, branch: Branch) -> int:
+        """Return the bound of a branch."""
+        with_larger_item = branch.striped * self.striped_read + self.largest_item + 1
+        return min(-(-self._least(branch) // self.device_sum), with_larger_item)
+
+    def _least(self, branch: Branch) -> int:
+        return self.constant + self.per_striped * branch.striped + self.per_local * branch.local
+
+
+@dataclass
+class MultiplierPool:
+    """The multipliers found so far on a scenario: each raises the bounds of many branches."""
+
+    scenario: SingleScenario
+    _raising: list[Multipliers] = field(default_factory=list)
+    _of_branch: dict[tuple[Branch, int], Multipliers | None] = field(default_factory=dict)
+
+    def bound(self, branch: Branch) -> int:
+        """Return the best bound of a branch by all multipliers that raised one; -1 without any."""
+        return max((multipliers.bound(branch) for multipliers in self._raising), default=-1)
+
+    def best(self, branch: Branch, makespan: int) -> Multipliers | None:
+        """Return multipliers that bound a branch best and hold within a makespan; None if none.
+
+        Few makespans make a difference: see `largest_item`.
+        """
+        size = largest_item(self.scenario, branch, makespan)
+        if (branch, size) not in self._of_branch:
+            self._of_branch[branch, size] = dual_multipliers(self.scenario, branch, size)
+        return self._of_branch[branch, size]
+
+    def raised(self, branch: Branch, bound: int) -> int:
+        """Look for multipliers that raise the bound of a branch; return it, or -1 without any."""
+        multipliers = self.best(branch, bound)
+        if multipliers is None or multipliers.bound(branch) <= bound:
+            return -1
+        self._raising.append(multipliers)
+        return multipliers.bound(branch)
+
+
+def admitted(scenario: SingleScenario, capacity: int) -> NDArray[np.bool_]:
+    """Return which paths each class may take, shape (6, classes): no NDP cost above `capacity`."""
+    cost, _ = scenario.classes
+    may = np.ones(cost.shape, dtype=np.bool_)
+    may[Path.NDP] = cost[Path.NDP] <= capacity
+    return may
+
+
+def largest_item(scenario: SingleScenario, branch: Branch, makespan: int) -> int:
+    """Return up to which NDP cost a DIMM has capacity within the makespan.
+
+    Raised as far as that admits no other expert: multipliers depend on the makespan only so.
+    """
+    longer = scenario.ndp[scenario.ndp > scenario.dimm_capacity(branch, makespan)]
+    return int(longer[-1]) - 1 if len(longer) else MAX_SUM
+
+
+def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> Multipliers | None:
+    """Return the multipliers that bound a branch best; None if the solver has none.
+
+    They hold for schedules with no NDP cost above `largest`.
+    """
+    may = admitted(scenario, largest)
+    cost, size = scenario.classes
+    classes, dimms = len(size), scenario.dimms
+    # Columns: path by path, one per class, then the makespan. Rows: GPU, CPU, DIMMs, hits.
+    rows = np.zeros((4, len(Path), classes))
+    rows[0, GPU_PATHS] = cost[GPU_PATHS]
+    rows[1, CPU_PATHS] = cost[CPU_PATHS]
+    rows[2, Path.NDP], rows[2, LOCAL_READS] = cost[Path.NDP] / dimms, scenario.local_read / dimms
+    rows[3, Path.HIT] = 1
+    unit = max(float(cost.max()), 1.0)
+    rows[:3] /= unit
+    of_makespan = np.array([[-1.0], [-1.0], [-1.0], [0.0]])
+    limits = [0, 0, -branch.striped * scenario.striped_read / unit, scenario.hits]
+    reads = np.zeros((2, len(Path), classes))
+    reads[0, STRIPED_READS], reads[1, LOCAL_READS] = 1, 1
+    equal = np.concatenate([np.hstack([np.eye(classes)] * len(Path)), reads.reshape(2, -1)])
+    found = linprog(
+        np.eye(may.size + 1)[-1],
+        A_ub=np.hstack([rows.reshape(4, -1), of_makespan]),
+        b_ub=limits,
+        A_eq=np.hstack([equal, np.zeros((classes + 2, 1))]),
+        b_eq=[*size, *branch],
+        bounds=[(0, None if path else 0) for path in may.ravel()] + [(0, None)],
+        method="highs",
+    )
+    if found.x is None:
+        return None
+    device, count = -found.ineqlin.marginals, found.eqlin.marginals[-2:]
+    largest_cost = int(unit + scenario.local_read)
+    scale = min(MAX_MULTIPLIER, MAX_SUM // (4 * largest_cost * scenario.experts))
+    gpu, cpu, dimm, hit = (max(float(d), 0.0) * scale for d in device)
+    of_device = (round(gpu), round(cpu), round(dimm / dimms))
+    striped, local = (round(float(c) * scale * unit) for c in count)
+    return integer_multipliers(scenario, largest, of_device, round(hit * unit), striped, local)
+
+
+def integer_multipliers(
+    scenario: SingleScenario,
+    largest: int,
+    device: tuple[int, int, int],
+    hit: int,
+    striped: int,
+    local: int,
+) -> Multipliers | None:
+    """Return the bounds by integer multipliers of (GPU, CPU, each DIMM), hits and host reads.
+
+    All but the last two must be >= 0; None if those of the devices are all zero.
+    """
+    may = admitted(scenario, largest)
+    cost, size = scenario.classes
+    gpu, cpu, dimm = device
+    weighted = np.empty_like(cost)
+    weighted[GPU_PATHS] = gpu * cost[GPU_PATHS]
+    weighted[CPU_PATHS] = cpu * cost[CPU_PATHS]
+    weighted[Path.NDP] = dimm * cost[Path.NDP]
+    weighted[Path.HIT] += hit
+    weighted[STRIPED_READS] -= striped
+    weighted[LOCAL_READS] += dimm * scenario.local_read - local
+    device_sum = gpu + cpu + scenario.dimms * dimm
+    if not device_sum:
+        return None
+    least = weighted.min(axis=0, where=may, initial=2**62)
+    return Multipliers(
+        device_sum=device_sum,
+        constant=int((least * size).sum()) - hit * scenario.hits,
+        per_striped=striped + scenario.dimms * dimm * scenario.striped_read,
+        per_local=local,
+        largest_item=largest,
+        striped_read=scenario.striped_read,
+        reduced_cost=np.where(may, weighted - least, MAX_SUM),
+    )

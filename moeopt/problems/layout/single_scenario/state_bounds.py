@@ -1,0 +1,104 @@
+"""Lower bounds of a branch (r, e) by combinatorial arguments, in integers.
+
+In a branch hosts read r experts striped and e localized. Of the others at most `hits` are hits, and
+the rest run on NDP. The bounds are those of the *dominant items*: what the DIMMs hold if the
+experts with the largest NDP costs are those that leave NDP. Replacing an item by a smaller one, or
+dropping it, keeps a packing feasible, so that no other choice of experts that leave can be packed
+better (Lemma 1 in `formulations/layout/spec.md`, section "Bound and pack").
+"""
+
+import numpy as np
+
+from moeopt.problems.layout.paths import Path
+
+from .scenario import Branch, Ints, SingleScenario, Times
+
+
+def leaving(scenario: SingleScenario, branch: Branch) -> int:
+    """Return how many experts can leave NDP in a branch."""
+    return min(scenario.hits + branch.striped + branch.local, scenario.experts)
+
+
+def dominant_items(scenario: SingleScenario, branch: Branch) -> tuple[Times, Ints]:
+    """Return the dominant items of a branch: sizes, falling, and experts.
+
+    The items of localized reads are expert -1.
+    """
+    first = leaving(scenario, branch)
+    stay, experts = scenario.ndp[first:], np.arange(first, scenario.experts)
+    if not branch.local:
+        return stay, experts
+    at = [int(np.searchsorted(-stay, -scenario.local_read))] * branch.local
+    return np.insert(stay, at, scenario.local_read), np.insert(experts, at, -1)
+
+
+def simple_bounds(scenario: SingleScenario, upper: int) -> list[tuple[int, Branch]]:
+    """Return the branches whose simple bound is below `upper`, each with that bound.
+
+    Sorted by bound, then by r and e. The bound of (r, e) is the largest of
+
+    - r striped reads, and the DIMMs' average load of the dominant items, rounded up to a number
+      that every such load is a multiple of (LA-C7);
+    - r striped reads, and the largest item; or e / dimms localized reads, rounded up;
+    - half the time that the hosts need at least: the r cheapest striped and the e cheapest
+      localized experts, each on its cheaper host (LA-C5, LA-C6).
+
+    A branch with more localized experts than the DIMMs have slots is left out: it has no solution
+    (LA-C4).
+    """
+    n, slots = scenario.experts, scenario.dimms * scenario.slots
+    ndp_sum = np.concatenate([[0], scenario.ndp.cumsum()])
+    largest, divisors = np.append(scenario.ndp, 0), load_divisors(scenario)
+    striped = _cheapest(scenario, Path.GPU_STRIPED, Path.CPU_STRIPED)
+    local = _cheapest(scenario, Path.GPU_LOCAL, Path.CPU_LOCAL)
+    found: list[tuple[int, Branch]] = []
+    for r in range(max(0, n - scenario.hits - slots), n + 1):
+        e = np.arange(min(n - r, slots) + 1)
+        left = np.minimum(scenario.hits + r + e, n)
+        total = ndp_sum[n] - ndp_sum[left] + e * scenario.local_read
+        reads = -(-e // scenario.dimms) * scenario.local_read
+        busiest = np.maximum(np.maximum(-(-total // scenario.dimms), largest[left]), reads)
+        divisor = np.where(e > 0, divisors[1][left], divisors[0][left])
+        busiest = -(-busiest // divisor) * divisor
+        bound = np.maximum(r * scenario.striped_read + busiest, -(-(striped[r] + local[e]) // 2))
+        rows = zip(bound.tolist(), e.tolist(), strict=True)
+        found += [(b, Branch(r, count)) for b, count in rows if b < upper]
+        if r * scenario.striped_read >= upper or striped[r] >= 2 * upper:
+            break
+    return sorted(found)
+
+
+def load_divisors(scenario: SingleScenario) -> tuple[Times, Times]:
+    """Return what every load of a DIMM is a multiple of, striped reads apart.
+
+    If the first k experts leave NDP, k = 0, ..., experts: without, and with localized reads.
+    """
+    of_ndp = np.append(np.gcd.accumulate(scenario.ndp[::-1])[::-1], 0)
+    with_reads = np.gcd(of_ndp, scenario.local_read)
+    return np.maximum(of_ndp, 1), np.maximum(with_reads, 1)
+
+
+def packing_bound(scenario: SingleScenario, sizes: Times) -> int:
+    """Return a bound on the largest load of a DIMM that holds items of these sizes, falling.
+
+    The j D + 1 largest items put j + 1 of themselves on some DIMM. With slots (LA-C4), the DIMM of
+    the largest item holds at least what the other DIMMs' slots leave over.
+    """
+    count, dimms = len(sizes), scenario.dimms
+    if not count:
+        return 0
+    before = np.concatenate([[0], sizes.cumsum()])
+    least = int(-(-before[-1] // dimms))
+    ends = np.arange(1, count + 1, dimms)
+    among = np.arange(len(ends)) + 1
+    least = max(least, int((before[ends] - before[ends - among]).max()))
+    company = count - (dimms - 1) * scenario.slots - 1
+    if company > 0:
+        least = max(least, int(sizes[0] + before[-1] - before[count - company]))
+    return least
+
+
+def _cheapest(scenario: SingleScenario, gpu: Path, cpu: Path) -> Times:
+    """Return the sum of the k least host times, k = 0, ..., experts, over two paths."""
+    least = np.sort(np.minimum(scenario.cost[gpu], scenario.cost[cpu]))
+    return np.concatenate([[0], least.cumsum()])

@@ -1,0 +1,258 @@
+"""The feasibility subproblems of a branch (r, e): is there a schedule within a makespan.
+
+Three of them: the dominant items packed by an arc flow; any schedule, the DIMM rows aggregated; any
+schedule, with an arc flow. Refutations by HiGHS count as they are, with `verify` only where CP-SAT
+confirms them. What is feasible is packed and offered to the incumbent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from moeopt.numeric.feasibility import Feasibility
+
+from .arc_flow import Items, build, dive, pack
+from .class_milp import ClassAnswer, ClassProblem, solve_class_milp
+from .incumbent import Incumbent
+from .lagrangian import MultiplierPool
+from .scenario import Branch, Ints, Times
+from .state_bounds import dominant_items
+
+MAX_ARCS = 20_000
+"""Largest graph in arcs in one program with the hosts."""
+
+TRIALS = 2000
+"""Trials of one packing: some 20 ms at the most."""
+
+SLACK = 0.005
+"""Part of the DIMMs' capacity to be left free where a fuller schedule could not be packed."""
+
+FIRST_TRY_S = 0.15
+"""Seconds for HiGHS before CP-SAT has a try: one subproblem in a hundred takes it much longer."""
+
+CPSAT_TRY_S = 1.0
+"""Seconds for CP-SAT, which is mostly slower, before HiGHS has all the time left."""
+
+# Many items without a common divisor, as with times measured to the nanosecond, would be number
+# partitioning: no solver decides that. What can be had in short time is a small gap.
+
+MANY_ITEMS = 40
+"""Items from which on such a packing cannot be decided."""
+
+DIVISOR_PARTS = 100_000
+"""A divisor counts if it is at least such a part of the makespan."""
+
+SMALL_GAP = 200
+"""The search ends as soon as less than such a part of the makespan, 0.5 %, is open."""
+
+PATIENCE = 0.25
+"""Part of the time left for one subproblem of such a packing, and for confirming a refutation."""
+
+RESOLUTION = 1000
+"""A bisection may leave such a part of the makespan open."""
+
+PACKINGS = 8
+"""Attempts to pack such items; one in three ends far off."""
+
+
+def has_no_divisor(sizes: Times, upper: int) -> bool:
+    """Tell whether the sizes, however many, have no common divisor that counts."""
+    return int(np.gcd.reduce(sizes)) * DIVISOR_PARTS < upper
+
+
+def too_fine(sizes: Times, upper: int) -> bool:
+    """Tell whether no solver decides a packing of these sizes within a makespan below `upper`."""
+    return len(sizes) > MANY_ITEMS and has_no_divisor(sizes, upper)
+
+
+def small_gap_target(upper: int) -> int:
+    """Return the latest makespan that is better than `upper` by the small gap."""
+    return upper - -(-upper // SMALL_GAP)
+
+
+@dataclass
+class Subproblems:
+    """The feasibility subproblems of one search.
+
+    Attributes
+    ----------
+    incumbent
+        Gets the schedules that are found.
+    remaining_s
+        Says how many seconds are left.
+    verify
+        Whether HiGHS's refutations count only where CP-SAT confirms them.
+    unconfirmed
+        How many refutations CP-SAT did not confirm.
+    multipliers
+        The Lagrangian multipliers found so far.
+    """
+
+    incumbent: Incumbent
+    remaining_s: Callable[[], float]
+    verify: bool = False
+    unconfirmed: int = 0
+    multipliers: MultiplierPool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.multipliers = MultiplierPool(self.incumbent.scenario)
+
+    def too_fine(self, branch: Branch) -> bool:
+        """Tell whether no solver decides the packing of a branch's dominant items."""
+        sizes, _ = dominant_items(self.incumbent.scenario, branch)
+        return too_fine(sizes, self.incumbent.upper)
+
+    def dominant_packing(
+        self, branch: Branch, leavers: Ints, makespan: int, limit_s: float
+    ) -> Feasibility:
+        """Decide whether the dominant items fit; `leavers` are the paths of the other experts.
+
+        Infeasible holds for the whole branch (Lemma 1). Feasible may be of rounded sizes only: then
+        the incumbent is not within the makespan.
+        """
+        scenario, begin = self.incumbent.scenario, perf_counter()
+        sizes, experts = dominant_items(scenario, branch)
+        capacity = scenario.dimm_capacity(branch, makespan)
+        step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()))
+        dimms, slots = scenario.dimms, scenario.slots
+        found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
+        if found == Feasibility.UNKNOWN:
+            left_s = limit_s - (perf_counter() - begin)
+            found, bins = pack(graph, items.copies, dimms, left_s)
+        if found == Feasibility.INFEASIBLE and self.verify:
+            from .class_cpsat import pack_cpsat
+
+            found, bins = pack_cpsat(graph, items.copies, dimms, self._confirm_s())
+            self.unconfirmed += found != Feasibility.INFEASIBLE
+        if found == Feasibility.FEASIBLE:
+            path = self.incumbent.complete(leavers)
+            self.incumbent.offer(path, experts, items.places(bins, sizes // step))
+        return found
+
+    def aggregated(self, branch: Branch, makespan: int, share: float = 1.0) -> ClassAnswer:
+        """Decide whether there is any schedule with the DIMM rows aggregated.
+
+        `share` is the part of the time left that it may take where packings are too fine.
+        """
+        problem = self._problem(branch, makespan)
+        if self.too_fine(branch):
+            return self._solve(problem, share * self.remaining_s())
+        answer = self._solve(problem, min(FIRST_TRY_S, self.remaining_s()))
+        if answer.feasibility == Feasibility.UNKNOWN and self.remaining_s() > 0:
+            from .class_cpsat import solve_class_cpsat
+
+            answer = solve_class_cpsat(problem, min(CPSAT_TRY_S, self.remaining_s()))
+        if answer.feasibility == Feasibility.UNKNOWN and self.remaining_s() > 0:
+            answer = self._solve(problem, self.remaining_s())
+        return answer
+
+    def with_arc_flow(self, branch: Branch, makespan: int, limit_s: float) -> Feasibility:
+        """Decide whether there is any schedule, each DIMM with a row of its own.
+
+        In four steps, as the later ones take longer: counts with a fractional flow; their items
+        packed by a dive; counts with an integral flow; the same in CP-SAT, if HiGHS's tolerances
+        admit a schedule that is none. Feasible may be of rounded sizes only, as above.
+        """
+        scenario, begin = self.incumbent.scenario, perf_counter()
+        capacity = scenario.dimm_capacity(branch, makespan)
+        sizes = np.concatenate([scenario.ndp, np.full(branch.local, scenario.local_read)])
+        sizes = -np.sort(-sizes[sizes <= capacity])
+        step, items, graph = build(scenario, sizes, capacity, 0)
+        if len(graph.item) > MAX_ARCS:
+            return Feasibility.UNKNOWN
+
+        def left_s() -> float:
+            return max(0.0, limit_s - (perf_counter() - begin))
+
+        multipliers = self.multipliers.best(branch, makespan)
+        problem = ClassProblem(scenario, branch, makespan, multipliers, graph, step)
+        answer = self._solve(problem, left_s(), integral_flow=False)
+        if answer.path is not None and answer.bins is None:
+            if self._dive(branch, answer.path, makespan, left_s()):
+                return Feasibility.FEASIBLE
+            answer = self._solve(problem, left_s())
+        self._offer(answer, items, step)
+        too_late = answer.feasibility == Feasibility.FEASIBLE and self.incumbent.upper > makespan
+        if too_late and left_s():
+            from .class_cpsat import solve_class_cpsat
+
+            answer = solve_class_cpsat(problem, left_s())
+            self._offer(answer, items, step)
+        return answer.feasibility
+
+    def pack(self, branch: Branch, path: Ints, makespan: int) -> None:
+        """Pack paths that `aggregated` found: quickly, with more slack, and by a dive."""
+        if self.incumbent.pack(path, makespan, TRIALS):
+            return
+        scenario = self.incumbent.scenario
+        sizes, _ = self.incumbent.items_of(path)
+        total = scenario.dimms * scenario.dimm_capacity(branch, makespan)
+        if sizes.sum() > (1 - SLACK) * total:
+            problem, limit_s = self._problem(branch, makespan), min(FIRST_TRY_S, self.remaining_s())
+            answer = solve_class_milp(problem, limit_s, slack=SLACK)
+            if answer.path is not None:
+                path = answer.path
+                if self.incumbent.pack(path, makespan, TRIALS):
+                    return
+        self._dive(branch, path, makespan, self.remaining_s())
+
+    def pack_fine(self, path: Ints, makespan: int) -> None:
+        """Pack what is too fine for arc flows: quickly, several times."""
+        for _ in range(PACKINGS):
+            if self.incumbent.pack(path, makespan, TRIALS):
+                break
+
+    def bisected_bound(self, branch: Branch, low: int) -> int:
+        """Return a bound, from `low` on, of a branch that is too fine to be packed."""
+        upper = self.incumbent.upper
+        high = middle = small_gap_target(upper)
+        while high - low >= max(1, upper // RESOLUTION) and self.remaining_s() > 0:
+            answer = self.aggregated(branch, middle)
+            if answer.feasibility == Feasibility.INFEASIBLE:
+                low = middle + 1
+            elif answer.path is None:
+                break
+            else:
+                self.pack_fine(answer.path, middle)
+                high = middle
+            middle = (low + high) // 2
+        return low
+
+    def _problem(self, branch: Branch, makespan: int) -> ClassProblem:
+        multipliers = self.multipliers.best(branch, makespan)
+        return ClassProblem(self.incumbent.scenario, branch, makespan, multipliers)
+
+    def _solve(
+        self, problem: ClassProblem, limit_s: float, *, integral_flow: bool = True
+    ) -> ClassAnswer:
+        """Decide with HiGHS; to be verified, a refutation is left to CP-SAT."""
+        answer = solve_class_milp(problem, limit_s, integral_flow=integral_flow)
+        if answer.feasibility == Feasibility.INFEASIBLE and self.verify and not problem.refuted:
+            from .class_cpsat import solve_class_cpsat
+
+            answer = solve_class_cpsat(problem, self._confirm_s())
+            self.unconfirmed += answer.feasibility != Feasibility.INFEASIBLE
+        return answer
+
+    def _confirm_s(self) -> float:
+        return PATIENCE * self.remaining_s()
+
+    def _dive(self, branch: Branch, path: Ints, makespan: int, limit_s: float) -> bool:
+        """Try to pack what the DIMMs hold if the experts run so; return whether that succeeds."""
+        scenario = self.incumbent.scenario
+        sizes, experts = self.incumbent.items_of(path)
+        capacity = scenario.dimm_capacity(branch, makespan)
+        step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()))
+        dimms, slots = scenario.dimms, scenario.slots
+        found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
+        if found == Feasibility.FEASIBLE:
+            self.incumbent.offer(path, experts, items.places(bins, sizes // step))
+        return self.incumbent.upper <= makespan
+
+    def _offer(self, answer: ClassAnswer, items: Items, step: int) -> None:
+        if answer.path is not None and answer.bins is not None:
+            sizes, experts = self.incumbent.items_of(answer.path)
+            place = items.places(answer.bins, sizes // step)
+            self.incumbent.offer(answer.path, experts, place)

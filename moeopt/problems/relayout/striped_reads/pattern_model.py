@@ -1,0 +1,290 @@
+"""The feasibility subproblem of one makespan and one number of striped reads, put to CP-SAT.
+
+The model has no target DIMMs, and per DIMM the minimal patterns of what must be read by hosts or
+leave before the DIMM's load fits (`formulations/relayout/spec.md`, "Decomposition by striped
+reads").
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.relayout.solution import Domain, Kind, Migration, Solution
+from moeopt.problems.search import Search
+
+from .modes import Mode, Modes
+
+ON_NDP, ON_HOST, GONE = range(3)
+"""What becomes of an expert on its DIMM, by falling load."""
+
+MAX_STATES = 10_000
+
+Patterns = NDArray[np.int64]
+
+POLL_S = 0.05
+
+FIRST_PASS = {
+    "max_deterministic_time": 0.03,
+    "max_presolve_iterations": 1,
+    "cp_model_probing_level": 0,
+}
+"""CP-SAT's parameters for a first pass: it decides most subproblems, at half the cost."""
+
+FEASIBILITY: dict[Any, Feasibility] = {
+    cp_model.OPTIMAL: Feasibility.FEASIBLE,
+    cp_model.FEASIBLE: Feasibility.FEASIBLE,
+    cp_model.INFEASIBLE: Feasibility.INFEASIBLE,
+}
+"""What CP-SAT's status says; any other leaves the subproblem UNKNOWN."""
+
+
+class Dimm:
+    """The active experts that lie on one DIMM, and every state of all of them.
+
+    Attributes
+    ----------
+    rows
+        The experts, largest NDP time first.
+    """
+
+    def __init__(self, modes: Modes, dimm: int) -> None:
+        read = modes.localized_read
+        ndp = {
+            mode.row: mode.stays
+            for row in modes.rows
+            if modes.dimm[row] == dimm
+            for mode in modes.of[row]
+            if mode.domain == "ndp" and mode.kind is None
+        }
+        self.rows = sorted(ndp, key=lambda row: (-ndp[row], row))
+        experts = modes.instance.experts
+        self._floors = [min(ndp[row], read) for row in self.rows if not experts[row].resident]
+        self._floors.sort(reverse=True)
+        able = [(ON_NDP, ON_HOST, GONE) if ndp[row] > read else (ON_NDP, GONE) for row in self.rows]
+        self._states: Patterns | None = None
+        if np.prod([float(len(of)) for of in able]) <= MAX_STATES:
+            self._tabulate(able, [ndp[row] for row in self.rows], read)
+
+    def _tabulate(self, able: Sequence[tuple[int, ...]], ndp: list[int], read: int) -> None:
+        """Tabulate each state, its load, and the least that undoing one step of it would add."""
+        listed = list(product(*able))
+        states = np.array(listed, dtype=np.int64).reshape(len(listed), len(able))
+        load = np.zeros(len(states), dtype=np.int64)
+        undo = np.full(len(states), np.iinfo(np.int64).max // 2)
+        for column, (of, time) in enumerate(zip(able, ndp, strict=True)):
+            loads = np.array([time, read if ON_HOST in of else 0, 0])
+            back = np.array([0, time - read, read if ON_HOST in of else time])
+            load += loads[states[:, column]]
+            changed = states[:, column] != ON_NDP
+            undo[changed] = np.minimum(undo, back[states[:, column]])[changed]
+        self._states, self._load, self._undo = states, load, undo
+
+    def least_leavers(self, capacity: int) -> int:
+        """Return how many experts that are not resident must leave before `capacity` is enough."""
+        load, leavers = sum(self._floors), 0
+        while load > capacity:
+            load -= self._floors[leavers]
+            leavers += 1
+        return leavers
+
+    def minimal_patterns(self, capacity: int) -> Patterns | None:
+        """Return the states that fit into `capacity`, but not after one expert's step back.
+
+        Shape (patterns, rows); None if the DIMM has too many states to list.
+        """
+        if self._states is None:
+            return None
+        fits = (self._load <= capacity) & (self._load + self._undo > capacity)
+        patterns: Patterns = self._states[fits]
+        return patterns
+
+
+class Subproblem:
+    """The model for one makespan and one number of striped reads.
+
+    Parameters
+    ----------
+    modes, dimms
+        The instance, and its DIMMs.
+    makespan, reads
+        In steps; how many experts the hosts read striped.
+    """
+
+    def __init__(self, modes: Modes, dimms: list[Dimm], makespan: int, reads: int) -> None:
+        self.modes, self.makespan, self.reads = modes, makespan, reads
+        self.capacity = makespan - reads * modes.striped_read
+        self.effort_spent = 0.0
+        self.model = cp_model.CpModel()
+        self.chosen: dict[int, list[tuple[Mode, Any]]] = {}
+        self.arrivals: dict[int, list[Any]] = {}
+        self._choose()
+        self._fill_hosts()
+        self._limit_migrations()
+        self._bring_arrivals()
+        for number, dimm in enumerate(dimms):
+            self._fill_dimm(number)
+            self._keep_to_patterns(dimm)
+
+    def solve(self, search: Search, effort: float) -> Feasibility:
+        """Decide with at most `effort` of CP-SAT's deterministic time after the first pass."""
+        feasibility = self._solve(search, FIRST_PASS)
+        if feasibility == Feasibility.UNKNOWN and not search.stopped:
+            feasibility = self._solve(search, {"max_deterministic_time": effort})
+        return feasibility
+
+    def _solve(self, search: Search, parameters: Mapping[str, Any]) -> Feasibility:
+        solver = cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = search.remaining_s
+        solver.parameters.num_workers = search.workers
+        solver.parameters.random_seed = search.seed
+        solver.parameters.linearization_level = 2
+        solver.parameters.symmetry_level = 0  # looking for symmetries takes longer than most proofs
+        solver.parameters.catch_sigint_signal = False
+        for name, value in parameters.items():
+            setattr(solver.parameters, name, value)
+        ended = Event()
+        watch = Thread(target=_stop_in_time, args=(solver, search, ended), daemon=True)
+        watch.start()
+        try:
+            status = solver.solve(self.model)
+        finally:
+            ended.set()
+            watch.join()
+        self._value = solver.value
+        self.effort_spent += solver.response_proto.deterministic_time
+        return FEASIBILITY.get(status, Feasibility.UNKNOWN)
+
+    def decode(self) -> Solution:
+        """Return the solution of a subproblem that was found feasible.
+
+        The counts of arrivals on each DIMM are dealt out among the experts of that length. One that
+        is dealt its own DIMM does not migrate.
+        """
+        instance = self.modes.instance
+        places = {
+            length: [d for d, count in enumerate(counts) for _ in range(self._value(count))]
+            for length, counts in self.arrivals.items()
+        }
+        migrations = []
+        assignment: list[Domain | None] = [None] * len(instance.experts)
+        for row, pairs in self.chosen.items():
+            mode = next(mode for mode, variable in pairs if self._value(variable))
+            assignment[row] = mode.domain
+            place = None if mode.arrives is None else places[mode.arrives].pop()
+            if mode.kind is not None and (place is None or place != self.modes.dimm[row]):
+                expert = instance.experts[row].expert
+                migrations.append(Migration(expert=expert, kind=mode.kind, dimm=place))
+        return Solution(
+            instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
+        )
+
+    def _choose(self) -> None:
+        """One mode per expert, of those that fit alone (RE-C1 to RE-C4)."""
+        for row, modes in self.modes.of.items():
+            self.chosen[row] = [
+                (mode, self.model.new_bool_var(f"{row},{mode.domain},{mode.kind}"))
+                for mode in modes
+                if max(mode.gpu, mode.cpu) <= self.makespan
+                and max(mode.stays, mode.arrives or 0) <= self.capacity
+            ]
+            self.model.add_exactly_one(variable for _, variable in self.chosen[row])
+
+    def _fill_hosts(self) -> None:
+        """Let GPU and CPU end by the makespan (RE-C8, RE-C9), and read so many striped experts."""
+        self.model.add(self._sum(lambda c: c.gpu) <= self.makespan)
+        self.model.add(self._sum(lambda c: c.cpu) <= self.makespan)
+        self.model.add(self._sum(lambda c: c.reads) == self.reads)
+
+    def _limit_migrations(self) -> None:
+        """Keep to DIMM-Link's window (RE-C7), and to slots and PCIe window (RE-C5, RE-C6)."""
+        instance = self.modes.instance
+        length: dict[Kind | None, int] = {
+            "stripe": instance.relayout_ns,
+            "localize": instance.relayout_ns,
+            "rebalance": instance.rebalance_ns,
+        }
+        link = self._sum(lambda c: length.get(c.kind, 0))
+        self.model.add(link <= instance.dimm_link_window_ns)
+        prefetches = self._sum(lambda c: c.kind == "prefetch")
+        self.model.add(prefetches <= self.modes.prefetches)
+
+    def _bring_arrivals(self) -> None:
+        """Count arrivals by length and DIMM; experts of one length are all the same to it."""
+        brought = defaultdict(list)
+        for pairs in self.chosen.values():
+            for mode, variable in pairs:
+                if mode.arrives is not None:
+                    brought[mode.arrives].append(variable)
+        for length, variables in brought.items():
+            most = len(variables) if length == 0 else min(len(variables), self.capacity // length)
+            self.arrivals[length] = [
+                self.model.new_int_var(0, most, f"{length} to {d}") for d in range(self.modes.dimms)
+            ]
+            self.model.add(sum(self.arrivals[length]) == sum(variables))
+
+    def _fill_dimm(self, dimm: int) -> None:
+        """Let what stays and what arrives fit beside the striped reads (RE-C10)."""
+        load = [
+            mode.stays * variable
+            for row, pairs in self.chosen.items()
+            if self.modes.dimm[row] == dimm
+            for mode, variable in pairs
+            if mode.stays
+        ]
+        load += [length * counts[dimm] for length, counts in self.arrivals.items()]
+        self.model.add(sum(load) <= self.capacity)
+
+    def _keep_to_patterns(self, dimm: Dimm) -> None:
+        """Post what is implied: some minimal pattern of the DIMM is kept to."""
+        states = [self._states(row) for row in dimm.rows]
+        leavers = dimm.least_leavers(self.capacity)
+        if leavers:
+            self.model.add(sum(v for state in states for v in state[GONE]) >= leavers)
+        patterns = dimm.minimal_patterns(self.capacity)
+        if patterns is None or (len(patterns) == 1 and not patterns.any()):
+            return
+        kept = [self.model.new_bool_var("") for _ in patterns]
+        self.model.add_exactly_one(kept)
+        for column, state in enumerate(states):
+            gone = [k for k, p in zip(kept, patterns[:, column], strict=True) if p == GONE]
+            off = [k for k, p in zip(kept, patterns[:, column], strict=True) if p != ON_NDP]
+            if gone:
+                self.model.add(sum(state[GONE]) >= sum(gone))
+            if len(off) > len(gone):
+                self.model.add(sum(state[GONE]) + sum(state[ON_HOST]) >= sum(off))
+
+    def _states(self, row: int) -> list[list[Any]]:
+        """Return an expert's variables by what becomes of it on its DIMM."""
+        found: list[list[Any]] = [[], [], []]
+        for mode, variable in self.chosen[row]:
+            hit = mode.domain == "gpu" and self.modes.instance.experts[row].resident
+            if mode.kind is not None or hit:
+                state = GONE
+            else:
+                state = ON_NDP if mode.domain == "ndp" else ON_HOST
+            found[state].append(variable)
+        return found
+
+    def _sum(self, weight: Callable[[Mode], int]) -> Any:
+        """Return the sum of a weight over the modes taken."""
+        terms = [
+            (variable, int(weight(mode)))
+            for pairs in self.chosen.values()
+            for mode, variable in pairs
+            if weight(mode)
+        ]
+        return cp_model.LinearExpr.weighted_sum(*zip(*terms, strict=True)) if terms else 0
+
+
+def _stop_in_time(solver: Any, search: Search, ended: Event) -> None:
+    """Stop the solver when the search is told to stop."""
+    while not ended.wait(POLL_S):
+        if search.stopped:
+            solver.stop_search()

@@ -1,0 +1,112 @@
+"""Which subproblems are solved, in which order, and what their outcomes prove."""
+
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.relayout.bounds import lower_bound
+from moeopt.problems.relayout.check import objective
+from moeopt.problems.relayout.heuristics import WARM_START
+from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.search import Search
+
+from .modes import Modes
+from .pattern_model import Dimm, Subproblem
+
+EFFORTS = (0.5, 4.0, 32.0, float("inf"))
+"""CP-SAT's deterministic time per subproblem: a little for all, then more for those left."""
+
+MAX_SIZE = 50_000
+"""Up to so many (expert, DIMM) pairs a subproblem is built in a fraction of a second."""
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Prove or improve the best of the cheap heuristics; see the package's docstring."""
+    start = WARM_START(instance)
+    makespan = objective(instance, start)
+    search.offer(start, makespan)
+    modes = Modes(instance)
+    lower = -(-lower_bound(instance) // modes.step_ns)
+    search.prove(lower * modes.step_ns)
+    if search.closed:
+        search.note = "CLOSED_BY_BOUND"
+    elif len(modes.rows) * instance.dimms > MAX_SIZE:
+        search.note = "TOO_LARGE"
+    else:
+        _Decomposition(modes, search, lower, makespan // modes.step_ns).close()
+        search.note = "CLOSED" if search.closed else "STOPPED"
+
+
+class _Decomposition:
+    """The least makespan that is not refuted yet, for each number of striped reads.
+
+    Attributes
+    ----------
+    lower
+        Number of reads -> that makespan, in steps.
+    upper
+        The incumbent's makespan, in steps.
+    """
+
+    def __init__(self, modes: Modes, search: Search, lower: int, upper: int) -> None:
+        self.modes, self.search, self.upper = modes, search, upper
+        self.dimms = [Dimm(modes, dimm) for dimm in range(modes.dimms)]
+        self.lower = dict.fromkeys(modes.reads, lower)
+        self._promise = dict.fromkeys(modes.reads, 0.0)
+
+    def close(self) -> None:
+        """Go on until every number of reads is refuted below the incumbent, or the time is up."""
+        self._reached(min(self.lower.values()), EFFORTS[0])  # the bound often is the optimum
+        for effort in EFFORTS:
+            self._bisect(effort)
+
+    def _bisect(self, effort: float) -> None:
+        """Close in on the optimum; what takes more than `effort` counts as refuted meanwhile.
+
+        The last makespan tried is one step below the incumbent's.
+        """
+        low = min(self.lower.values())
+        while low < self.upper and not self.search.stopped:
+            middle = (low + self.upper) // 2
+            if not self._reached(middle, effort):
+                low = middle + 1
+
+    def _reached(self, makespan: int, effort: float) -> bool:
+        """Try every number of reads that is not refuted, the most promising first."""
+        waiting = [reads for reads in self.lower if self.lower[reads] <= makespan]
+        waiting.sort(key=lambda reads: (-self._promise[reads], reads))
+        for reads in waiting:
+            if self.search.stopped:
+                return False
+            if self._solve(makespan, reads, effort) == Feasibility.FEASIBLE:
+                return True
+        return False
+
+    def _solve(self, makespan: int, reads: int, effort: float) -> Feasibility:
+        """Solve one subproblem and take down what it proves."""
+        if not self._enough_migrations(makespan, reads):
+            self._refuted(makespan, reads)
+            return Feasibility.INFEASIBLE
+        subproblem = Subproblem(self.modes, self.dimms, makespan, reads)
+        feasibility = subproblem.solve(self.search, effort)
+        self._promise[reads] = subproblem.effort_spent
+        if feasibility == Feasibility.INFEASIBLE:
+            self._refuted(makespan, reads)
+        elif feasibility == Feasibility.FEASIBLE:
+            solution = subproblem.decode()
+            self._promise[reads] = float("inf")
+            found = objective(self.modes.instance, solution)
+            self.search.offer(solution, found)
+            self.upper = min(self.upper, found // self.modes.step_ns)
+        return feasibility
+
+    def _refuted(self, makespan: int, reads: int) -> None:
+        """Raise the bound for a number of reads past a makespan that it cannot reach."""
+        self.lower[reads] = max(self.lower[reads], makespan + 1)
+        proven = min(min(self.lower.values()), self.upper)
+        self.search.prove(proven * self.modes.step_ns)
+
+    def _enough_migrations(self, makespan: int, reads: int) -> bool:
+        """Return whether counting alone does not refute the subproblem."""
+        capacity = makespan - reads * self.modes.striped_read
+        if capacity < 0:
+            return False
+        leavers = sum(dimm.least_leavers(capacity) for dimm in self.dimms)
+        return leavers <= self.modes.leavers_allowed(reads)
