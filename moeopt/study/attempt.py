@@ -117,7 +117,7 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
         with _ONE_AT_A_TIME, nullcontext() if rule is None else redirect_stdout(sys.stderr):
             result = solve(
                 job.instance,
-                key.method if rule is None else rule.function,
+                key.method if rule is None else rule,
                 time_limit_s=key.time_limit_s,
                 seed=key.seed,
                 workers=key.workers,

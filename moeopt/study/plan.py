@@ -14,9 +14,8 @@ from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import Method, get_method, problem_methods
-from moeopt.solvers.rules import Rule, load_rule, rule_of
+from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
 from moeopt.study.campaign import Campaign, Choice, Settings, load_all
-
 
 NO_SOURCE = "unknown"
 """Stands for the hash of a rule's source file where there is none, as in an interactive session."""
@@ -212,21 +211,23 @@ def _chosen(
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
-    groups = {
-        "heuristics": [m for m in available.values() if m.kind == "heuristic"],
-        "exact": exact,
-    }
+    heuristics = [m for m in available.values() if m.kind == "heuristic"]
     proves = False
     for choice in [*(settings.methods or ["heuristics"]), *settings.rules]:
-        if choice in own:
-            rule = own[choice]
-            if rule.problem in (None, problem.name):
-                yield rule.name, "{}", rule
-            continue
-        name = str(choice)
-        for method in groups.get(name) or [get_method(problem, name)]:
+        if choice == "heuristics":
+            registered = [get_method(problem, name) for name in rule_names(problem.name)]
+            meant = heuristics + registered
+        elif choice == "exact":
+            meant = exact
+        elif choice in own:
+            fits = own[choice].problem in (None, problem.name)
+            meant = [get_method(problem, own[choice])] if fits else []
+        else:
+            meant = [get_method(problem, choice)]
+        for method in meant:
             proves |= method.kind == "exact"
-            yield method.name, _options(method, settings), method.rule
+            name = AUTO if choice == AUTO else method.name
+            yield name, _options(method, settings), method.rule
     if not proves:
         yield exact[0].name, _options(exact[0], settings), None
 
