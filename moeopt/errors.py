@@ -14,6 +14,6 @@ class InputError(MoeoptError):
 
 
 class ModelMismatchError(MoeoptError):
-    """A method's answer and the judge disagree: a bug in a model, never a result."""
+    """A method's answer and the checker disagree: a bug in a model, never a result."""
 
     exit_code = 5

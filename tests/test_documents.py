@@ -1,5 +1,7 @@
 """README and guides: every example runs, every number is what the command gives today."""
 
+import doctest
+import inspect
 import os
 import pkgutil
 import re
@@ -165,15 +167,33 @@ def test_the_citation_is_valid(root: Path) -> None:
     assert set(PROBLEMS) <= named, "each problem has its paper"
 
 
-def test_the_package_docstring_example_runs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first thing that help(moeopt) shows."""
-    import doctest
+def test_the_docstring_examples_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the package, the first thing that help(moeopt) shows, and of every public name."""
+    (tmp_path / "instances").symlink_to(root / "instances")
+    monkeypatch.chdir(tmp_path)
+    assert doctest.testmod(moeopt).attempted > 3
+    found = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner()
+    for name in moeopt.__all__:
+        for example in found.find(getattr(moeopt, name), name, globs={}):
+            runner.run(example)
+    assert runner.failures == 0
 
-    import moeopt
 
-    monkeypatch.chdir(root)
-    found = doctest.testmod(moeopt)
-    assert (found.attempted, found.failed) == (4, 0)
+def test_public_docstrings_are_complete() -> None:
+    """Every public function says what it takes, returns and raises, and shows it."""
+    for name in moeopt.__all__:
+        public = getattr(moeopt, name)
+        text = inspect.getdoc(public)
+        sections = set(re.findall(r"^(\w+)\n-+$", text, re.MULTILINE))
+        if inspect.isfunction(public):
+            signature = inspect.signature(public)
+            assert "Parameters" in sections, name
+            assert "Returns" in sections or signature.return_annotation is None, name
+            assert "Raises" in sections, name
+            assert "Examples" in sections, name
 
 
 def test_the_glossarys_places_exist(root: Path) -> None:

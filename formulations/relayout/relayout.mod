@@ -79,40 +79,50 @@ s.t. one_place{i in active}:
     sum{p in places: p = -1 or p = dimm[i]} (gpu[i,p] + cpu[i,p] + ndp[i,p])
     + sum{d in every} (localize[i,d] + rebalance[i,d]) <= 1;
 
+# RE-C1
 s.t. RE_C1{i in active}: hit[i] + sum{p in places} (gpu[i,p] + cpu[i,p] + ndp[i,p]) = 1;
 
+# RE-C2
 s.t. RE_C2{i in active}: ndp[i,-1] = 0;
 
+# RE-C3
 s.t. RE_C3{i in active}:
     (1 - resident[i]) * hit[i] + stripe[i] + sum{d in every} (localize[i,d] + rebalance[i,d])
     <= 1;
 
+# RE-C4
 s.t. RE_C4_localize{i in active}:
     sum{d in every} localize[i,d] <= if dimm[i] < 0 then 1 else stripe[i];
 
 s.t. RE_C4_rebalance{i in active}:
     sum{d in every} rebalance[i,d] <= if dimm[i] < 0 then 0 else 1 - stripe[i];
 
+# RE-C5
 s.t. RE_C5: sum{i in active} (1 - resident[i]) * hit[i] <= hbm_free_slots;
 
+# RE-C6
 s.t. RE_C6: sum{i in active} (1 - resident[i]) * hit[i] <= prefetches_fit;
 
+# RE-C7
 s.t. RE_C7:
     relayout_ns / link_unit * sum{i in active} (stripe[i] + sum{d in every} localize[i,d])
     + rebalance_ns / link_unit * sum{i in active, d in every} rebalance[i,d]
     <= (fits + over) / 2 / link_unit;
 
+# RE-C8
 s.t. RE_C8:
     sum{i in active} gpu_hit_ns[i] / unit * hit[i]
     + sum{i in active, p in places}
         (if p < 0 then gpu_miss_striped_ns[i] else gpu_miss_localized_ns[i]) / unit * gpu[i,p]
     <= makespan;
 
+# RE-C9
 s.t. RE_C9:
     sum{i in active, p in places}
         (if p < 0 then cpu_striped_ns[i] else cpu_localized_ns[i]) / unit * cpu[i,p]
     <= makespan;
 
+# RE-C10
 s.t. RE_C10{d in every}:
     dram_striped_ns / unit * sum{i in active} (gpu[i,-1] + cpu[i,-1])
     + dram_localized_ns / unit * sum{i in active} (gpu[i,d] + cpu[i,d])

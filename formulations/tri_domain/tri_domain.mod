@@ -25,14 +25,19 @@ var makespan, >= 0;                          # in units
 
 minimize makespan_ns: unit * makespan;
 
+# TD-C1
 s.t. TD_C1{i in experts}: sum{o in domains} runs[i,o] = 1;
 
+# TD-C2
 s.t. TD_C2{i in experts: dimm[i] < 0}: runs[i,"ndp"] = 0;
 
+# TD-C3
 s.t. TD_C3: sum{i in experts} gpu_ns[i] / unit * runs[i,"gpu"] <= makespan;
 
+# TD-C4
 s.t. TD_C4: sum{i in experts} cpu_ns[i] / unit * runs[i,"cpu"] <= makespan;
 
+# TD-C5
 s.t. TD_C5{d in 0..dimms-1}:
     sum{i in experts: dimm[i] < 0 or dimm[i] = d}
         (gpu_dram_ns[i] / unit * runs[i,"gpu"] + cpu_dram_ns[i] / unit * runs[i,"cpu"])

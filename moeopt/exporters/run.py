@@ -62,6 +62,14 @@ def export(
         If the target does not take the problem, the plan is invalid, or the model is unknown.
     MoeoptError
         With exit code 3 or 4 if there is no plan of the runtime's form, or none was found.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/balance/decode"
+    >>> instance = moeopt.load(f"{folder}/decode-mixtral-8x7b-edge-gpu-ndp-4-slices1.json")
+    >>> moeopt.export(instance, to="mps").text.splitlines()[0]
+    '*SENSE:Minimize'
     """
     solution = source if isinstance(source, SolutionEnvelope) else None
     if isinstance(source, InstanceEnvelope):

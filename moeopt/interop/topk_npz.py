@@ -48,10 +48,26 @@ def save_trace(trace: Trace, path: str | Path) -> None:
     Ids are stored as the smallest kind of integers that holds them; name and facts go along as
     JSON text, and stand under "converted" in the facts of the trace that is read again.
 
+    Parameters
+    ----------
+    trace
+        Routing with `topk_ids` of shape (tokens, layers, top_k).
+    path
+        The file to write, by custom with the ending ``.npz``.
+
     Raises
     ------
     InputError
         If the file cannot be written or the facts are not JSON.
+
+    Examples
+    --------
+    >>> import moeopt, numpy as np
+    >>> from moeopt.sim.trace import Trace
+    >>> trace = Trace("two tokens, one layer, top-2", np.array([[[0, 1]], [[1, 3]]]))
+    >>> moeopt.save_trace(trace, "trace.npz")
+    >>> moeopt.load_trace("trace.npz").topk_ids.tolist()
+    [[[0, 1]], [[1, 3]]]
     """
     path = Path(path)
     arrays = {

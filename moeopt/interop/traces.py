@@ -22,11 +22,23 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     top_k
         Experts per token, for the formats that do not say it (SGLang's answers, ESFT's text).
 
+    Returns
+    -------
+    Trace
+        Its `topk_ids` have shape (tokens, layers, top_k); layers without experts are left out.
+
     Raises
     ------
     InputError
         If the file cannot be read, holds no trace, or is too large; one line with file, field and
         reason.
+
+    Examples
+    --------
+    >>> import moeopt, numpy as np
+    >>> np.savez("routing.npz", topk_ids=np.array([[[0, 1]], [[1, 3]]]))  # two tokens, one layer
+    >>> moeopt.load_trace("routing.npz").tokens
+    2
     """
     path = Path(path)
     if top_k is not None and top_k < 1:
@@ -62,10 +74,22 @@ def load_counts(
     where
         Label -> value, for a CSV with further columns: only such rows are read.
 
+    Returns
+    -------
+    Counts
+        Tokens per expert, of shape (steps, layers, experts).
+
     Raises
     ------
     InputError
         As for `load_trace`, or if an expert occurs that the model does not have.
+
+    Examples
+    --------
+    >>> import moeopt, numpy as np
+    >>> np.savez("routing.npz", topk_ids=np.array([[[0, 1]], [[1, 3]]]))  # two tokens, one layer
+    >>> moeopt.load_counts("routing.npz", experts=4).counts.tolist()
+    [[[1, 2, 0, 1]]]
     """
     path = Path(path)
     reader = FORMATS[format_of(path, format)].counts

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +15,10 @@ from moeopt.numeric.safe_bound import safe_bound
 TOLERANCE = 1e-9
 """To which reduced costs keep their sign."""
 
-OPTIONS = {"mip_feasibility_tolerance": 10 * TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
-"""HiGHS takes a tenth of the former in its trees, and the latter for a program without integers.
+WIDER_TOLERANCE = 1e-7
+"""HiGHS's default, for programs in which it ends with an error at the narrower one.
 
-Its defaults are a hundred times wider. Much narrower ones would cut off integer points for the
+That one is a hundred times narrower. Much narrower ones would cut off integer points for the
 rounding of a row: at 1e7, the largest number here, a double is exact to 1e-9.
 """
 
@@ -32,12 +33,14 @@ STATUS: dict[int, Literal["optimal", "limit", "infeasible"]] = {
 class Found:
     """HiGHS's answer to `program`, in floats; None where it has none.
 
-    `status` is "optimal", "limit", "infeasible" or "other"; `message` is its own word.
+    `status` is "optimal", "limit", "infeasible" or "other"; `message` is its own word, and
+    `tolerance` that to which its reduced costs keep their sign.
     """
 
     program: Program
     status: Literal["optimal", "limit", "infeasible", "other"]
     message: str
+    tolerance: float = TOLERANCE
     objective: float | None = None
     values: Vector | None = None
     bound: float | None = None
@@ -46,7 +49,7 @@ class Found:
         """Return what `bound` proves in integers, as `moeopt.numeric.safe_bound` argues."""
         if self.bound is None:
             return None
-        return safe_bound(self.program, self.bound, TOLERANCE, unit, grid)
+        return safe_bound(self.program, self.bound, self.tolerance, unit, grid)
 
 
 def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Found:
@@ -55,9 +58,23 @@ def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Fou
     HiGHS prints a debug line on stdout now and then: callers in the main thread guard against it
     with `native_stdout_to_stderr`, which must not be done in a thread that may be left behind.
     """
+    begin = perf_counter()
+    found = _minimize(program, limit_s, relative_gap, TOLERANCE)
+    left_s = limit_s - (perf_counter() - begin)
+    if found.status == "other" and left_s > 0:
+        return _minimize(program, left_s, relative_gap, WIDER_TOLERANCE)
+    return found
+
+
+def _minimize(program: Program, limit_s: float, relative_gap: float, tolerance: float) -> Found:
     # scipy hands options that it does not know over to HiGHS, and warns that it does.
     warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
-    options: Any = {"time_limit": limit_s, "mip_rel_gap": relative_gap, **OPTIONS}
+    options: Any = {
+        "time_limit": limit_s,
+        "mip_rel_gap": relative_gap,
+        "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
+        "dual_feasibility_tolerance": tolerance,  # for a program without integers
+    }
     found = milp(
         program.cost,
         integrality=program.integer,
@@ -70,6 +87,7 @@ def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Fou
         program=program,
         status=STATUS.get(found.status, "other"),
         message=found.message,
+        tolerance=tolerance,
         objective=None if found.x is None else float(found.fun) + program.constant,
         values=found.x,
         bound=float(bound) + program.constant if bound is not None and np.isfinite(bound) else None,

@@ -100,11 +100,29 @@ def plan(
     **options
         See `Request`: batch, context, steps, max_deferred, average_bits, time_limit_s and others.
 
+    Returns
+    -------
+    Planned
+        `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
+        latencies in ns on the steps decided on and on held-out ones.
+
     Raises
     ------
     MoeoptError
         If it cannot be done: exit code 2 if trace, model and machine do not fit each other or the
         GPU's memory, or an option is wrong; 3 or 4 if a decision has no solution or none in time.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> from moeopt.sim.presets import find
+    >>> from moeopt.sim.synthetic import routing_trace
+    >>> from moeopt.sim.workload import Workload
+    >>> workload = find("workloads", Workload, "hdmoe-mixtral")
+    >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
+    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, max_deferred=0)
+    >>> len(planned.chosen.plan.resident)  # one entry per layer
+    32
     """
     request = Request(
         machine=machine if isinstance(machine, Machine) else get_machine(machine),

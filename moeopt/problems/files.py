@@ -15,10 +15,28 @@ from moeopt.problems.wording import describe
 def load(path: str | Path) -> InstanceEnvelope:
     """Read an instance from a ``.json`` or ``.json.gz`` file.
 
+    Parameters
+    ----------
+    path
+        The file. Which problem it belongs to stands in its field ``problem``.
+
+    Returns
+    -------
+    Instance
+        Of that problem, e.g. `moeopt.problems.tri_domain.instance.Instance`.
+
     Raises
     ------
     InputError
         If the file cannot be read or is not a valid instance; one line: file, field, reason.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/tri_domain/esft-window"
+    >>> instance = moeopt.load(f"{folder}/window-law-layer4-batch256.json")
+    >>> instance.problem, instance.dimms, len(instance.experts)
+    ('tri_domain', 16, 64)
     """
     path = Path(path)
     instance: InstanceEnvelope = _validated(path, "instance", "Instance")
@@ -26,7 +44,31 @@ def load(path: str | Path) -> InstanceEnvelope:
 
 
 def load_solution(path: str | Path) -> SolutionEnvelope:
-    """Read a solution from a ``.json`` or ``.json.gz`` file; errors as in `load`."""
+    """Read a solution from a ``.json`` or ``.json.gz`` file.
+
+    Parameters
+    ----------
+    path
+        The file. Whether the solution is any good is for `moeopt.check` to say.
+
+    Returns
+    -------
+    Solution
+        Of the problem that the file names.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a solution; one line: file, field, reason.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/tri_domain/solutions/esft-window"
+    >>> solution = moeopt.load_solution(f"{folder}/window-law-layer4-batch256.json")
+    >>> solution.problem, len(solution.assignment)
+    ('tri_domain', 64)
+    """
     path = Path(path)
     solution: SolutionEnvelope = _validated(path, "solution", "Solution")
     return solution

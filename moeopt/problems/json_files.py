@@ -71,6 +71,23 @@ def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
     """Write an instance, a solution or a JSON object, whole or not at all.
 
     The same object gives the same bytes. A name ending in ``.gz`` is compressed.
+
+    Parameters
+    ----------
+    obj
+        An instance, a solution, a plan, or a JSON object as a mapping.
+    path
+        The file; an older one of that name is replaced only once the new one is complete.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> moeopt.save({"answer": 42}, "answer.json")
     """
     path = Path(path)
     try:

@@ -62,6 +62,15 @@ def generate(
     ------
     InputError
         If any of them is unknown, invalid or does not fit the others.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> instance = moeopt.generate(
+    ...     "tri_domain", machine="trimoe", model="deepseek-v2", workload="trimoe-skew", batch=64
+    ... )
+    >>> instance.dimms, instance.provenance["model"]
+    (16, 'deepseek-v2')
     """
     generator = generator_of(problem)
     if quantum_ns is None:

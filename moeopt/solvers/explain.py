@@ -60,10 +60,24 @@ def explain(
     time_limit_s
         For all solves together.
 
+    Returns
+    -------
+    Explanation
+        `conflict` if the instance is infeasible, else `without`: the optimum without each rule.
+
     Raises
     ------
     InputError
         As in `moeopt.solve`.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/tri_domain/esft-window"
+    >>> instance = moeopt.load(f"{folder}/window-law-layer4-batch256.json")
+    >>> explanation = moeopt.explain(instance)
+    >>> explanation.objective, explanation.without["TD-C4"]
+    (3965000, 2505000)
     """
     deadline = Deadline(time_limit_s)
     rules = get_problem(instance.problem).constraint_ids

@@ -75,5 +75,21 @@ def methods(problem: str) -> list[str]:
     ----------
     problem
         The problem's name, e.g. ``"tri_domain"``.
+
+    Returns
+    -------
+    list of str
+        Names that `moeopt.solve` and `moeopt.gap` take.
+
+    Raises
+    ------
+    InputError
+        If there is no such problem.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> moeopt.methods("cache")[:3]
+    ['uniform-ways', 'best-uniform', 'proportional']
     """
     return list(problem_methods(get_problem(problem)))

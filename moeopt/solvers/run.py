@@ -75,6 +75,15 @@ def solve(
     Notes
     -----
     Ctrl-C ends the solver and gives the best so far; `termination` is "interrupted" then.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/tri_domain/esft-window"
+    >>> instance = moeopt.load(f"{folder}/window-law-layer4-batch256.json")
+    >>> best = moeopt.solve(instance, method="threshold")
+    >>> best.status, best.objective, best.bound
+    ('optimal', 3965000, 3965000)
     """
     deadline = Deadline(time_limit_s)
     problem = get_problem(instance.problem)

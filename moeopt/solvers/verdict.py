@@ -1,4 +1,4 @@
-"""Judging a solution that comes from anywhere."""
+"""Checking a solution that comes from anywhere."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from moeopt.problems.registry import get_problem
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge says: the objective (None if invalid) and (constraint ID, sentence) pairs."""
+    """What the checker says: an objective or None, and (constraint ID, sentence) pairs."""
 
     objective: Objective | None
     violations: list[tuple[str, str]]
@@ -22,17 +22,32 @@ class Verdict:
 
 
 def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
-    """Judge a solution: which constraints it violates, or what it costs.
+    """Check a solution: which constraints it violates, or what it costs.
 
     Parameters
     ----------
     instance, solution
         From `moeopt.load` and `moeopt.load_solution`, from a result, or made in code.
 
+    Returns
+    -------
+    Verdict
+        `objective`, in the unit that the problem's spec names, or None if a rule is broken;
+        `violations`, pairs of constraint ID and sentence.
+
     Raises
     ------
     InputError
         If the solution is not one of this instance, by problem or by name.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> name = "esft-window/window-law-layer4-batch256.json"
+    >>> instance = moeopt.load(f"instances/tri_domain/{name}")
+    >>> best = moeopt.load_solution(f"instances/tri_domain/solutions/{name}")
+    >>> moeopt.check(instance, best)
+    Verdict(objective=3965000, violations=[])
     """
     for field, theirs, ours in (
         ("problem", solution.problem, instance.problem),

@@ -62,6 +62,16 @@ def gap(
     MoeoptError
         If a solve fails and `watch` does not let the campaign go on. A rule of one's own that fails
         is a row with the status "failed" instead; `result.raw_status` says why.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> [row] = moeopt.gap(
+    ...     ["instances/tri_domain/esft-window/window-law-layer4-batch256.json"],
+    ...     methods=["trimoe", "threshold"],
+    ... )[:1]
+    >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
+    trimoe: 33% above the optimum
     """
     settings = make_settings(
         methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers

@@ -1,9 +1,9 @@
 """Exact dynamic program: each layer by itself, or all layers under one budget.
 
 Proof. With layers' budgets nothing ties the layers but a granularity of "model": each is solved by
-itself (`layer_table`), and the sum of optima is the optimum. With a model's budget the layers share
-it: their curves of least loss over bits are merged one after the other (`curve`), which leaves out
-no way to share (`frontier`). Where layers have one width each, all widths are compared; where the
+itself (`multiple_choice_knapsack`), and the sum of optima is the optimum. With a model's budget the
+layers share it: their curves of least loss over bits are merged in pairs (`min_plus`), which leaves
+out no way to share (`pareto`). Where layers have one width each, all widths are compared; where the
 model has one, all of them as well.
 """
 
@@ -11,11 +11,11 @@ from moeopt.problems.search import Search
 
 from .bounds import lower_bound
 from .check import objective
-from .curve import Stopped
-from .frontier import from_columns, frontier, parts_of
 from .heuristics import best_uniform, greedy_marginal
 from .instance import Instance
-from .layer_table import TooLarge
+from .min_plus import Stopped
+from .multiple_choice_knapsack import TooLarge
+from .pareto import from_columns, frontier, parts_of
 from .solution import Solution
 
 

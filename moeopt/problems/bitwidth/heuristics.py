@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from .check import objective, violations
+from .greedy import greedy_columns, solution_of
 from .instance import Instance
-from .marginal import greedy_columns
 from .prefix_split import prefix_split
 from .solution import Solution
-from .units import one_width, solution_of
 
 
 def uniform(instance: Instance) -> Solution | None:
@@ -24,7 +23,7 @@ def greedy_marginal(instance: Instance) -> Solution | None:
 
     An upgrade goes to any wider width, which a table that is not convex needs. Ties go to the least
     bits, then to the first layer and expert. `min_count` is kept from the start, see
-    `marginal.least_columns`. Where the whole model has one width, that of least loss is taken.
+    `greedy.least_columns`. Where the whole model has one width, that of least loss is taken.
     Returns None exactly if nothing is feasible.
     """
     if instance.granularity == "model":
@@ -38,6 +37,12 @@ def best_uniform(instance: Instance) -> Solution | None:
     made = (one_width(instance, width) for width in instance.bits)
     feasible = [solution for solution in made if not violations(instance, solution)]
     return min(feasible, key=lambda solution: objective(instance, solution), default=None)
+
+
+def one_width(instance: Instance, width: int) -> Solution:
+    """Return the solution in which every expert has the same width."""
+    bits = tuple((width,) * len(layer.experts) for layer in instance.layers)
+    return Solution(instance=instance.name, bits=bits)
 
 
 HEURISTICS: dict[str, Callable[[Instance], Solution | None]] = {

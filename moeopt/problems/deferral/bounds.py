@@ -1,13 +1,13 @@
 """Lower bounds on makespan and penalty that need no solver, each with its proof."""
 
 from .instance import Instance
-from .labels import boxes, earliest, layers_of
+from .states import boxes, earliest, layers_of
 
 
 def lower_bound(instance: Instance) -> tuple[int, int]:
     """Return a bound on (makespan, total penalty), in lexicographic order.
 
-    Proof. The least makespan T* is that of maximal deferral (proof in `labels`). A schedule with
+    Proof. The least makespan T* is that of maximal deferral (proof in `states`). A schedule with
     makespan T* costs at least `least_penalty`; one with a larger makespan comes later in
     lexicographic order whatever it costs.
     """

@@ -1,6 +1,6 @@
-"""Exact labels over the layers: least makespan, then least penalty.
+"""Exact by dynamic programming over the layers: least makespan, then least penalty.
 
-Proof. `labels` keeps, layer by layer, a set of partial schedules that nothing within the limits is
+Proof. `states` keeps, layer by layer, a set of partial schedules that nothing within the limits is
 better than; its proof stands there. So the best of the complete ones is the best of all that keep
 to the limits. With the least makespan T* as a limit it is optimal, since none is shorter. If none
 of makespan T* keeps the instance's limit on the penalty, the makespan of the best uniform count
@@ -14,8 +14,8 @@ from .bounds import lower_bound
 from .check import objective
 from .heuristics import uniform_d
 from .instance import Instance
-from .labels import Finished, Stopped, earliest, finished
 from .pipeline import schedule
+from .states import Finished, Stopped, earliest, finished
 
 
 def solve(instance: Instance, search: Search) -> None:

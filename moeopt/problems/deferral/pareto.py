@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from .check import objective
 from .heuristics import uniform
 from .instance import Instance
-from .labels import Stopped, finished
 from .pipeline import schedule
 from .solution import Solution
+from .states import Stopped, finished
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ def front(instance: Instance, stopped: Callable[[], bool] = lambda: False) -> li
 
     Proof. Deferring nothing costs the least penalty of all, so no undominated schedule takes
     longer than that one in its shortest form. Within this makespan, and within the instance's limit
-    on the penalty, the labels of `labels.finished` dominate every schedule. Of two with one
+    on the penalty, the states of `states.finished` dominate every schedule. Of two with one
     makespan or one penalty only the better is left.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The judge: what makes migrations and a schedule valid and what they cost. Knows no solvers."""
+"""The checker: what makes migrations and a schedule valid and what they cost. Knows no solvers."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the decision to judge.
+        The problem and the decision to check.
     makespan_ns
         The makespan claimed for the solution, if there is a claim: RE-C8 to RE-C10 hold a schedule
         to it. Without a claim the makespan is whatever the solution gives.

@@ -51,8 +51,8 @@ def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
 
 def after_migrations(instance: Instance, migrations: Sequence[Migration] = ()) -> FixedLayout:
     """Return the layer's active experts on the layout that the migrations leave."""
-    asked = Solution(instance=instance.name, migrations=tuple(migrations), assignment=())
-    resident, place = layout_after(instance, asked)
+    moved = Solution(instance=instance.name, migrations=tuple(migrations), assignment=())
+    resident, place = layout_after(instance, moved)
     rows = tuple(
         _fixed(
             expert.model_copy(update={"resident": in_memory, "dimm": dimm}),

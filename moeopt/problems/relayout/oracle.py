@@ -1,4 +1,4 @@
-"""Brute force: all migrations with all assignments, for the judge to compare. The tests' truth."""
+"""Brute force: all migrations with all assignments, for the checker. The tests' ground truth."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -21,7 +21,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     """Yield every choice of one fitting migration or none, and one domain, for each expert.
 
     Migrations stand in the order of the instance's experts: their order means nothing. The windows
-    and whether a domain is allowed are left to the judge.
+    and whether a domain is allowed are left to the checker.
     """
     migrations = [_migrations(instance, expert) for expert in instance.experts]
     domains = [_domains(expert) for expert in instance.experts]

@@ -40,7 +40,7 @@ class Migration(Frozen):
 class Solution(SolutionEnvelope):
     """The migrations, in any order, and one domain per expert in the order of the instance.
 
-    None stands for an expert that runs nowhere: one without tokens. The judge reports any other.
+    None stands for an expert that runs nowhere: one without tokens. The checker reports any other.
     """
 
     problem: Literal["relayout"] = "relayout"

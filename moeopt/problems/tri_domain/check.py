@@ -1,4 +1,4 @@
-"""The judge: what makes an assignment valid and what it costs. Knows nothing of solvers."""
+"""The checker: what makes an assignment valid and what it costs. Knows nothing of solvers."""
 
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the decision to judge.
+        The problem and the decision to check.
     makespan_ns
         The makespan claimed for the solution, if there is a claim: TD-C3 to TD-C5 hold a schedule
         to it. Without a claim the makespan is whatever the assignment gives.

@@ -1,4 +1,4 @@
-"""Brute force: every assignment there is, for the judge to compare. Ground truth of the tests."""
+"""Brute force: every assignment there is, for the checker to compare. Ground truth of the tests."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -15,7 +15,7 @@ def count(instance: Instance) -> int:
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
-    """Yield every assignment of experts to domains, valid or not: judging is the judge's work."""
+    """Yield every assignment of experts to domains, valid or not: the checker decides."""
     for assignment in product(DOMAINS, repeat=len(instance.experts)):
         # The pieces are valid by construction; skipping validation makes this ten times faster.
         yield Solution.model_construct(

@@ -14,7 +14,7 @@ DOMAINS: tuple[Domain, ...] = ("gpu", "cpu", "ndp")
 class Solution(SolutionEnvelope):
     """One domain per expert, in the order of the instance's experts.
 
-    None stands for an expert that runs nowhere: such a file can be read, and the judge reports it.
+    None stands for an expert that runs nowhere: such a file can be read; the checker reports it.
     """
 
     problem: Literal["tri_domain"] = "tri_domain"

@@ -151,10 +151,27 @@ class Plan(Frozen):
 def load_plan(path: str | Path) -> Plan:
     """Read a plan from a ``.json`` or ``.json.gz`` file.
 
+    Parameters
+    ----------
+    path
+        The file, as `moeopt.save` and ``moeopt plan --out`` write it.
+
+    Returns
+    -------
+    Plan
+        With every default filled in.
+
     Raises
     ------
     InputError
         If the file cannot be read or is not a valid plan; one line: file, field, reason.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> moeopt.save(moeopt.Plan(deferred=(2,)), "plan.json")
+    >>> moeopt.load_plan("plan.json").deferred
+    (2,)
     """
     path = Path(path)
     try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from moeopt.numeric.highs import TOLERANCE, Found, minimize
+from moeopt.numeric.highs import Found, minimize
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 
@@ -11,7 +11,7 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with HiGHS; scipy offers neither its seed nor its threads."""
     matrix = to_matrix(model)
     found: Found = minimize(matrix.program, limit_s)
-    answer = Answer(found.message, TOLERANCE)
+    answer = Answer(found.message, found.tolerance)
     if found.status in ("optimal", "infeasible"):
         answer.proven = found.status
     elif found.status == "limit":

@@ -5,13 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from moeopt.problems.bitwidth import curve as curves
-from moeopt.problems.bitwidth import dynamic_program, layer_table
+from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
+from moeopt.problems.bitwidth import min_plus as curves
 from moeopt.problems.bitwidth.check import objective, violations
-from moeopt.problems.bitwidth.curve import Curve, Stopped, merged
-from moeopt.problems.bitwidth.frontier import frontier
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.kernels import UNREACHABLE
+from moeopt.problems.bitwidth.min_plus import Curve, Stopped, merged
+from moeopt.problems.bitwidth.pareto import frontier
 from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
@@ -147,7 +147,7 @@ def test_too_large_tables_are_left_to_cp_sat(
     """The same optimum, and the note says how."""
     instance = layered(2, 3, 10, **changes)
     expected = optimum(instance)
-    monkeypatch.setattr(layer_table, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(multiple_choice_knapsack, "MAX_ENTRIES", 50)
     result = solve(instance, "dp")
     assert (result.status, result.objective) == ("optimal", expected)
     assert result.raw_status.startswith("TABLES TOO LARGE")

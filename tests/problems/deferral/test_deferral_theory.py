@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from moeopt.problems.deferral import bounds, labels
+from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
@@ -175,7 +175,7 @@ def test_the_box_drops_nothing_that_counts() -> None:
         points = front(instance)
         assert points is not None
         assert points[0].objective == solve(instance, "dp").objective
-        wide = labels.finished(instance, 10 * instance.horizon_ns, None, lambda: False)
+        wide = states.finished(instance, 10 * instance.horizon_ns, None, lambda: False)
         assert sorted((f.makespan_ns, f.penalty) for f in wide) == [p.objective for p in points]
 
 
@@ -191,15 +191,15 @@ def test_a_limit_picks_a_point_of_the_front() -> None:
             assert result.objective == next(p for p in points if p[1] <= limit)
 
 
-def test_labels_are_thinned_to_those_that_count() -> None:
+def test_states_are_thinned_to_those_that_count() -> None:
     """Against all pairs compared: none kept that another one dominates, one of equal ones."""
     for seed in range(50):
         rng = random.Random(seed)
         made = [
             (rng.randint(0, 6), rng.randint(0, 6), rng.randint(0, 6), None, n) for n in range(40)
         ]
-        kept = [label[:3] for label in labels.undominated(made)]
-        triples = {label[:3] for label in made}
+        kept = [state[:3] for state in states.undominated(made)]
+        triples = {state[:3] for state in made}
         best = {
             t
             for t in triples

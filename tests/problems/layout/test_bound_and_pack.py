@@ -10,16 +10,19 @@ import pytest
 
 import moeopt
 from moeopt.numeric.feasibility import Feasibility
+from moeopt.numeric.highs import Found, Program
 from moeopt.problems.layout import oracle
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.single_scenario import (
     arc_flow,
+    class_cpsat,
     class_milp,
     solve,
     solve_scenario,
     subproblems,
 )
+from moeopt.problems.layout.single_scenario.class_milp import ClassAnswer
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
@@ -61,9 +64,9 @@ def larger_instance(seed: int) -> Instance:
     )
 
 
-def solved(instance: Instance, limit_s: float = 30.0) -> Search:
-    """Run the algorithm, and have what it offers judged."""
-    search = Search(limit_s=limit_s)
+def solved(instance: Instance, limit_s: float = 30.0, *, verify: bool = False) -> Search:
+    """Run the algorithm, and have what it offers checked."""
+    search = Search(limit_s=limit_s, verify=verify)
     solve(instance, search)
     assert violations(instance, search.solution) == []
     assert objective(instance, search.solution) == search.objective
@@ -185,6 +188,48 @@ def test_each_heuristic_may_fail(
     for seed in range(8):
         search = solved(larger_instance(seed))
         assert search.objective == search.bound
+
+
+def refute(program: Program, *_: object, **__: object) -> Found:
+    """Say of any program that it has no solution."""
+    return Found(program, "infeasible", "a lie")
+
+
+@pytest.mark.parametrize("kind", ["mixed", "hosts bind", "dimm slots tight", "monotone"])
+def test_a_false_refutation_raises_no_bound_that_is_verified(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HiGHS refutes everything: CP-SAT finds the optimum, or, undecided, keeps the bound valid."""
+    monkeypatch.setattr(class_milp, "minimize", refute)
+    monkeypatch.setattr(arc_flow, "minimize", refute)
+    instances = [(instance, least(instance)) for instance in tiny_instances(kind)]
+    for instance, optimum in instances:
+        search = solved(instance, verify=True)
+        assert (search.objective, search.bound, search.note) == (optimum, optimum, "PROVEN")
+    unverified = [(solved(instance).bound, optimum) for instance, optimum in instances]
+    assert any(bound > optimum for bound, optimum in unverified)  # type: ignore[operator]
+    monkeypatch.setattr(class_cpsat, "pack_cpsat", lambda *_: (Feasibility.UNKNOWN, []))
+    monkeypatch.setattr(
+        class_cpsat, "solve_class_cpsat", lambda *_: ClassAnswer(Feasibility.UNKNOWN)
+    )
+    notes = set()
+    for instance, optimum in instances:
+        search = solved(instance, verify=True)
+        assert search.bound <= optimum  # type: ignore[operator]
+        notes.add(search.note)
+    assert "UNCONFIRMED_REFUTATION" in notes
+
+
+def test_a_verified_search_proves_the_same() -> None:
+    """What is true is confirmed: optimum and bound as without."""
+    for seed in range(12):
+        instance = larger_instance(seed)
+        search = solved(instance, verify=True)
+        assert (search.objective, search.bound) == (solved(instance).objective,) * 2
+        assert search.note == "PROVEN"
+        weight = instance.scenarios[0].weight
+        alone = solve_scenario(instance, 0, lambda: 10.0, verify=True)
+        assert alone.bound_ns * weight == search.bound
 
 
 def paper_scale(model: str, **options: Any) -> Instance:

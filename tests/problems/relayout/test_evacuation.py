@@ -110,7 +110,7 @@ def test_more_experts_than_brute_force_can_take(kind: str, from_nothing: None) -
 
 
 def test_the_enumeration_agrees_with_the_oracle() -> None:
-    """The tests' own enumeration is what the judge says of every candidate."""
+    """The tests' own enumeration is what the checker says of every candidate."""
     for seed in range(30):
         instance = random_instance(seed, KINDS[seed % len(KINDS)])
         if count(instance) > 20_000:

@@ -1,4 +1,4 @@
-"""The judge: each constraint's violation is named, and loads are those of the new layout."""
+"""The checker: each constraint's violation is named, and loads are those of the new layout."""
 
 from typing import Any
 
@@ -116,7 +116,7 @@ def test_each_violation_is_named(case: dict[str, Any], rule: str, words: str) ->
 
 
 def test_every_constraint_can_be_violated() -> None:
-    """The cases above cover the judge's whole table."""
+    """The cases above cover the checker's whole table."""
     assert {rule for _, rule, _ in CASES} == set(CONSTRAINTS)
 
 

@@ -119,7 +119,7 @@ def test_hand_computed_anchors(name: str, method: str) -> None:
 
 
 def test_the_oracle_leaves_nothing_out() -> None:
-    """Of all migrations that can be written down, those the judge allows are candidates."""
+    """Of all migrations that can be written down, those the checker allows are candidates."""
     for kind in ("mixed", "idle and resident experts", "one dimm"):
         instance = random_instance(1, kind, experts=2)
         found = {(c.migrations, c.assignment) for c in candidates(instance)}

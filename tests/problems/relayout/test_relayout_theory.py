@@ -41,7 +41,7 @@ def deletion_cases() -> list[Instance]:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other."""
+    """Without any one rule some optimum falls and the checker names that rule, and no other."""
     fell = named = 0
     for instance in deletion_cases():
         relaxed = solve(instance, model, without={rule}, warm_start=False)

@@ -156,7 +156,7 @@ def test_an_oversized_instance_is_refused() -> None:
         solve(random_instance(1, experts=20), "brute-force")
 
 
-def test_the_judge_is_not_the_models() -> None:
+def test_the_checker_is_not_the_models() -> None:
     """An assignment's makespan by hand: GPU 3 + 4, DIMM 0: 5 + 2 + 2, DIMM 1: 2 + 2."""
     instance = Instance(
         name="hand",

@@ -29,7 +29,7 @@ def changed(instance: Instance, **update: object) -> Instance:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other."""
+    """Without any one rule some optimum falls and the checker names that rule, and no other."""
     fell = named = 0
     for seed in SEEDS:
         instance = random_instance(seed)

@@ -54,7 +54,7 @@ def least_makespan(instance: Instance) -> int:
 
 
 def run_certify(instance: Instance, upper: int = NO_CUTOFF, limit: int = ENOUGH) -> Certified:
-    """Call `certify`, and let the judge confirm the makespan that it returns."""
+    """Call `certify`, and let the checker confirm the makespan that it returns."""
     c = instance.columns
     lower, found, domain = certify(
         c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm,

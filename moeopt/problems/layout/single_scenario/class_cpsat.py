@@ -14,7 +14,7 @@ from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.layout.paths import Path
 
 from .arc_flow import Graph, Packing, decompose
-from .class_milp import ClassAnswer, ClassProblem
+from .class_milp import ClassAnswer, ClassProblem, largest_gpu_sum
 from .scenario import CPU_PATHS, GPU_PATHS, LOCAL_READS, STRIPED_READS, Ints
 
 
@@ -36,8 +36,9 @@ def solve_class_cpsat(problem: ClassProblem, limit_s: float) -> ClassAnswer:
     def times(paths: Sequence[Path]) -> list[int]:
         return [int(t) for path in paths for t in np.minimum(cost[path], makespan + 1)]
 
-    for host in (GPU_PATHS, CPU_PATHS):  # LA-C5, LA-C6
-        model.add(cp_model.LinearExpr.weighted_sum(used(host), times(host)) <= makespan)
+    gpu_limit = largest_gpu_sum(scenario, problem.branch, makespan)
+    for host, limit in ((GPU_PATHS, gpu_limit), (CPU_PATHS, makespan)):  # LA-C5, LA-C6
+        model.add(cp_model.LinearExpr.weighted_sum(used(host), times(host)) <= limit)
     model.add(sum(count[Path.HIT]) <= scenario.hits)  # LA-C3
     model.add(sum(used(STRIPED_READS)) == problem.branch.striped)
     model.add(sum(used(LOCAL_READS)) == problem.branch.local)
@@ -97,6 +98,7 @@ def _add_flow(model: cp_model.CpModel, graph: Graph, bins: int, most: int) -> li
 def _solve(model: cp_model.CpModel, limit_s: float) -> tuple[Feasibility, cp_model.CpSolver]:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.linearization_level = 2  # most refutations are linear programs
     solver.parameters.max_time_in_seconds = limit_s
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:

@@ -48,7 +48,7 @@ NOTHING = -1
 
 
 class Labels(NamedTuple):
-    """The labels of all DIMMs that some threshold in question overloads, DIMM after DIMM.
+    """The labels of all DIMMs that some threshold of interest overloads, DIMM after DIMM.
 
     Labels ``start[k]`` to ``start[k + 1]`` belong to the k-th such DIMM, by rising GPU time.
     Rows of `table`: `GPU` and `CPU` time, the DIMM's `LOAD` with the least striped reads there can
@@ -76,7 +76,7 @@ def pareto_labels(
     least, most
         The least and the most that striped reads can take, in ns.
     lower, upper
-        The thresholds in question.
+        The thresholds of interest, in ns.
     limit
         How many labels and how many nodes there may be.
     """
@@ -138,7 +138,7 @@ def merge_all(
 
     A label is dropped if its load reaches `upper` however the other experts are placed. A label
     that is within `relieved` even if all others stay on NDP is only completed with NDP: that costs
-    no host time, and the load is within every threshold in question.
+    no host time, and the load is within every threshold of interest.
     """
     rest, least = 0, 0
     for n in range(len(mobile)):
@@ -246,7 +246,7 @@ def modes_at(
     experts, labels
         The experts, and the Pareto labels of the DIMMs.
     threshold
-        The makespan in question, in ns.
+        In ns.
     extra_reads
         By how much striped reads exceed the least possible, in ns.
     fixed

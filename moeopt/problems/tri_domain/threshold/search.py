@@ -23,10 +23,10 @@ from .pareto import Labels, modes_at, pareto_labels
 from .two_hosts import best_multiplier
 
 FIRST_WORK = 2**19
-"""Labels to look at before the clock is asked: some 10 ms."""
+"""Labels and states to look at before the clock is read: some 10 ms."""
 
 MOST_WORK = 2**23
-"""Labels to look at in one go before it is left to another method: some 100 ms."""
+"""Labels and states to look at in one go before it is left to another method: some 100 ms."""
 
 NO_CUTOFF = int(np.iinfo(np.int64).max)
 """Every makespan is of interest."""
@@ -49,7 +49,7 @@ def solve(instance: Instance, search: Search) -> None:
     """Find an optimal schedule and prove it, or report the best and the bound reached.
 
     The effort grows fourfold from round to round, up to `MOST_WORK` labels: what is then open has
-    too many ways to relieve its DIMMs, or too many residents that could also run on the CPU.
+    too many labels on its DIMMs, or too many residents that could also run on the CPU.
     """
     c = instance.columns
     columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)

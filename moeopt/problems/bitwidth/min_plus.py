@@ -1,4 +1,4 @@
-"""Least loss over bits, for a layer or several, and the curve of two together.
+"""Curves of least loss over bits, and the (min,+) convolution of two of them.
 
 Layers share nothing but a budget. So the curve of two parts is their (min,+) convolution: r
 increments in all, k of them in the second part. Both are nearly convex, and most k need no look.

@@ -1,4 +1,4 @@
-"""The least loss of the whole model for every budget at once, with a solution for each."""
+"""The Pareto frontier of bits and loss: the whole model's least loss for every budget at once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from math import gcd
 
 import numpy as np
 
-from .curve import Curve, merged
+from .greedy import summed_losses, widths_for_all
 from .instance import Instance
 from .kernels import UNREACHABLE
-from .layer_table import LayerTable
+from .min_plus import Curve, merged
+from .multiple_choice_knapsack import LayerKnapsack
 from .solution import Solution
-from .units import summed_losses, widths_for_all
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Frontier:
     """
 
     instance: Instance
-    parts: tuple["LayerTable | OneWidth", ...]
+    parts: tuple["LayerKnapsack | OneWidth", ...]
     levels: tuple[tuple[Curve, ...], ...]
 
     @property
@@ -86,11 +86,11 @@ class OneWidth:
 
 def parts_of(
     instance: Instance, stopped: Callable[[], bool]
-) -> tuple["LayerTable | OneWidth", ...]:
+) -> tuple["LayerKnapsack | OneWidth", ...]:
     """Return the layers, or the whole model where it has one width."""
     layers = range(len(instance.layers))
     if instance.granularity == "expert":
-        return tuple(LayerTable(instance, number, stopped) for number in layers)
+        return tuple(LayerKnapsack(instance, number, stopped) for number in layers)
     groups = [list(layers)] if instance.granularity == "model" else [[row] for row in layers]
     sizes = [sum(len(instance.layers[row].experts) for row in group) for group in groups]
     steps = [width - instance.bits[0] for width in instance.bits]

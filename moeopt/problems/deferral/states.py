@@ -1,7 +1,7 @@
-"""The layers as a chain of two clocks, and the partial schedules that nothing is better than.
+"""The states of the dynamic program: two clocks and a penalty per layer; Pareto states kept.
 
 Notation, of layer l: A attention, S shared experts, I immediate and D deferred experts, te an
-expert on the CPU. A partial schedule of the layers before l is a label: a, the start of A[l]; c,
+expert on the CPU. A partial schedule of the layers before l is a state: a, the start of A[l]; c,
 when the CPU has done all their work; p, their penalty. With d experts deferred, in the usual order
 I[0] D[0] I[1] D[1] ... on the CPU and everything as early as it can be,
 
@@ -25,8 +25,8 @@ or later. What moved now ends by e - sync[l+1], or when it ended before. So with
 sync[l+1], it is in time for A[l+2], and nothing ends later than e. Repeat for the next layer.
 
 Monotony. a' and c' do not fall with a or c; c' does not depend on d; a' does not rise with d. So
-the least makespan T* is that of maximal deferral; a label with no smaller a, c, p than another
-leads to nothing better; once a' no longer falls with d, larger counts only cost; and from a label
+the least makespan T* is that of maximal deferral; a state with no smaller a, c, p than another
+leads to nothing better; once a' no longer falls with d, larger counts only cost; and from a state
 the makespan T can be kept if and only if maximal deferral keeps it, that is, if (a, c) lies within
 the latest box, which is computed backwards.
 """
@@ -37,8 +37,8 @@ from typing import NamedTuple
 
 from .instance import Instance
 
-LABELS_PER_LOOK = 1000
-"""Labels made between two looks at the clock: a millisecond or so."""
+STATES_PER_LOOK = 1000
+"""States made between two looks at the clock: a millisecond or so."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error
@@ -73,7 +73,7 @@ class Layer(NamedTuple):
     last: bool
 
     def after(self, a: int, c: int, deferred: int) -> Box:
-        """Return the label after this layer, which is not the last: (a', c')."""
+        """Return the state after this layer, which is not the last: (a', c')."""
         ready = a + self.attention + self.sync
         ran = max(ready, c)
         immediate = self.all_experts - deferred * self.expert
@@ -87,8 +87,8 @@ class Layer(NamedTuple):
         return max(a + self.attention + self.shared, on_cpu)
 
 
-Label = tuple[int, int, int, "Label | None", int]
-"""Penalty, a, c, the label it comes from, and the count of the layer between the two."""
+State = tuple[int, int, int, "State | None", int]
+"""Penalty, a, c, the state it comes from, and the count of the layer between the two."""
 
 
 def layers_of(instance: Instance) -> list[Layer]:
@@ -157,39 +157,41 @@ def finished(
     """
     latest = boxes(instance, makespan_ns)
     least = instance.penalty[0]
-    labels: list[Label] = [(0, 0, 0, None, 0)]
+    states: list[State] = [(0, 0, 0, None, 0)]
     layers = layers_of(instance)
     for number, layer in enumerate(layers[:-1]):
         to_come = (len(layers) - number - 1) * least
         most = None if penalty is None else penalty - to_come
-        labels = undominated(_extended(instance, layer, labels, latest[number + 1], most, stopped))
-    if penalty is not None and labels and labels[0][0] + least > penalty:
+        states = undominated(
+            _extensions(instance, layer, states, latest[number + 1], most, stopped)
+        )
+    if penalty is not None and states and states[0][0] + least > penalty:
         return []
     ends = undominated(
-        (label[0] + least, layers[-1].end(*label[1:3]), 0, label, 0) for label in labels
+        (state[0] + least, layers[-1].end(*state[1:3]), 0, state, 0) for state in states
     )
     return [Finished(e[1], e[0], tuple(_counts(e))) for e in ends if e[1] <= makespan_ns]
 
 
-def _extended(
+def _extensions(
     instance: Instance,
     layer: Layer,
-    labels: list[Label],
+    states: list[State],
     latest: Box,
     most: int | None,
     stopped: Callable[[], bool],
-) -> Iterator[Label]:
-    """Yield the labels after a layer that lie in the box and within the penalty.
+) -> Iterator[State]:
+    """Yield the states after a layer that lie in the box and within the penalty.
 
     Counts run from the least that reaches the box to the least that gains all there is to gain;
     where that takes more than there are, the largest is tried, which may leave I without length.
     """
     penalties, most_deferred = instance.penalty, instance.max_deferred
     lead, gpu = layer.attention + layer.sync, layer.attention + layer.shared
-    for number, label in enumerate(labels):
-        if number % LABELS_PER_LOOK == 0 and stopped():
+    for number, state in enumerate(states):
+        if number % STATES_PER_LOOK == 0 and stopped():
             raise Stopped
-        p, a, c = label[:3]
+        p, a, c = state[:3]
         ran = max(a + lead, c)
         on_gpu, after_c = max(a + gpu, c + layer.sync_before), ran + layer.all_experts
         if after_c > latest.c or on_gpu > latest.a:
@@ -205,24 +207,24 @@ def _extended(
                 break
             after_a = layer.after(a, c, count).a
             if after_a <= latest.a:
-                yield cost, after_a, after_c, label, count
+                yield cost, after_a, after_c, state, count
 
 
-def undominated(labels: Iterable[Label]) -> list[Label]:
-    """Return the labels that none with no larger p, a and c stands beside; one of equal ones.
+def undominated(states: Iterable[State]) -> list[State]:
+    """Return the Pareto states: those that no other one with no larger p, a and c dominates.
 
     By rising p; those kept so far form a staircase in (a, c), in which the last one with no larger
     a has the least c of all such.
     """
-    kept: list[Label] = []
+    kept: list[State] = []
     stair_a: list[int] = []
     stair_c: list[int] = []
-    for label in sorted(labels, key=lambda label: label[:3]):
-        _, a, c = label[:3]
+    for state in sorted(states, key=lambda state: state[:3]):
+        _, a, c = state[:3]
         at = bisect_right(stair_a, a)
         if at and stair_c[at - 1] <= c:
             continue
-        kept.append(label)
+        kept.append(state)
         end = at
         while end < len(stair_c) and stair_c[end] >= c:
             end += 1
@@ -230,10 +232,10 @@ def undominated(labels: Iterable[Label]) -> list[Label]:
     return kept
 
 
-def _counts(label: Label) -> list[int]:
-    """Return the counts of the layers that led to a label."""
+def _counts(state: State) -> list[int]:
+    """Return the counts of the layers that led to a state."""
     counts = []
-    while label[3] is not None:
-        counts.append(label[4])
-        label = label[3]
+    while state[3] is not None:
+        counts.append(state[4])
+        state = state[3]
     return counts[::-1]

@@ -1,8 +1,10 @@
-"""One layer by itself: the least loss by bits in use, expert by expert.
+"""One layer by itself: a multiple-choice knapsack, by dynamic programming over its experts.
 
-Proof. Table e holds, for each state and number of increments over the narrowest width, the least
-loss of the first e experts; the state says how many of them have each width in `min_count`, counted
-no further than needed. A choice among e + 1 experts is one among e and a width for the next, so
+Each expert takes one width, and the state is the bits in use.
+
+Proof. Table e holds, for each number of increments over the narrowest width, the least loss of the
+first e experts. A second index says how many of them have each width in `min_count`, counted no
+further than needed. A choice among e + 1 experts is one among e and a width for the next, so
 `kernels.extend` keeps the property. Entries in which every count is reached are what BW-C5 allows.
 """
 
@@ -14,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import losses_of
-from .curve import Curve, Stopped
 from .instance import Instance
 from .kernels import UNREACHABLE, extend, trace_back
+from .min_plus import Curve, Stopped
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +33,7 @@ class TooLarge(Exception):  # noqa: N818 - no error
     """The tables would not fit into memory."""
 
 
-class LayerTable:
+class LayerKnapsack:
     """The dynamic program of one layer.
 
     Attributes

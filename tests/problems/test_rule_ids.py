@@ -1,0 +1,31 @@
+"""From the ID of a rule one search leads to its checker, its model rows and the proofs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from moeopt.problems.registry import get_problem
+
+RULES = [
+    (problem, rule)
+    for problem in ("tri_domain", "relayout")
+    for rule in get_problem(problem).constraint_ids
+]
+
+
+@pytest.mark.parametrize(("problem", "rule"), RULES)
+def test_one_search_finds_every_place_of_a_rule(problem: str, rule: str, root: Path) -> None:
+    """Checker, both models, the algebraic model, and in the spec its formula and a proof."""
+    code, formulation = root / "moeopt" / "problems" / problem, root / "formulations" / problem
+    spec = (formulation / "spec.md").read_text()
+    places = {
+        "checker": (code / "check.py").read_text(),
+        "CP-SAT rows": (code / "cpsat.py").read_text(),
+        "MILP rows": (code / "milp.py").read_text(),
+        "MathProg rows": (formulation / f"{problem}.mod").read_text(),
+        "formula": spec.split("## Constraints")[1].split("## Objective")[0],
+        "proof": "".join(re.findall(r"\*Proof.*?square", spec, re.DOTALL)),
+    }
+    missing = [place for place, text in places.items() if not re.search(rf"{rule}\b", text)]
+    assert missing == []
