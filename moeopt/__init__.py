@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
+    from moeopt.solvers.rules import heuristic as heuristic
     from moeopt.solvers.run import solve as solve
     from moeopt.solvers.verdict import check as check
     from moeopt.study.study import gap as gap
@@ -48,6 +49,7 @@ _HOME = {
     "check": "moeopt.solvers.verdict",
     "explain": "moeopt.solvers.explain",
     "methods": "moeopt.solvers.methods",
+    "heuristic": "moeopt.solvers.rules",
     "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",
     "simulate": "moeopt.sim.engine.simulate",

@@ -1,6 +1,7 @@
 """``moeopt solve``: solve instances and print, save or draw what comes out."""
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,27 +20,57 @@ GRAVEST_FIRST = (MISMATCH, BAD_INPUT, NO_SOLUTION, INFEASIBLE, DONE)
 
 def solve_command(
     instances: Annotated[list[Path], typer.Argument(help="Instance files.", show_default=False)],
-    method: Annotated[str, typer.Option("--method", help="See `moeopt list methods`.")] = "cp-sat",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="See `moeopt list methods`; or a rule of your own: FILE.py:function or "
+            "package.module:function.",
+        ),
+    ] = "auto",
     time_limit: TimeLimit = 60.0,
     seed: Seed = 0,
     workers: Workers = 1,
     engine: Annotated[
         str | None, typer.Option("--engine", help="Of milp: highs, cbc, scip, gurobi, cplex.")
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Confirm in integers what a proof takes from floats."),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Save the solution to this file or folder.")
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Solve instances; exit 0 solved, 2 bad input, 3 infeasible, 4 nothing found, 5 a bug."""
+    from moeopt import load, solve
+    from moeopt.cli.progress import solving
+    from moeopt.solvers.rules import load_rule
+
     targets = _targets(instances, out)
+    chosen = load_rule(method) if ":" in method else method
     codes = []
     for path in instances:
         try:
-            result, instance = _solve_one(path, method, time_limit, seed, workers, engine)
+            instance = load(path)
+            title = f"{instance.name}  {method}"
+            with solving(title, instance.problem) as on_progress, redirect_stdout(sys.stderr):
+                result = solve(
+                    instance,
+                    chosen,
+                    time_limit_s=time_limit,
+                    seed=seed,
+                    workers=workers,
+                    engine=engine,
+                    verify=verify,
+                    on_progress=on_progress,
+                )
             if result.solution is not None and path in targets:
                 _save(result, targets[path])
             _print(result, instance, as_json)
+            if result.status == "failed":
+                print_error(f"{path}: {result.method}: {result.raw_status}")
             codes.append(_exit_code(result))
             if result.termination == "interrupted":
                 _warn_skipped(instances[len(codes) :])
@@ -51,27 +82,9 @@ def solve_command(
     return next(code for code in GRAVEST_FIRST if code in codes)
 
 
-def _solve_one(
-    path: Path, method: str, time_limit: float, seed: int, workers: int, engine: str | None
-) -> tuple["Result", "InstanceEnvelope"]:
-    import moeopt
-    from moeopt.cli.progress import solving
-
-    instance = moeopt.load(path)
-    with solving(f"{instance.name}  {method}", instance.problem) as on_progress:
-        result = moeopt.solve(
-            instance,
-            method,
-            time_limit_s=time_limit,
-            seed=seed,
-            workers=workers,
-            engine=engine,
-            on_progress=on_progress,
-        )
-    return result, instance
-
-
 def _exit_code(result: "Result") -> int:
+    if result.status == "failed":
+        return BAD_INPUT
     if result.objective is not None:
         return DONE
     return INFEASIBLE if result.status == "infeasible" else NO_SOLUTION
@@ -106,6 +119,8 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
         import json
 
         print(json.dumps(result.to_dict()), flush=True)
+        return
+    if result.status == "failed":  # one line on stderr tells it
         return
     gap = "-" if result.gap is None else f"{100 * result.gap:.3f} %"
     engine = f" ({result.engine})" if result.engine else ""

@@ -1,46 +1,27 @@
 """The methods of each problem, found from its modules without importing solvers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Literal
+from dataclasses import replace
+from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.problems.info import ExactMethod, ExactModel
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.solvers.task import Outcome, Task
+from moeopt.problems.wording import shown
+from moeopt.solvers.backends import EXACT as EXACT
+from moeopt.solvers.rules import AUTO, Rule, get_rule, own_names, rule_names, rule_of
+from moeopt.solvers.task import MODELS as MODELS
+from moeopt.solvers.task import Method as Method
 
-EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
-"""Exact method -> backend; every problem has them all."""
-
-MODELS = ("cpsat", "milp", "mathprog")
-"""The backends that hand a model to a solver, and can leave constraints out."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to solve a problem: what it is called, what it can promise and who runs it."""
-
-    name: str
-    kind: Literal["heuristic", "exact"]
-    backend: str
-    module: str = ""
-    """The module of the problem that the backend runs, where it is not the method's name."""
-
-    @property
-    def warm_starts(self) -> bool:
-        """Whether it is handed a starting solution and a bound; others look for their own."""
-        return self.backend in MODELS
-
-    def run(self, task: Task) -> Outcome:
-        """Run the method, importing its solver now."""
-        backend: Callable[[Task], Outcome]
-        backend = import_module(f"moeopt.solvers.backends.{self.backend}").run
-        return backend(task)
+GOES_ON = "cp-sat"
+"""What `auto` hands over to where the problem names nothing else."""
 
 
 def problem_methods(problem: Problem) -> dict[str, Method]:
-    """Return a problem's methods by name: its heuristics, then the exact ones, its own first."""
+    """Return a problem's methods by name: its heuristics, then the exact ones, its own first.
+
+    Neither ``auto`` nor users' rules are among them: these are what the problem itself brings.
+    """
     names = problem.part("heuristics").HEURISTICS
     found = {name: Method(name, "heuristic", "heuristic") for name in names}
     found |= {name: _own(name, own) for name, own in problem.info.exact_methods.items()}
@@ -49,27 +30,68 @@ def problem_methods(problem: Problem) -> dict[str, Method]:
 
 
 def _own(name: str, exact: ExactMethod | ExactModel) -> Method:
-    backend = EXACT[exact.solver] if isinstance(exact, ExactModel) else "own"
-    return Method(name, "exact", backend, exact.module)
+    if isinstance(exact, ExactModel):
+        return Method(name, "exact", EXACT[exact.solver], exact.module)
+    return Method(name, "exact", "own", exact.module, exact.then)
 
 
-def get_method(problem: Problem, name: str) -> Method:
-    """Return a method of a problem.
+def automatic(problem: Problem, relaxed: bool = False) -> Method:
+    """Return what ``auto`` stands for: the problem's best own exact method, and CP-SAT after it.
+
+    Parameters
+    ----------
+    relaxed
+        Whether constraints are left out, which models can and a problem's own algorithms cannot.
+    """
+    methods = problem_methods(problem)
+    own = next(iter(problem.info.exact_methods), GOES_ON)
+    chosen = methods[GOES_ON if relaxed else own]
+    if chosen.backend != "own":
+        return chosen
+    return replace(chosen, then=chosen.then or GOES_ON)
+
+
+def get_method(problem: Problem, name: str | Rule | Callable[[Any], Any]) -> Method:
+    """Return a method of a problem, or what a user's rule is as a method.
+
+    Parameters
+    ----------
+    name
+        ``auto``, one of `problem_methods`, a registered rule's or a plugin's name; or the rule
+        itself.
 
     Raises
     ------
     InputError
-        If the problem has no such method; the message lists those it has.
+        If the problem has no such method, the message listing those it has; if the rule is for
+        another problem, or a plugin cannot be loaded.
     """
+    if isinstance(name, Rule):
+        return _rule(problem, name)
+    if callable(name):
+        return _rule(problem, rule_of(name))
+    if not isinstance(name, str):
+        raise InputError(f"method: must be a method's name or a function, not {shown(name)}")
+    if name == AUTO:
+        return automatic(problem)
     found = problem_methods(problem)
-    if name not in found:
-        known = ", ".join(found)
-        raise InputError(f"method: {name!r} is unknown for {problem.name}; known: {known}")
-    return found[name]
+    if name in found:
+        return found[name]
+    rule = get_rule(problem.name, name)
+    if rule is not None:
+        return _rule(problem, rule)
+    known = [AUTO, *found, *rule_names(problem.name)]
+    raise InputError(f"method: {name!r} is unknown for {problem.name}; known: {', '.join(known)}")
+
+
+def _rule(problem: Problem, rule: Rule) -> Method:
+    if rule.problem not in (None, problem.name):
+        raise InputError(f"method: {rule.name!r} is for {rule.problem}, not for {problem.name}")
+    return Method(rule.name, "heuristic", "rule", rule=rule)
 
 
 def methods(problem: str) -> list[str]:
-    """Return the names of the methods that a problem can be solved with, heuristics first.
+    """Return the names of the methods that a problem can be solved with.
 
     Parameters
     ----------
@@ -79,7 +101,8 @@ def methods(problem: str) -> list[str]:
     Returns
     -------
     list of str
-        Names that `moeopt.solve` and `moeopt.gap` take.
+        ``auto`` first, then the problem's heuristics, users' rules registered with
+        `moeopt.heuristic` or installed as plugins, and the exact methods.
 
     Raises
     ------
@@ -90,6 +113,10 @@ def methods(problem: str) -> list[str]:
     --------
     >>> import moeopt
     >>> moeopt.methods("cache")[:3]
-    ['uniform-ways', 'best-uniform', 'proportional']
+    ['auto', 'uniform-ways', 'best-uniform']
     """
-    return list(problem_methods(get_problem(problem)))
+    home = get_problem(problem)
+    own = problem_methods(home)
+    users = [name for name in rule_names(problem) if name not in own_names(home)]
+    heuristics = [name for name, method in own.items() if method.kind == "heuristic"]
+    return [AUTO, *heuristics, *users, *(name for name in own if name not in heuristics)]

@@ -21,7 +21,8 @@ class Result:
     method, engine, seed, workers
         How it was solved; `engine` is None where the method has none.
     status
-        What is known about the problem. A heuristic's answer is "feasible" however good it is.
+        What is known about the problem. A heuristic's answer is "feasible" however good it is;
+        "failed" is a user's rule that gave no valid solution, and `raw_status` says why.
     termination
         Why the method stopped.
     objective

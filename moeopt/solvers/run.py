@@ -1,18 +1,23 @@
 """The one code path of every method: build, solve, decode, check, recompute, compare."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from platform import python_version
+from typing import Any
 
 from moeopt.errors import InputError, ModelMismatchError
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
+from moeopt.problems.wording import shown
+from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline, TimeLimitError
-from moeopt.solvers.methods import MODELS, Method, get_method
+from moeopt.solvers.methods import automatic, get_method
 from moeopt.solvers.result import Result, Status
-from moeopt.solvers.task import Outcome, Progress, Task, Trace
+from moeopt.solvers.rules import AUTO, Rule
+from moeopt.solvers.task import MODELS, Method, Outcome, Progress, Task, Trace
 
 SOFTWARE = {
     "cpsat": ["ortools"],
@@ -22,12 +27,10 @@ SOFTWARE = {
 }
 """Backend -> packages whose version is recorded with the result."""
 
-MAX_SEED = 2**31 - 1
-
 
 def solve(
     instance: InstanceEnvelope,
-    method: str = "cp-sat",
+    method: str | Rule | Callable[[Any], Any] = AUTO,
     *,
     time_limit_s: float = 60.0,
     seed: int = 0,
@@ -35,6 +38,7 @@ def solve(
     engine: str | None = None,
     without: Collection[str] = (),
     warm_start: bool = True,
+    verify: bool = False,
     on_progress: Progress | None = None,
 ) -> Result:
     """Solve an instance and return a checked result.
@@ -44,7 +48,9 @@ def solve(
     instance
         The instance, from `moeopt.load` or made in code.
     method
-        One of ``moeopt.methods(instance.problem)``.
+        One of ``moeopt.methods(instance.problem)``, or a user's heuristic (`moeopt.solvers.rules`):
+        any function of the instance that returns a `Solution`, or what the problem's `Solution` is
+        made of. ``auto`` is the problem's own exact method; what it leaves open goes to CP-SAT.
     time_limit_s
         Seconds for building and solving together.
     seed, workers
@@ -55,20 +61,25 @@ def solve(
         Constraint IDs to leave out of an exact model. The result then describes the relaxed
         problem: its objective is the model's own, and `violations` lists what the solution breaks.
     warm_start
-        Whether models start from the problem's heuristic and its combinatorial bound; a problem's
-        own exact algorithms always look for their own.
+        Whether models, and ``auto``, start from the problem's heuristic and its combinatorial
+        bound; a problem's own exact algorithms always look for their own.
+    verify
+        Whether every refutation that a proof rests on is to be confirmed in exact integers. With
+        milp and mathprog CP-SAT has to prove the bound again within the time that is left. Methods
+        that compute in integers, such as cp-sat, dp and brute-force, have nothing to confirm.
     on_progress
         Called with (seconds, objective, bound) at each improvement, possibly from another thread.
 
     Returns
     -------
     Result
-        With a solution that passed the judge, or none.
+        With a solution that passed the checker, or none. A user's rule that raises, or whose
+        solution the checker refuses, has status "failed" and the reason in `raw_status`.
 
     Raises
     ------
     InputError
-        If the method, engine, limit, seed or a constraint ID cannot be used.
+        If an argument is of a wrong type or out of range; the message names it.
     ModelMismatchError
         If the judge rejects the solution, recomputes another objective, or a proof is contradicted.
 
@@ -81,51 +92,52 @@ def solve(
     >>> import moeopt
     >>> folder = "instances/tri_domain/esft-window"
     >>> instance = moeopt.load(f"{folder}/window-law-layer4-batch256.json")
-    >>> best = moeopt.solve(instance, method="threshold")
+    >>> best = moeopt.solve(instance)
     >>> best.status, best.objective, best.bound
     ('optimal', 3965000, 3965000)
+    >>> moeopt.solve(instance, method=lambda i: ["gpu"] * len(i.experts)).status
+    'feasible'
     """
-    deadline = Deadline(time_limit_s)
+    deadline = Deadline(arguments.seconds(time_limit_s))
+    instance = arguments.an_instance(instance)
+    left_out = arguments.constraint_ids(without)
     problem = get_problem(instance.problem)
-    chosen = get_method(problem, method)
-    _validate(time_limit_s, seed, workers)
+    is_auto = isinstance(method, str) and method == AUTO
+    chosen = automatic(problem, bool(left_out)) if is_auto else get_method(problem, method)
+    arguments.a_function("on_progress", on_progress)
+    engine = arguments.engine_name(engine)
     if engine is not None and chosen.backend != "milp":
-        raise InputError(f"engine: {engine!r} goes with method 'milp' only, not with {method!r}")
-    _validate_without(without, problem.constraint_ids, chosen)
-    trace = Trace(deadline, on_progress, problem.packing(instance))
+        only = f"goes with method 'milp' only, not with {chosen.name!r}"
+        raise InputError(f"engine: {engine!r} {only}")
+    _validate_without(left_out, problem.constraint_ids, chosen)
     task = Task(
-        problem,
-        instance,
-        method,
-        chosen.module,
-        deadline,
-        trace,
-        seed,
-        workers,
-        engine,
-        frozenset(without),
+        problem=problem,
+        instance=instance,
+        method=chosen,
+        deadline=deadline,
+        trace=Trace(deadline, on_progress, problem.packing(instance)),
+        seed=arguments.integer("seed", seed, 0, arguments.MAX_SEED),
+        workers=arguments.integer("workers", workers, 1, arguments.MAX_WORKERS),
+        engine=engine,
+        without=left_out,
+        verify=arguments.flag("verify", verify),
     )
+    warm_start = arguments.flag("warm_start", warm_start)
     prepared_s = 0.0
     try:
         if chosen.kind == "exact":
             deadline.checkpoint()
-            if warm_start and chosen.warm_starts:
+            if warm_start and (chosen.warm_starts or is_auto):
                 _prepare(task)
                 prepared_s = deadline.elapsed_s
         outcome = _closed_by_bound(task) or chosen.run(task)
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=engine)
     outcome.build_s += prepared_s
-    return _judged(task, outcome, chosen)
-
-
-def _validate(time_limit_s: float, seed: int, workers: int) -> None:
-    if not 0 < time_limit_s < float("inf"):
-        raise InputError(f"time limit: must be a positive number of seconds, not {time_limit_s}")
-    if not 0 <= seed <= MAX_SEED:
-        raise InputError(f"seed: must be from 0 to {MAX_SEED}, not {seed}")
-    if not 1 <= workers <= 1024:
-        raise InputError(f"workers: must be from 1 to 1024, not {workers}")
+    result = _judged(task, outcome)
+    if is_auto and outcome.went_on_with is not None:
+        return replace(result, method=f"{chosen.name}, then {outcome.went_on_with}")
+    return result
 
 
 def _validate_without(without: Collection[str], known: Collection[str], method: Method) -> None:
@@ -158,8 +170,9 @@ def _closed_by_bound(task: Task) -> Outcome | None:
     return Outcome(task.start, "CLOSED_BY_BOUND", claim=task.upper, proven="optimal")
 
 
-def _judged(task: Task, outcome: Outcome, method: Method) -> Result:
-    """Check the outcome against the judge and turn it into a result."""
+def _judged(task: Task, outcome: Outcome) -> Result:
+    """Check the outcome with the problem's checker and turn it into a result."""
+    method = task.method
     if outcome.proven == "infeasible" and task.start is not None:
         raise ModelMismatchError(f"{_where(task)}: called infeasible, but a solution is known")
     objective, violations = _recomputed(task, outcome)
@@ -174,7 +187,7 @@ def _judged(task: Task, outcome: Outcome, method: Method) -> Result:
     return Result(
         problem=task.problem.name,
         instance=task.instance.name,
-        method=task.method,
+        method=method.name,
         engine=outcome.engine,
         seed=task.seed,
         workers=task.workers,
@@ -203,6 +216,9 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     """
     if outcome.solution is None:
         return None, []
+    if outcome.solution.instance != task.instance.name:
+        theirs = shown(outcome.solution.instance)
+        raise ModelMismatchError(f"{_where(task)}: its solution is of instance {theirs}")
     check = task.problem.part("check")
     actual = task.judged_objective(outcome.solution)
     claim = actual if outcome.claim is None else outcome.claim
@@ -241,13 +257,15 @@ def _unpacked(task: Task, value: int | None) -> Objective | None:
 
 
 def _status(outcome: Outcome, objective: int | None, bound: int | None) -> Status:
+    if outcome.failed:
+        return "failed"
     if objective is not None:
         return "optimal" if objective == bound else "feasible"
     return "infeasible" if outcome.proven == "infeasible" else "unknown"
 
 
 def _where(task: Task) -> str:
-    return f"{task.instance.name}, method {task.method}"
+    return f"{task.instance.name}, method {task.method.name}"
 
 
 def _versions(backend: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Literal
 
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
@@ -9,6 +10,7 @@ from moeopt.problems.objective import Objective, Packing
 from moeopt.problems.registry import Problem
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.result import Termination
+from moeopt.solvers.rules import Rule
 
 Progress = Callable[[float, Objective | None, Objective | None], None]
 """Called with (seconds, objective, bound) at each improvement, possibly from another thread."""
@@ -49,11 +51,50 @@ class Trace:
         ]
 
 
+MODELS = ("cpsat", "milp", "mathprog")
+"""The backends that hand a model to a solver, and can leave constraints out."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to solve a problem: what it is called, what it can promise and who runs it.
+
+    Attributes
+    ----------
+    backend
+        The module of `moeopt.solvers.backends` that runs it.
+    module
+        The module of the problem that the backend runs, where it is not the method's name.
+    then
+        The exact method that goes on from what this one leaves open; None if there is none.
+    rule
+        The user's rule that it is, if it is one.
+    """
+
+    name: str
+    kind: Literal["heuristic", "exact"]
+    backend: str
+    module: str = ""
+    then: str | None = None
+    rule: Rule | None = None
+
+    @property
+    def warm_starts(self) -> bool:
+        """Whether it is handed a starting solution and a bound; others look for their own."""
+        return self.backend in MODELS
+
+    def run(self, task: "Task") -> "Outcome":
+        """Run the method, importing its solver now."""
+        backend: Callable[[Task], Outcome]
+        backend = import_module(f"moeopt.solvers.backends.{self.backend}").run
+        return backend(task)
+
+
 @dataclass
 class Task:
     """One instance to solve, and everything a method may use for it.
 
-    `module` is the problem's module that the method's backend runs. `lower`, `upper` and `start`
+    `lower`, `upper` and `start`
     are what is known beforehand: a proven bound, and a solution with its objective. They are None
     where nothing is known or the method is to work without help. Objectives are packed, here and
     in outcomes: `packing` says how.
@@ -61,14 +102,14 @@ class Task:
 
     problem: Problem
     instance: InstanceEnvelope
-    method: str
-    module: str
+    method: Method
     deadline: Deadline
     trace: Trace
     seed: int
     workers: int
     engine: str | None
     without: frozenset[str]
+    verify: bool = False
     lower: int | None = None
     upper: int | None = None
     start: SolutionEnvelope | None = None
@@ -97,6 +138,10 @@ class Outcome:
         A proven lower bound.
     proven
         What the method claims to have proven.
+    went_on_with
+        The exact method that went on from what this one left open; None if none did.
+    failed
+        Whether the method broke down, `raw_status` saying how: a user's rule can.
     """
 
     solution: SolutionEnvelope | None
@@ -109,3 +154,5 @@ class Outcome:
     build_s: float = 0.0
     solve_s: float = 0.0
     engine: str | None = None
+    went_on_with: str | None = None
+    failed: bool = False

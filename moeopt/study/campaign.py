@@ -15,7 +15,7 @@ from moeopt.problems.files import load
 from moeopt.problems.json_files import MAX_FILE_BYTES, read_object
 from moeopt.problems.reading import reading
 from moeopt.problems.wording import describe
-from moeopt.solvers.run import MAX_SEED
+from moeopt.solvers.arguments import MAX_SEED
 
 Source = str | Path | InstanceEnvelope
 """An instance file, a folder to search, or an instance."""

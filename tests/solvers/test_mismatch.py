@@ -50,7 +50,7 @@ def test_a_decoder_that_reads_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -
     everything_on_gpu = Solution(instance=INSTANCE.name, assignment=("gpu",) * 7)
     monkeypatch.setattr(cpsat.Model, "decode", lambda self, value: everything_on_gpu)
     with pytest.raises(moeopt.ModelMismatchError):
-        moeopt.solve(INSTANCE, warm_start=False)
+        moeopt.solve(INSTANCE, "cp-sat", warm_start=False)
 
 
 def test_a_heuristic_with_an_invalid_solution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +63,13 @@ def test_a_heuristic_with_an_invalid_solution(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_bound_above_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong proof is contradicted by any better solution."""
-    optimum = moeopt.solve(INSTANCE).objective
+    optimum = moeopt.solve(INSTANCE, "cp-sat").objective
     assert optimum is not None
     wrong: Callable[..., int] = lambda instance: optimum + 1  # noqa: E731
     monkeypatch.setattr(bounds, "lower_bound", wrong)
     monkeypatch.setattr(heuristics, "WARM_START", lambda instance: None)
     with pytest.raises(moeopt.ModelMismatchError, match="is above objective"):
-        moeopt.solve(INSTANCE)
+        moeopt.solve(INSTANCE, "cp-sat")
 
 
 def test_infeasible_although_a_solution_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_infeasible_although_a_solution_is_known(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(cpsat.Model, "td_c3_gpu_is_serial", contradict)
     with pytest.raises(moeopt.ModelMismatchError, match="called infeasible"):
-        moeopt.solve(INSTANCE)
+        moeopt.solve(INSTANCE, "cp-sat")
 
 
 def test_a_model_that_cpsat_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +92,4 @@ def test_a_model_that_cpsat_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cpsat.Model, "td_c3_gpu_is_serial", overflow)
     with pytest.raises(moeopt.ModelMismatchError, match=r"CP-SAT rejects the model: .*huge"):
-        moeopt.solve(INSTANCE, warm_start=False)
+        moeopt.solve(INSTANCE, "cp-sat", warm_start=False)

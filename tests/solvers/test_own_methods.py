@@ -34,8 +34,8 @@ def test_the_instance_is_a_good_one() -> None:
 
 
 def test_it_is_listed_and_reports() -> None:
-    """Between the heuristics and the models; incumbent and bound are in the trace."""
-    assert moeopt.methods("TEMPLATE")[:2] == ["densest-first", "dp"]
+    """After `auto`, between the heuristics and the models; incumbent and bound are in the trace."""
+    assert moeopt.methods("TEMPLATE")[:3] == ["auto", "densest-first", "dp"]
     result = moeopt.solve(INSTANCE, "dp")
     assert (result.status, result.objective, result.raw_status) == ("optimal", OPTIMUM, "ENDED")
     assert [point[1:] for point in result.trace] == [(OPTIMUM, None), (OPTIMUM, OPTIMUM)]

@@ -11,7 +11,7 @@ from moeopt.solvers.result import Result
 from tests.problems.tri_domain.random_instances import random_instance
 
 METHODS = moeopt.methods("tri_domain")
-EXACT = ["threshold", "cp-sat", "milp", "mathprog", "brute-force"]
+EXACT = ["auto", "threshold", "cp-sat", "milp", "mathprog", "brute-force"]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_the_limit_covers_building(monkeypatch: pytest.MonkeyPatch, instance: In
 
     slow = lambda self: sleep(0.3)  # noqa: E731
     monkeypatch.setattr(cpsat.Model, "td_c2_ndp_where_localized", slow)
-    result = moeopt.solve(instance, time_limit_s=0.2, warm_start=False)
+    result = moeopt.solve(instance, "cp-sat", time_limit_s=0.2, warm_start=False)
     assert (result.status, result.termination) == ("unknown", "time_limit")
     assert result.raw_status == "TIME_LIMIT_BEFORE_SOLVING"
 
@@ -96,7 +96,7 @@ def test_a_starting_solution_survives_the_limit(
     slow = lambda self: sleep(0.6)  # noqa: E731
     monkeypatch.setattr(cpsat.Model, "td_c2_ndp_where_localized", slow)
     start = moeopt.solve(instance, "trimoe")
-    result = moeopt.solve(instance, time_limit_s=0.5)
+    result = moeopt.solve(instance, "cp-sat", time_limit_s=0.5)
     assert (result.status, result.termination) == ("feasible", "time_limit")
     assert result.solution == start.solution
     assert result.bound is not None
@@ -106,7 +106,7 @@ def test_the_trace_improves_step_by_step() -> None:
     """Seconds rise, incumbents fall, bounds rise; the last point is the result."""
     seen = []
     result = moeopt.solve(
-        partition(), time_limit_s=1.0, on_progress=lambda *point: seen.append(point)
+        partition(), "cp-sat", time_limit_s=1.0, on_progress=lambda *point: seen.append(point)
     )
     assert seen == result.trace
     assert len(result.trace) > 1
@@ -121,7 +121,7 @@ def test_one_worker_and_one_seed_give_one_answer(instance: Instance) -> None:
     """The same call gives the same solution, incumbent by incumbent."""
 
     def answer(seed: int) -> tuple[object, ...]:
-        result = moeopt.solve(instance, seed=seed, workers=1, warm_start=False)
+        result = moeopt.solve(instance, "cp-sat", seed=seed, workers=1, warm_start=False)
         return result.solution, [point[1:] for point in result.trace]
 
     assert answer(3) == answer(3)
@@ -138,7 +138,7 @@ def test_a_gap_of_zero_objective_is_zero() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "simplex"}, "method: 'simplex' is unknown for tri_domain; known: greedy"),
+        ({"method": "simplex"}, "method: 'simplex' is unknown for tri_domain; known: auto, greedy"),
         ({"method": "milp", "engine": "glop"}, "engine: 'glop' is unknown; known engines: highs"),
         ({"method": "greedy", "engine": "highs"}, "engine: 'highs' goes with method 'milp' only"),
         ({"time_limit_s": 0}, "time limit: must be a positive number of seconds, not 0"),

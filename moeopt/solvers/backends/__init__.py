@@ -1,1 +1,4 @@
-"""One module per kind of method, each with ``run(task) -> Outcome``."""
+"""One module per way of running a method; each has ``run(task)``."""
+
+EXACT = {"cp-sat": "cpsat", "milp": "milp", "mathprog": "mathprog", "brute-force": "brute_force"}
+"""Exact method -> backend; every problem has them all."""

@@ -1,7 +1,7 @@
 """Run a problem's CP-SAT model."""
 
-from collections.abc import Mapping
-from math import ceil
+from collections.abc import Mapping, Sequence
+from math import ceil, ulp
 from typing import Any
 
 from ortools.sat.python import cp_model
@@ -23,16 +23,17 @@ def run(task: Task) -> Outcome:
     """
     deadline = task.deadline
     begin = deadline.elapsed_s
-    built = task.problem.part(task.module).Model(task.instance)
+    built = task.problem.part(task.method.module).Model(task.instance)
     built.post(task.without, deadline.checkpoint)
     if task.start is not None:
         built.start_from(task.start, task.upper)
     deadline.checkpoint()
     build_end = deadline.elapsed_s
     solver = _solver(task, built.parameters)
-    callback = _Incumbents(task.trace, built.objective_unit)
+    objective = _Objective(built.model)
+    callback = _Incumbents(task.trace, objective, built.objective_unit)
     solver.best_bound_callback = lambda bound: task.trace.record(
-        bound=_ceil(bound) * built.objective_unit
+        bound=integer_bound(bound) * built.objective_unit
     )
     solving = run_interruptible(
         lambda: solver.solve(built.model, callback), solver.stop_search, deadline.remaining_s
@@ -50,24 +51,39 @@ def run(task: Task) -> Outcome:
         outcome.termination = "interrupted" if solving.interrupted else "time_limit"
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         outcome.solution = built.decode(solver.value)
-        # round, not int: CP-SAT hands its integer objective over as a float such as
-        # 250.99999999999997
-        outcome.claim = round(solver.objective_value) * built.objective_unit
-        outcome.bound = _ceil(solver.best_objective_bound) * built.objective_unit
+        response = solver.response_proto
+        outcome.claim = objective.of(response.solution) * built.objective_unit
+        bound = response.inner_objective_lower_bound + objective.offset
+        outcome.bound = bound * built.objective_unit
     elif status == cp_model.UNKNOWN:  # what the callback saw is proven; the response may hold 0
         outcome.bound = task.trace.bound
     return outcome
 
 
+class _Objective:
+    """A model's objective in integers; CP-SAT itself hands it over as a double, exact to 2**53."""
+
+    def __init__(self, model: Any) -> None:
+        proto = model.proto.objective
+        self._terms = list(zip(proto.vars, proto.coeffs, strict=True))
+        self.offset = int(proto.offset)
+
+    def of(self, solution: Sequence[int]) -> int:
+        """Return the objective of a response's solution, which has a value for each variable."""
+        total: int = sum(factor * solution[column] for column, factor in self._terms)
+        return self.offset + total
+
+
 class _Incumbents(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]  # untyped base
     """Records every improving solution in the trace."""
 
-    def __init__(self, trace: Trace, unit: int) -> None:
+    def __init__(self, trace: Trace, objective: _Objective, unit: int) -> None:
         super().__init__()
-        self._trace, self._unit = trace, unit
+        self._trace, self._objective, self._unit = trace, objective, unit
 
     def on_solution_callback(self) -> None:
-        self._trace.record(objective=round(self.objective_value) * self._unit)
+        value = self._objective.of(self.response_proto.solution)
+        self._trace.record(objective=value * self._unit)
 
 
 def _solver(task: Task, parameters: Mapping[str, Any]) -> Any:
@@ -81,6 +97,12 @@ def _solver(task: Task, parameters: Mapping[str, Any]) -> Any:
     return solver
 
 
-def _ceil(bound: float) -> int:
-    """Round a bound up to the next integer, allowing for the float it comes in."""
-    return ceil(bound - 1e-6)
+def integer_bound(bound: float) -> int:
+    """Return what an integer bound that came as a double proves: CP-SAT's callback has no other.
+
+    Up to 2**53 the double is the integer, but for an error such as 250.99999999999997; above, the
+    integer was rounded to it, and the offset of the objective once more.
+    """
+    if abs(bound) < 2**53:
+        return ceil(bound - 1e-6)
+    return int(bound) - 2 * int(ulp(bound))

@@ -33,7 +33,7 @@ def run(task: Task) -> Outcome:
     solve = _engine(engine)
     deadline = task.deadline
     begin = deadline.elapsed_s
-    built = task.problem.part(task.module).Model(task.instance)
+    built = task.problem.part(task.method.module).Model(task.instance)
     built.post(task.without, deadline.checkpoint)
     if task.start is not None:
         built.start_from(task.start, task.upper)

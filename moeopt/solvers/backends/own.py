@@ -1,10 +1,10 @@
 """Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from moeopt.numeric.native_output import native_stdout_to_stderr
-from moeopt.problems.info import ExactMethod
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import Search
 from moeopt.solvers.interrupt import Interruptible, run_interruptible
@@ -14,11 +14,15 @@ from moeopt.solvers.task import Outcome, Task
 
 def run(task: Task) -> Outcome:
     """Run the algorithm in a thread that Ctrl-C and the limit can stop; its best so far is kept."""
-    method = cast(ExactMethod, task.problem.info.exact_methods[task.method])
+    method = task.method
     begin = task.deadline.elapsed_s
     algorithm = task.problem.part(method.module)
     search = Search(
-        task.deadline.remaining_s, task.seed, task.workers, on_improvement=_recorder(task)
+        task.deadline.remaining_s,
+        task.seed,
+        task.workers,
+        verify=task.verify,
+        on_improvement=_recorder(task),
     )
     with native_stdout_to_stderr():
         running = run_interruptible(
@@ -65,10 +69,12 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
         actual = task.judged_objective(first.solution)
         if actual != first.claim or check.violations(task.instance, first.solution):
             return first
-    task.start, task.upper, task.lower = first.solution, first.claim, first.bound
+        if task.upper is None or actual < task.upper:
+            task.start, task.upper = first.solution, actual
+    task.lower = max((b for b in (task.lower, first.bound) if b is not None), default=None)
     following = get_method(task.problem, then)
-    task.module = following.module
-    outcome = following.run(task)
+    outcome = following.run(replace(task, method=following))
     outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
+    outcome.went_on_with = then
     outcome.solve_s += first.solve_s
     return outcome

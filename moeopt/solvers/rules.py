@@ -1,0 +1,382 @@
+"""Heuristics that a user brings, beside those of the problems.
+
+A rule is a function of an instance. It returns a `Solution`, or what the problem's `Solution` is
+made of: a mapping of its decision fields, or, where there is one field only, that field's value.
+Lists, tuples and NumPy arrays are all the same. It comes in one of four ways:
+
+* ``moeopt.solve(instance, method=function)``: any callable;
+* ``@moeopt.heuristic("tri_domain", "mine")``: registered for this process, then a method's name;
+* ``FILE.py:function`` or ``package.module:function`` on the command line, read by `load_rule`;
+* a plugin: an installed package with an entry point of the group ``moeopt.heuristics``, whose name
+  is ``problem:rule`` (or ``problem.rule``) and whose value is the function::
+
+      [project.entry-points."moeopt.heuristics"]
+      "tri_domain:mine" = "my_package.rules:mine"
+
+  A plugin is imported when its rule is first asked for, so that a broken one is in nobody's way.
+
+Nothing that a rule returns is taken on trust: `apply_rule` converts it, and the problem's checker
+decides. Whatever goes wrong in a rule is told in one line (`RuleFailedError`).
+"""
+
+import hashlib
+import inspect
+import sys
+import traceback
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, metadata
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import ValidationError
+
+from moeopt.errors import InputError, MoeoptError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.registry import Problem, get_problem
+from moeopt.problems.wording import describe, shortened
+from moeopt.solvers.backends import EXACT
+
+GROUP = "moeopt.heuristics"
+"""The entry point group of plugins."""
+
+AUTO = "auto"
+"""The method that picks a problem's own exact method."""
+
+LONGEST_REASON = 200
+
+Function = Callable[[Any], Any]
+F = TypeVar("F", bound=Function)
+
+
+class RuleFailedError(MoeoptError):
+    """A rule raised, or returned no solution of the instance; the message is one line."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A user's heuristic.
+
+    Attributes
+    ----------
+    name
+        What results call it: the registered name, or ``file.py:function``, or ``module:function``.
+    problem
+        The problem it is for; None if it was given without one, and is tried on any.
+    function
+        Instance -> solution.
+    source_path
+        The file that defines the function, or that was named; None if there is none, as in an
+        interactive session.
+    source_sha256
+        Hash of that file's bytes (without a file: of the function's source), so that an edited rule
+        is another rule. What the file imports is not covered. None if there is no source.
+    spec
+        What `load_rule` made it of, in a form that any process of this machine can load again; None
+        for a function of this process.
+    """
+
+    name: str
+    problem: str | None
+    function: Function
+    source_path: Path | None = None
+    source_sha256: str | None = None
+    spec: str | None = None
+
+
+_registered: dict[str, dict[str, Rule]] = {}
+"""Problem -> name -> rule, of this process."""
+
+
+def heuristic(problem: str, name: str) -> Callable[[F], F]:
+    """Register the decorated function as a heuristic of a problem, for this process.
+
+    Parameters
+    ----------
+    problem
+        The problem's name, e.g. ``"tri_domain"``.
+    name
+        What the method is to be called; registering a name again replaces the rule.
+
+    Returns
+    -------
+    Callable
+        A decorator that returns the function as it is.
+
+    Raises
+    ------
+    InputError
+        If there is no such problem, or the problem has a method of that name itself.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> @moeopt.heuristic("tri_domain", "everything-on-gpu")
+    ... def everything_on_gpu(instance):
+    ...     return ["gpu"] * len(instance.experts)
+    >>> "everything-on-gpu" in moeopt.methods("tri_domain")
+    True
+    """
+    home = get_problem(problem)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InputError(f"name: must be a name for a method, not {shortened(repr(name))}")
+    if name in own_names(home):
+        raise InputError(f"name: {name!r} is a method of {problem} already; choose another")
+
+    def register(function: F) -> F:
+        if not callable(function):
+            raise InputError(f"heuristic: must decorate a function, not {_kind(function)}")
+        rule = Rule(name, problem, function, *source_of(function))
+        _registered.setdefault(problem, {})[name] = rule
+        return function
+
+    return register
+
+
+def own_names(problem: Problem) -> set[str]:
+    """Return the names of a problem's own methods, which no rule can take."""
+    heuristics = problem.part("heuristics").HEURISTICS
+    return {AUTO, *EXACT, *problem.info.exact_methods, *heuristics}
+
+
+def rule_names(problem: str) -> list[str]:
+    """Return the names of the rules for a problem: registered ones, then plugins, not imported."""
+    return list(dict.fromkeys([*_registered.get(problem, {}), *_plugins().get(problem, {})]))
+
+
+def get_rule(problem: str, name: str) -> Rule | None:
+    """Return the rule of that name, importing it if it is a plugin's; None if there is none.
+
+    Raises
+    ------
+    InputError
+        If the plugin cannot be imported.
+    """
+    if name in _registered.get(problem, {}):
+        return _registered[problem][name]
+    entry = _plugins().get(problem, {}).get(name)
+    if entry is None:
+        return None
+    package = entry.dist.name if entry.dist else "an unknown package"
+    plugin = f"plugin {entry.name!r} of {package}"
+    try:
+        function = entry.load()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise InputError(f"{plugin} cannot be loaded: {because(error)}") from None
+    if not callable(function):
+        raise InputError(f"{plugin} is {_kind(function)}, not a function")
+    return Rule(name, problem, function, *source_of(function))
+
+
+@cache
+def _plugins() -> dict[str, dict[str, metadata.EntryPoint]]:
+    """Return the installed plugins by problem and rule; a name without a problem is nobody's."""
+    found: dict[str, dict[str, metadata.EntryPoint]] = {}
+    for entry in metadata.entry_points(group=GROUP):
+        problem, separator, name = entry.name.partition(":")
+        if not separator:
+            problem, separator, name = entry.name.partition(".")
+        if problem and name:
+            found.setdefault(problem.strip(), {})[name.strip()] = entry
+    return found
+
+
+def rule_of(function: Function) -> Rule:
+    """Return the rule that a callable is; its name is ``module:function``, or as registered."""
+    for rules in _registered.values():
+        for rule in rules.values():
+            if rule.function is function:
+                return rule
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return Rule(f"{module}:{name}", None, function, *source_of(function))
+
+
+def load_rule(spec: str) -> Rule:
+    """Load a rule from a file or a module.
+
+    Parameters
+    ----------
+    spec
+        ``FILE.py:function`` or ``package.module:function``. A file is run anew at each call, and
+        its folder is added to Python's path, as when it is run as a script.
+
+    Returns
+    -------
+    Rule
+        With its problem where the function is registered with `heuristic`, else None.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, module or function, or it cannot be imported.
+    """
+    source, separator, name = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
+    if not (separator and source and name.isidentifier()):
+        shown = shortened(repr(spec))
+        raise InputError(f"rule: must be FILE.py:function or package.module:function, not {shown}")
+    path = Path(source)
+    is_file = path.suffix == ".py"
+    if is_file and not path.is_file():
+        raise InputError(f"{spec}: there is no file {source}")
+    try:
+        module = _run_file(path) if is_file else import_module(source)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise InputError(f"{spec}: cannot be loaded: {because(error, source)}") from None
+    function = getattr(module, name, None)
+    if function is None:
+        raise InputError(f"{spec}: there is no {name!r} in {source}")
+    if not callable(function):
+        raise InputError(f"{spec}: {name!r} is {_kind(function)}, not a function")
+    rule = rule_of(function)
+    again = f"{path.resolve()}:{name}" if is_file else spec
+    label = f"{path.name}:{name}" if is_file else spec
+    named = rule.name if rule.problem else label
+    path_hash = source_of(module) if is_file else (rule.source_path, rule.source_sha256)
+    return Rule(named, rule.problem, function, *path_hash, again)
+
+
+class _Fresh(SourceFileLoader):
+    """Compiles the file each time: cached bytecode may be of a version a second ago."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        code: types.CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
+def _run_file(path: Path) -> types.ModuleType:
+    absolute = str(path.resolve())
+    name = f"moeopt_rules_{hashlib.sha256(absolute.encode()).hexdigest()[:16]}"
+    spec = spec_from_file_location(name, absolute, loader=_Fresh(name, absolute))
+    if spec is None or spec.loader is None:  # for mypy: a loader is given
+        raise ImportError(absolute)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def source_of(defined: object) -> tuple[Path | None, str | None]:
+    """Return the file that a function or module is defined in, and the hash of its bytes."""
+    thing: Any = inspect.unwrap(defined) if callable(defined) else defined
+    thing = getattr(thing, "func", thing)  # functools.partial
+    if not (inspect.ismodule(thing) or inspect.isroutine(thing) or inspect.isclass(thing)):
+        thing = type(thing)
+    try:
+        path = Path(inspect.getsourcefile(thing) or "")
+        if path.is_file():
+            return path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest()
+        return None, hashlib.sha256(inspect.getsource(thing).encode()).hexdigest()
+    except (OSError, TypeError):
+        return None, None
+
+
+def apply_rule(rule: Rule, instance: InstanceEnvelope) -> SolutionEnvelope:
+    """Run a rule and return its solution of the instance, not yet checked.
+
+    The instance should be a copy that nobody else works on: a rule may change its arrays.
+
+    Raises
+    ------
+    RuleFailedError
+        If the rule raises, or what it returns is not a solution of this instance.
+    """
+    try:
+        returned = rule.function(instance)
+    except BaseException as error:
+        raise RuleFailedError(f"raised {because(error, str(rule.source_path))}") from None
+    return as_solution(instance, returned)
+
+
+def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelope:
+    """Return what a rule returned as a solution of the instance.
+
+    Raises
+    ------
+    RuleFailedError
+        If it is not one; the message says why.
+    """
+    solution: type[SolutionEnvelope] = get_problem(instance.problem).part("solution").Solution
+    fields = [name for name in solution.model_fields if name not in SolutionEnvelope.model_fields]
+    if isinstance(returned, SolutionEnvelope):
+        if not isinstance(returned, solution):
+            theirs = shortened(repr(returned.problem))
+            raise RuleFailedError(f"returned a solution of {theirs}, not of {instance.problem!r}")
+        found = returned
+    else:
+        found = _validated(solution, fields, instance, returned)
+    if found.instance != instance.name:
+        theirs = shortened(repr(found.instance))
+        raise RuleFailedError(f"returned a solution of instance {theirs}, not of {instance.name!r}")
+    return found
+
+
+def _validated(
+    solution: type[SolutionEnvelope],
+    fields: list[str],
+    instance: InstanceEnvelope,
+    returned: object,
+) -> SolutionEnvelope:
+    plain = _plain(returned)
+    if isinstance(plain, Mapping):
+        decision: Any = {"instance": instance.name, **plain}
+    elif isinstance(plain, list | tuple) and len(fields) == 1:
+        decision = {"instance": instance.name, fields[0]: plain}
+    else:
+        wanted = f"a Solution or a mapping of {', '.join(fields)}"
+        if len(fields) == 1:
+            wanted = f"a Solution or its {fields[0]}"
+        raise RuleFailedError(f"returned {_kind(returned)}, not {wanted}")
+    try:
+        return solution.model_validate(decision)
+    except ValidationError as error:
+        raise RuleFailedError(f"returned what is no solution: {describe(error)}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's arrays and numbers, at any depth, as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def because(error: BaseException, source: str | None = None) -> str:
+    """Return an exception on one line, with the last line of the user's file that it went through.
+
+    Parameters
+    ----------
+    source
+        The user's file; without one, or where it is not in the traceback, the last file is named.
+    """
+    text = " ".join(str(error).split())
+    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if source and Path(f.filename).name == Path(source).name]
+    if theirs:
+        line += f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})"
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 3] + "..."
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
