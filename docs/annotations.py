@@ -1,18 +1,18 @@
-"""Griffe extension: in ``instance, solution`` of a docstring each name keeps its own type.
-
-Griffe gives all names of such a line the first one's annotation and default.
-"""
+"""Griffe extension: what documented parameters and fields are, where Griffe guesses wrong."""
 
 from typing import Any
 
-from griffe import DocstringSectionParameters, Extension, Function
+from griffe import Attribute, DocstringSectionParameters, Extension, Function
 
 
-class OwnAnnotations(Extension):
-    """Takes annotations and defaults of documented parameters from the signature."""
+class Annotations(Extension):
+    """Takes the types of documented parameters from the signature, and fields by annotation."""
 
     def on_function(self, *, func: Function, **kwargs: Any) -> None:
-        """Correct one function's table of parameters."""
+        """Give each name of a line like ``instance, solution`` its own type and default.
+
+        Griffe gives all of them the first one's.
+        """
         if func.docstring is None or "Parameters\n" not in func.docstring.value:
             return
         for section in func.docstring.parsed:
@@ -22,3 +22,11 @@ class OwnAnnotations(Extension):
                         parameter = func.parameters[documented.name]
                         documented.annotation = parameter.annotation
                         documented.value = parameter.default
+
+    def on_attribute_instance(self, *, attr: Attribute, **kwargs: Any) -> None:
+        """Mark what a class assigns without annotation (``__str__ = __repr__``) as no field.
+
+        griffe-pydantic takes it for one.
+        """
+        if attr.annotation is None and "class-attribute" in attr.labels:
+            attr.labels.discard("instance-attribute")

@@ -41,6 +41,21 @@ MODELS = {
 }
 """Exact methods that every problem has."""
 
+TYPES = [
+    "solvers.verdict.Verdict",
+    "solvers.explain.Explanation",
+    "study.rows.Row",
+    "sim.trace.Trace",
+    "sim.trace.Counts",
+    "sim.workload.Workload",
+    "sim.machine.Machine",
+    "sim.model_shape.ModelShape",
+    "sim.engine.decode.result.Simulation",
+    "exporters.exported.Exported",
+    "planner.planned.Planned",
+]
+"""What public functions take and return, beside instances and solutions."""
+
 ELSEWHERE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -58,6 +73,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made |= {f"problems/{name}.md": problem_page(name) for name in PROBLEMS}
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
+    made["api/types.md"] = api_types()
     made |= {f"api/{name}.md": api_problem(name) for name in PROBLEMS}
     for page, content in made.items():
         files.append(File.generated(config, page, content=content))
@@ -221,6 +237,12 @@ def api_functions() -> str:
     lines = ["# The library", "", "What `import moeopt` gives. The classes of each problem:", ""]
     lines += [f"- [`{name}`]({name}.md)" for name in PROBLEMS]
     return "\n".join([*lines, "", *(f"::: moeopt.{name}\n" for name in moeopt.__all__)])
+
+
+def api_types() -> str:
+    """Return the page of the types that public functions take and return."""
+    lines = ["# Types", "", "What the functions of the library take and return.", ""]
+    return "\n".join([*lines, *(f"::: moeopt.{name}\n" for name in TYPES)])
 
 
 def api_problem(name: str) -> str:

@@ -12,8 +12,8 @@ turn, the problem's own first, until one closes it, and writes ``index.json``, `
 and ``solutions/``. An instance that none closes stays with status "feasible" and its best bound.
 With ``--open`` only those that are not proven yet are solved again, and the better solution and
 the higher bound are kept. ``verify`` reads every instance and solution: the file is the indexed
-one, the judge accepts the solution and counts the stated objective, the event engine executes it in
-that time where it can, no bound is above it; with ``--again`` the stated method proves every
+one, the checker accepts the solution and counts the stated objective, the event engine executes it
+in that time where it can, no bound is above it; with ``--again`` the stated method proves every
 optimum anew. It prints what is wrong and exits with 1.
 """
 
@@ -193,7 +193,7 @@ def verify(
 
 
 def _false_claims(instance: Any, solution: Any, entry: dict[str, Any], execute: bool) -> list[str]:
-    """Return what judge and engine say against an entry."""
+    """Return what checker and engine say against an entry."""
     try:
         verdict = moeopt.check(instance, solution)
     except moeopt.InputError as error:
@@ -208,7 +208,7 @@ def _false_claims(instance: Any, solution: Any, entry: dict[str, Any], execute: 
         wrong.append(f"status {entry['status']} with bound {bound} and objective {objective}")
     executor = find_spec(f"moeopt.sim.engine.problems.{instance.problem}")
     if execute and executor is not None and not compare(instance, solution).agree:
-        wrong.append("the event engine takes another time than the judge counts")
+        wrong.append("the event engine takes another time than the checker counts")
     return wrong
 
 

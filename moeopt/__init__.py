@@ -1,12 +1,37 @@
 """Optimal placements and schedules for Mixture-of-Experts inference, with proof.
 
 >>> import moeopt
->>> instance = moeopt.load("instances/tri_domain/esft-window/window-law-layer4-batch256.json")
+>>> from moeopt import tri_domain
+>>> instance = tri_domain.Instance.from_arrays(
+...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1], dimms=2
+... )
 >>> result = moeopt.solve(instance, method="cp-sat", time_limit_s=10)
->>> result.status
-'optimal'
+>>> result.status, result.objective, result.solution.assignment
+('optimal', 50, ('gpu', 'cpu', 'gpu'))
 
-The names below are imported when first used, so that ``import moeopt`` costs nothing.
+Problems, each with ``Instance`` (and ``Instance.from_arrays``), ``Solution``, ``CONSTRAINTS`` and
+``INFO``:
+
+tri_domain  where each expert of a layer runs: GPU, CPU or DIMM-NDP (TriMoE 4.2)
+relayout    which experts migrate before a layer (TriMoE 4.3)
+layout      where the experts lie, for several windows of a trace (TriMoE 4.3)
+deferral    how many experts each layer defers (KTransformers 4.2)
+balance     what the GPU takes from the NDP units (edge GPU-NDP, Eq. 1-3)
+cache       how many experts of each layer the GPU caches (CPU-GPU collaborative, III-B)
+bitwidth    how many bits each expert gets (context-aware CXL-NDP 4.2)
+placement   which experts live on the GPU (KTransformers and others)
+
+Functions:
+
+load, save, load_solution          instances and solutions in files
+solve, methods, check, explain     exact methods and heuristics; the independent checker
+heuristic                          a decorator that makes a rule of yours one of the methods
+gap                                how far heuristics are from the optimum, over many instances
+load_trace, load_counts, save_trace, generate    instances from routing traces
+plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
+
+Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
+their base `MoeoptError`. Every name is imported when first used: ``import moeopt`` costs nothing.
 """
 
 from importlib import import_module
@@ -22,6 +47,14 @@ if TYPE_CHECKING:
     from moeopt.interop.traces import load_counts as load_counts
     from moeopt.interop.traces import load_trace as load_trace
     from moeopt.planner.planned import plan as plan
+    from moeopt.problems import balance as balance
+    from moeopt.problems import bitwidth as bitwidth
+    from moeopt.problems import cache as cache
+    from moeopt.problems import deferral as deferral
+    from moeopt.problems import layout as layout
+    from moeopt.problems import placement as placement
+    from moeopt.problems import relayout as relayout
+    from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
     from moeopt.problems.json_files import save as save
@@ -61,7 +94,7 @@ _HOME = {
     "InputError": "moeopt.errors",
     "ModelMismatchError": "moeopt.errors",
 }
-"""Public name -> the module it lives in."""
+"""Public name -> the module it lives in; problems are listed in `moeopt.problems.registry`."""
 
 __all__ = list(_HOME)
 
@@ -71,6 +104,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "__version__":
         value = _version("moeopt")
+    elif name in (problems := _problems()):
+        value = import_module(problems[name])
     else:
         raise AttributeError(f"module 'moeopt' has no attribute {name!r}")
     globals()[name] = value
@@ -78,4 +113,11 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, "__version__"])
+    return sorted({*globals(), *_HOME, *_problems(), "__version__"})
+
+
+def _problems() -> dict[str, str]:
+    """Return the packages of all problems, by name."""
+    from moeopt.problems.registry import PROBLEMS
+
+    return PROBLEMS

@@ -17,3 +17,26 @@ class ModelMismatchError(MoeoptError):
     """A method's answer and the checker disagree: a bug in a model, never a result."""
 
     exit_code = 5
+
+
+def expect(name: str, value: object, *kinds: type, what: str) -> None:
+    """Refuse an argument of another type.
+
+    Parameters
+    ----------
+    name, value
+        The argument.
+    kinds
+        The types that it may be of.
+    what
+        They in words, e.g. "a path".
+
+    Raises
+    ------
+    InputError
+        If it is of none of them; the message names the argument.
+    """
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        text = repr(value)
+        value_text = f" {text}" if len(text) <= 40 and "\n" not in text else ""
+        raise InputError(f"{name}: must be {what}, not {type(value).__name__}{value_text}")

@@ -9,6 +9,15 @@ from moeopt.problems.registry import PROBLEMS
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile all kernels before several workers begin; a single process does so as it goes."""
+    workers = getattr(session.config.option, "numprocesses", None)
+    if workers and not hasattr(session.config, "workerinput"):
+        from tests.compile_kernels import compile_once
+
+        compile_once(workers)
+
+
 @pytest.fixture
 def root() -> Path:
     """Return the repository's root."""

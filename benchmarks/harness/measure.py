@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
-from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.problems.envelope import InstanceEnvelope
 
 from .measurement import Contender, Run
@@ -99,7 +99,7 @@ def _turn(
 ) -> Run:
     before = set(threading.enumerate())
     try:
-        with native_stdout_to_stderr():
+        with native_stdout_dropped():
             measurement = contender(fresh(instance), time_limit_s)
     except Exception as error:  # a contender's failure is a result, too
         message = " ".join(f"{type(error).__name__}: {error}".split())

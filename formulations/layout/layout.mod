@@ -60,22 +60,29 @@ s.t. local_reads{(s,i) in pairs}:
 s.t. where_it_lies{(s,i) in pairs, d in 0..dimms-1: (i,d) in places}:
     read[s,i,d] + ndp[s,i,d] <= local[i,d];
 
+# LA-C1: each expert runs on one path.
 s.t. LA_C1{(s,i) in pairs}: sum{w in ways} way[s,i,w] + sum{(i,d) in places} ndp[s,i,d] = 1;
 
+# LA-C2: only a localized expert runs on NDP.
 s.t. LA_C2{(s,i) in pairs}: way[s,i,"ndp_nowhere"] = 0;
 
+# LA-C3: HBM slots.
 s.t. LA_C3: sum{i in active} resident[i] <= hbm_slots;
 
+# LA-C4: DIMM slots.
 s.t. LA_C4{d in 0..dimms-1}: sum{(i,d) in places} local[i,d] <= dimm_slots;
 
+# LA-C5: the GPU, Eq. 5.
 s.t. LA_C5{s in scenarios}:
     sum{(s,i) in pairs, w in {"hit", "gpu_striped", "gpu_local"}} cost_ns[s,i,w] / unit * way[s,i,w]
     <= makespan[s];
 
+# LA-C6: the CPU, Eq. 5.
 s.t. LA_C6{s in scenarios}:
     sum{(s,i) in pairs, w in {"cpu_striped", "cpu_local"}} cost_ns[s,i,w] / unit * way[s,i,w]
     <= makespan[s];
 
+# LA-C7: each DIMM, Eq. 6.
 s.t. LA_C7{s in scenarios, d in 0..dimms-1}:
     sum{(s,i) in pairs} dram_striped_ns / unit
         * (way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"])

@@ -28,6 +28,7 @@ from moeopt.cli import (
 )
 from moeopt.cli.options import print_error
 from moeopt.errors import MoeoptError
+from moeopt.numeric.native_output import drop_native_stdout
 
 INTERRUPTED = 130
 USAGE = 2
@@ -61,7 +62,8 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and leave with its exit code; stdout is for results alone."""
+    drop_native_stdout()
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 

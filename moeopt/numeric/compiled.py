@@ -139,6 +139,12 @@ def _stamp(source: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def kernels_stamp() -> str:
+    """Return a name that changes with whatever the machine code of any kernel depends on."""
+    uses = (path for path in PACKAGE.rglob("*.py") if b"numeric.compiled" in path.read_bytes())
+    return hashlib.sha256(" ".join(map(_stamp, sorted(uses))).encode()).hexdigest()[:16]
+
+
 @cache
 def _imported(source: Path) -> list[Path]:
     """Return the files of this package that a file imports from at its top."""

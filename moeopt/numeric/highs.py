@@ -55,8 +55,8 @@ class Found:
 def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Found:
     """Solve a mixed-integer program; scipy offers neither HiGHS's seed nor its threads.
 
-    HiGHS prints a debug line on stdout now and then: callers in the main thread guard against it
-    with `native_stdout_to_stderr`, which must not be done in a thread that may be left behind.
+    HiGHS prints a debug line on stdout now and then: callers in the main thread drop it with
+    `native_stdout_dropped`, which must not be done in a thread that may be left behind.
     """
     begin = perf_counter()
     found = _minimize(program, limit_s, relative_gap, TOLERANCE)

@@ -83,7 +83,19 @@ def plan(
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
     trace: Trace | str | Path,
-    **options: Any,
+    *,
+    batch: int = 1,
+    context: int = 512,
+    steps: int = 200,
+    held_out: float = 0.3,
+    reserved_gib: float = 1.0,
+    max_deferred: int | None = None,
+    average_bits: float | None = None,
+    bits: str = "2,4,8,16",
+    loss_table: Path | None = None,
+    time_limit_s: float = 60.0,
+    workers: int = 1,
+    seed: int = 0,
 ) -> Planned:
     """Decide residents, cache ways, deferral and bits, and predict what they are worth.
 
@@ -97,8 +109,24 @@ def plan(
         Objects, names of presets (``moeopt list machines``) or JSON files.
     trace
         A trace or its file.
-    **options
-        See `Request`: batch, context, steps, max_deferred, average_bits, time_limit_s and others.
+    batch, context
+        Tokens in a step, and tokens in the KV cache of each of them.
+    steps
+        Most steps that are decided on, and most that are held out.
+    held_out
+        Share of the trace that is held out.
+    reserved_gib
+        GPU memory that stays free.
+    max_deferred
+        Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
+        least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
+    average_bits, bits
+        Bits per weight of the experts on average, and the widths to choose from; without
+        `average_bits` every expert has the model's.
+    loss_table
+        Measured losses at these widths (``moeopt losses``); without one those of random experts.
+    time_limit_s, workers, seed
+        For all solving together; threads; seed of everything random.
 
     Returns
     -------
@@ -128,11 +156,22 @@ def plan(
         machine=machine if isinstance(machine, Machine) else get_machine(machine),
         model=model if isinstance(model, ModelShape) else get_model(model),
         trace=trace if isinstance(trace, Trace) else load_trace(trace),
-        **options,
+        batch=batch,
+        context=context,
+        steps=steps,
+        held_out=held_out,
+        reserved_gib=reserved_gib,
+        max_deferred=max_deferred,
+        average_bits=average_bits,
+        bits=bits,
+        loss_table=loss_table,
+        time_limit_s=time_limit_s,
+        workers=workers,
+        seed=seed,
     )
     begin = perf_counter()
-    kept, held_out = request.parts()
-    loads, later = loads_of(request, kept), loads_of(request, held_out)
+    kept, rest = request.parts()
+    loads, later = loads_of(request, kept), loads_of(request, rest)
     search = Search(request, kept, loads)
     found = list(search.candidates())
     chosen, in_turn = best_of(found), found[0]

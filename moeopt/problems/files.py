@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.errors import InputError, expect
+from moeopt.problems.envelope import Data, InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.json_files import read_object
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import describe
@@ -38,7 +38,6 @@ def load(path: str | Path) -> InstanceEnvelope:
     >>> instance.problem, instance.dimms, len(instance.experts)
     ('tri_domain', 16, 64)
     """
-    path = Path(path)
     instance: InstanceEnvelope = _validated(path, "instance", "Instance")
     return instance
 
@@ -69,14 +68,15 @@ def load_solution(path: str | Path) -> SolutionEnvelope:
     >>> solution.problem, len(solution.assignment)
     ('tri_domain', 64)
     """
-    path = Path(path)
     solution: SolutionEnvelope = _validated(path, "solution", "Solution")
     return solution
 
 
-def _validated(path: Path, module: str, model: str) -> Any:
+def _validated(path: str | Path, module: str, model: str) -> Any:
+    expect("path", path, str, Path, what="a path")
+    path = Path(path)
     data = read_object(path)
-    for key in ("problem",) if module == "solution" else ("problem", "schema_version"):
+    for key in ("problem",) if module == "solution" else ("problem", "schema_version", "name"):
         if key not in data:
             raise InputError(f"{path}: {key}: is missing")
     try:
@@ -84,6 +84,7 @@ def _validated(path: Path, module: str, model: str) -> Any:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     try:
-        return getattr(problem.part(module), model).model_validate(data)
+        # Not the class's own, which looks for NumPy in what is wrong: a file has none.
+        return super(Data, getattr(problem.part(module), model)).model_validate(data)
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None

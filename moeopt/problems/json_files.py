@@ -1,4 +1,4 @@
-"""JSON files from strangers: read within bounds, written whole or not at all.
+"""JSON files from anywhere: read within bounds, written whole or not at all.
 
 Sizes are bounded before anything is parsed, and nothing in a file is executed or used as a path.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.reading import reading
 from moeopt.problems.wording import field_path, kind_of, shortened, shown
 
@@ -82,13 +82,15 @@ def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
     Raises
     ------
     InputError
-        If the file cannot be written.
+        If `obj` is none of them, or the file cannot be written.
 
     Examples
     --------
     >>> import moeopt
     >>> moeopt.save({"answer": 42}, "answer.json")
     """
+    expect("obj", obj, BaseModel, Mapping, what="an instance, a solution or a mapping")
+    expect("path", path, str, Path, what="a path")
     path = Path(path)
     try:
         data = obj.model_dump(mode="json") if isinstance(obj, BaseModel) else obj

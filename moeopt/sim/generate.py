@@ -19,6 +19,9 @@ from moeopt.sim.source import Source
 from moeopt.sim.trace import Trace
 from moeopt.sim.workload import Workload
 
+Option = bool | int | float | str | Path | None
+"""A value of an option of a problem's generator."""
+
 
 def generate(
     problem: str,
@@ -31,7 +34,7 @@ def generate(
     quantum_ns: int | None = None,
     name: str | None = None,
     notes: dict[str, Any] | None = None,
-    **options: Any,
+    **options: Option,
 ) -> InstanceEnvelope:
     """Make an instance of a problem from a machine, a model and a trace or a synthetic workload.
 
@@ -51,7 +54,8 @@ def generate(
     name, notes
         The instance's name, and anything to add to its provenance.
     **options
-        The problem's own options, e.g. `layer` and `batch` for tri_domain.
+        The problem's own options, e.g. `layer` and `batch` for tri_domain: the fields of
+        ``generator_of(problem).Options``, as ``moeopt generate PROBLEM --help`` lists them.
 
     Returns
     -------
@@ -89,6 +93,11 @@ def generate(
         name=name,
         notes=notes,
     )
+    known = generator.Options.model_fields
+    if unknown := [name for name in options if name not in known]:
+        raise InputError(
+            f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(known)}"
+        )
     try:
         made: InstanceEnvelope = generator.generate(source, generator.Options(**options))
     except ValidationError as error:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
@@ -38,7 +38,8 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     Raises
     ------
     InputError
-        If the solution is not one of this instance, by problem or by name.
+        If the solution is not one of this instance, by problem or by name, or an argument is of
+        another type.
 
     Examples
     --------
@@ -49,6 +50,8 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     >>> moeopt.check(instance, best)
     Verdict(objective=3965000, violations=[])
     """
+    expect("instance", instance, InstanceEnvelope, what="an instance")
+    expect("solution", solution, SolutionEnvelope, what="a solution")
     for field, theirs, ours in (
         ("problem", solution.problem, instance.problem),
         ("instance", solution.instance, instance.name),

@@ -139,7 +139,7 @@ def test_a_model_mismatch_is_a_bug(
 
     monkeypatch.setattr(heuristics, "WARM_START", lambda instance: None)
     assert run(["solve", str(file)]) == 5
-    assert "the judge computes" in capsys.readouterr().err
+    assert "the checker computes" in capsys.readouterr().err
 
 
 def test_explain_prices_every_rule(file: Path, capsys: Capture) -> None:

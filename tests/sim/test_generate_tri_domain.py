@@ -305,7 +305,7 @@ def test_the_name_is_made_up_from_the_choices_or_given() -> None:
         ({"dimms": 1025}, "generate tri_domain: dimms: must be at most 1024, not 1025"),
         ({"seed": -1}, "seed: must not be negative, not -1"),
         ({"quantum_ns": 0}, "quantum_ns: must be from 1 to 4398046511104, not 0"),
-        ({"name": "x" * 300}, "generate tri_domain: name: "),
+        ({"name": "x" * 300}, "name: "),
         ({"machine": "abacus"}, "machine: 'abacus' is neither a file nor one of"),
         ({"model": "abacus"}, "model: 'abacus' is neither a file nor one of"),
         ({"workload": "abacus"}, "workload: 'abacus' is neither a file nor one of"),

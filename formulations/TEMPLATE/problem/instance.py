@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope, Nanoseconds
+from moeopt.problems.envelope import Count, Data, InstanceEnvelope, Nanoseconds
 
 
-class Expert(Frozen):
+class Expert(Data):
     """An expert's size, and what it costs not to keep it."""
 
     size_bytes: Count

@@ -1,7 +1,10 @@
 """The data: what each expert loses at each width, and the budgets of bits."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import (
     BeforeValidator,
     Field,
@@ -11,7 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope, field_error
+from moeopt.errors import InputError
+from moeopt.problems.arrays import integers, made
+from moeopt.problems.envelope import Count, Data, InstanceEnvelope, field_error
 from moeopt.problems.wording import shown
 
 MAX_WIDTHS = 16
@@ -49,7 +54,7 @@ MinCount = Annotated[
 """Width -> how many experts of each layer must have it."""
 
 
-class Expert(Frozen):
+class Expert(Data):
     """An expert: how important it is, and what it loses at each width.
 
     Parameters
@@ -67,7 +72,7 @@ class Expert(Frozen):
     loss: Annotated[tuple[Count, ...], Field(max_length=MAX_WIDTHS)]
 
 
-class Layer(Frozen):
+class Layer(Data):
     """The experts of a layer that get a width, and their budget.
 
     Parameters
@@ -158,6 +163,98 @@ class Instance(InstanceEnvelope):
                     reason = "must be an integer where model_budget_bits is null"
                     raise field_error(["layers", number, "budget_bits"], reason)
         return self
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        loss: ArrayLike,
+        bits: ArrayLike,
+        budget_bits: ArrayLike | None = None,
+        model_budget_bits: int | None = None,
+        importance: ArrayLike | None = None,
+        granularity: Granularity = "expert",
+        min_count: Mapping[int, int] | None = None,
+        loss_scale: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Return the instance of a table of losses; layers have equally many experts.
+
+        Parameters
+        ----------
+        loss
+            What each expert loses at each width, in units of `loss_scale`, shape (layers, experts,
+            widths).
+        bits
+            The widths in bits, rising, shape (widths,).
+        budget_bits
+            Largest sum of widths of each layer, in bits, shape (layers,), or one integer for all.
+        model_budget_bits
+            Largest sum of all widths, in place of `budget_bits`; one of the two is given.
+        importance
+            Orders the experts of a layer for `prefix-split`, shape (layers, experts). Default: all
+            alike; it is no part of the objective.
+        granularity, min_count, loss_scale
+            See `Instance`.
+        name
+            What the instance is called.
+
+        Raises
+        ------
+        InputError
+            If an argument is not an array of integers of this shape and range; one line with the
+            argument, the index and the value.
+
+        Examples
+        --------
+        >>> from moeopt import bitwidth
+        >>> bitwidth.Instance.from_arrays(
+        ...     loss=[[[9, 4, 0], [5, 2, 0]]], bits=[2, 3, 4], budget_bits=6, name="small"
+        ... )
+        <bitwidth instance 'small': 1 layers, 2 experts, widths 2, 3, 4; minimises summed_loss>
+        """
+        widths = integers("bits", bits, (None,), axes="(widths,)", least=1)
+        axes = "(layers, experts, widths)"
+        losses = integers("loss", loss, (None, None, len(widths)), axes=axes)
+        layers, experts, _ = losses.shape
+        ranks = np.zeros((layers, experts), np.int64)
+        if importance is not None:
+            ranks = integers("importance", importance, ranks.shape, axes="(layers, experts)")
+        budgets: list[int | None] = [None] * layers
+        if budget_bits is not None:
+            shape = () if np.ndim(budget_bits) == 0 else (layers,)
+            given = integers("budget_bits", budget_bits, shape, axes="(layers,)")
+            budgets = np.broadcast_to(given, (layers,)).tolist()
+        elif model_budget_bits is None:
+            raise InputError("budget_bits: must be given, or model_budget_bits in its place")
+        rows = [
+            {
+                "budget_bits": budget,
+                "experts": [
+                    {"expert": number, "importance": rank, "loss": row}
+                    for number, (rank, row) in enumerate(zip(of_layer, table, strict=True))
+                ],
+            }
+            for budget, of_layer, table in zip(
+                budgets, ranks.tolist(), losses.tolist(), strict=True
+            )
+        ]
+        return made(
+            cls,
+            name=name,
+            bits=widths.tolist(),
+            loss_scale=loss_scale,
+            granularity=granularity,
+            min_count=dict(min_count or {}),
+            layers=rows,
+            model_budget_bits=model_budget_bits,
+        )
+
+    def size(self) -> str:
+        """Return how many layers and experts there are, and the widths, in words."""
+        experts = sum(len(layer.experts) for layer in self.layers)
+        widths = ", ".join(map(str, self.bits))
+        return f"{len(self.layers)} layers, {experts} experts, widths {widths}"
 
     @property
     def layer_budgets(self) -> tuple[int | None, ...]:

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Frozen, SolutionEnvelope
+from moeopt.problems.envelope import Count, Data, SolutionEnvelope
 
 Start = Annotated[int, Field(strict=True, ge=0, le=2**62)]
 """An instant in ns since the step began; sums of many durations fit."""
 
 
-class StartTimes(Frozen):
+class StartTimes(Data):
     """When each task of each layer starts; what takes no time has a start as well."""
 
     attention: tuple[Start, ...]

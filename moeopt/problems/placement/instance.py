@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
+from moeopt.problems.arrays import integers, made
 from moeopt.problems.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
 
 from .layer_steps import LayerSteps, layer_steps_of
@@ -160,6 +161,91 @@ class Instance(InstanceEnvelope):
                 reason = f"must have one entry per expert, {experts}, not {len(row)}"
                 raise field_error([layer], reason)
         return sizes
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        tokens: ArrayLike,
+        gpu_slots: int,
+        gpu_expert_ns: ArrayLike,
+        offload_expert_ns: ArrayLike,
+        layer_offload_fixed_ns: int = 0,
+        restriction: Restriction | None = None,
+        fill: bool = False,
+        expert_slots: ArrayLike | None = None,
+        host_slots: int | None = None,
+        host_copy: bool = True,
+        name: str | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of token counts as an array.
+
+        Parameters
+        ----------
+        tokens
+            Tokens of every expert in every step, shape (steps, layers, experts); 0 for none.
+        gpu_slots
+            The GPU's room for experts, over all layers.
+        gpu_expert_ns, offload_expert_ns
+            Time in ns of one expert on the GPU and on the other side, by its tokens, from 0 to the
+            end of the table, each of any length from 2; beyond it the last slope continues.
+        layer_offload_fixed_ns
+            What a layer pays in a step in which it offloads anything, in ns.
+        restriction, fill, host_slots, host_copy
+            See `Instance`.
+        expert_slots
+            Slots of every expert, at least 1, shape (layers, experts). Default: one each.
+        name, quantum_ns
+            What the instance is called, and the unit that all times are multiples of, if any.
+
+        Raises
+        ------
+        InputError
+            If an argument is not an array of integers of this shape and range; one line with the
+            argument, the index and the value.
+
+        Examples
+        --------
+        >>> from moeopt import placement
+        >>> placement.Instance.from_arrays(
+        ...     tokens=[[[2, 0, 1], [0, 3, 0]]], gpu_slots=2, gpu_expert_ns=[0, 2],
+        ...     offload_expert_ns=[0, 9], name="small",
+        ... )
+        <placement instance 'small': 2 layers of 3 experts, 1 steps, 2 GPU slots;
+        minimises total_ns>
+        """
+        used = integers("tokens", tokens, (None, None, None), axes="(steps, layers, experts)")
+        _, layers, experts = used.shape
+        sizes = None
+        if expert_slots is not None:
+            shape = (layers, experts)
+            sizes = integers("expert_slots", expert_slots, shape, axes="(layers, experts)", least=1)
+        steps = [
+            [[(int(e), int(row[e])) for e in np.flatnonzero(row)] for row in step] for step in used
+        ]
+        return made(
+            cls,
+            name=name,
+            quantum_ns=quantum_ns,
+            layers=layers,
+            experts=experts,
+            gpu_slots=gpu_slots,
+            gpu_expert_ns=integers("gpu_expert_ns", gpu_expert_ns, (None,)).tolist(),
+            offload_expert_ns=integers("offload_expert_ns", offload_expert_ns, (None,)).tolist(),
+            layer_offload_fixed_ns=layer_offload_fixed_ns,
+            steps=steps,
+            restriction=restriction,
+            fill=fill,
+            expert_slots=None if sizes is None else sizes.tolist(),
+            host_slots=host_slots,
+            host_copy=host_copy,
+        )
+
+    def size(self) -> str:
+        """Return how many layers, experts, steps and slots there are, in words."""
+        layers = f"{self.layers} layers of {self.experts} experts"
+        return f"{layers}, {len(self.steps)} steps, {self.gpu_slots} GPU slots"
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Frozen, SolutionEnvelope
+from moeopt.problems.envelope import Count, Data, SolutionEnvelope
 
 Domain = Literal["gpu", "cpu", "ndp"]
 
@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = ("prefetch", "localize", "stripe", "rebalance")
 MAX_MIGRATIONS = 4096
 
 
-class Migration(Frozen):
+class Migration(Data):
     """One expert's migration.
 
     Parameters

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.problems.envelope import Count, Flag, Frozen, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
+from moeopt.problems.envelope import Count, Data, Flag, InstanceEnvelope, Nanoseconds, field_error
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
@@ -16,7 +17,7 @@ STRIPED = -1
 """Stands for ``dimm: null`` in `Columns`."""
 
 
-class Expert(Frozen):
+class Expert(Data):
     """One active expert: its tokens, its layout and the complete cost of each path it may take.
 
     Parameters
@@ -117,6 +118,97 @@ class Instance(InstanceEnvelope):
                 raise field_error([row, "expert"], reason)
             first[expert.expert] = row
         return experts
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        gpu_ns: ArrayLike,
+        cpu_ns: ArrayLike,
+        ndp_ns: ArrayLike,
+        dimm: ArrayLike,
+        dimms: int,
+        gpu_dram_ns: ArrayLike | None = None,
+        cpu_dram_ns: ArrayLike | None = None,
+        resident: ArrayLike | None = None,
+        tokens: ArrayLike | None = None,
+        expert: ArrayLike | None = None,
+        name: str | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of arrays with one entry per active expert.
+
+        Parameters
+        ----------
+        gpu_ns, cpu_ns
+            Complete time of each expert on the GPU (TriMoE Eq. 1 or 2) and on the CPU (Eq. 3), in
+            ns, shape (experts,).
+        ndp_ns
+            Time on the NDP unit of its DIMM (Eq. 4), in ns, shape (experts,); -1 where striped.
+        dimm
+            The DIMM that holds all of the expert, shape (experts,); -1 where it is striped over
+            all DIMMs.
+        dimms
+            Number of DIMMs.
+        gpu_dram_ns, cpu_dram_ns
+            How long each DIMM that the expert lies on is busy if GPU or CPU reads it (Eq. 6), in
+            ns, shape (experts,). Default: the most that the costs allow. Eq. 2 and 3 are maxima
+            of which one term is this read, the same in both: it is at most the shorter of
+            `gpu_ns` and `cpu_ns`, and for a resident expert at most `cpu_ns`, while the GPU reads
+            nothing. Pass 0 everywhere for hosts that leave the DIMMs free.
+        resident
+            Whether the weights are in the GPU's memory, bool, shape (experts,). Default: none.
+        tokens
+            Tokens of each expert, at least 1, shape (experts,). Default: 1 each. They decide
+            nothing but the order in which some heuristics take the experts.
+        expert
+            The experts' numbers, shape (experts,). Default: 0, 1, ...
+        name, quantum_ns
+            What the instance is called, and the unit that all times are multiples of, if any.
+
+        Raises
+        ------
+        InputError
+            If an argument is not an array of integers of this shape and range, or `ndp_ns` is
+            given where the expert is striped; one line with the argument, the index and the value.
+
+        Examples
+        --------
+        >>> from moeopt import tri_domain
+        >>> tri_domain.Instance.from_arrays(
+        ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1],
+        ...     dimms=2, name="small",
+        ... )
+        <tri_domain instance 'small': 3 experts, 1 striped, 0 resident, 2 DIMMs;
+        minimises makespan_ns>
+        """
+        gpu = integers("gpu_ns", gpu_ns, (None,), axes="(experts,)")
+        size = len(gpu)
+        cpu = each("cpu_ns", cpu_ns, size, 0)
+        held = np.zeros(size, np.bool_)
+        if resident is not None:
+            held = flags("resident", resident, (size,), "(experts,)")
+        read = np.where(held, cpu, np.minimum(gpu, cpu))
+        columns = {
+            "expert": each("expert", expert, size, np.arange(size)).tolist(),
+            "tokens": each("tokens", tokens, size, 1, least=1).tolist(),
+            "resident": held.tolist(),
+            "dimm": optional(each("dimm", dimm, size, 0, least=NOT_THERE)),
+            "gpu_ns": gpu.tolist(),
+            "cpu_ns": cpu.tolist(),
+            "ndp_ns": optional(each("ndp_ns", ndp_ns, size, 0, least=NOT_THERE)),
+            "gpu_dram_ns": each("gpu_dram_ns", gpu_dram_ns, size, np.where(held, 0, read)).tolist(),
+            "cpu_dram_ns": each("cpu_dram_ns", cpu_dram_ns, size, read).tolist(),
+        }
+        experts = rows_of(columns)
+        return made(cls, name=name, quantum_ns=quantum_ns, dimms=dimms, experts=experts)
+
+    def size(self) -> str:
+        """Return how many experts there are, how they lie, and the DIMMs, in words."""
+        striped = sum(expert.dimm is None for expert in self.experts)
+        held = sum(expert.resident for expert in self.experts)
+        experts = f"{len(self.experts)} experts, {striped} striped, {held} resident"
+        return f"{experts}, {self.dimms} DIMMs"
 
     @cached_property
     def columns(self) -> Columns:

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
@@ -39,7 +39,7 @@ def run(task: Task) -> Outcome:
         built.start_from(task.start, task.upper)
     deadline.checkpoint()
     build_end = deadline.elapsed_s
-    with native_stdout_to_stderr():
+    with native_stdout_dropped():
         solving = run_interruptible(
             lambda: solve(built.model, deadline.remaining_s, task.seed, task.workers),
             lambda: None,  # none of the engines can be stopped from outside; it is left behind

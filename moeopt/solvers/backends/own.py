@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from moeopt.numeric.native_output import native_stdout_to_stderr
+from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import Search
 from moeopt.solvers.interrupt import Interruptible, run_interruptible
@@ -24,7 +24,7 @@ def run(task: Task) -> Outcome:
         verify=task.verify,
         on_improvement=_recorder(task),
     )
-    with native_stdout_to_stderr():
+    with native_stdout_dropped():
         running = run_interruptible(
             lambda: algorithm.solve(task.instance, search), search.stop, search.limit_s
         )

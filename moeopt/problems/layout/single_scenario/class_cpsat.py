@@ -28,7 +28,7 @@ def solve_class_cpsat(problem: ClassProblem, limit_s: float) -> ClassAnswer:
     count = [[model.new_int_var(0, top, "") for top in row]
              for row in problem.max_counts().tolist()]  # fmt: skip
     for number, experts in enumerate(size.tolist()):
-        model.add(sum(of_path[number] for of_path in count) == experts)
+        model.add(sum(of_path[number] for of_path in count) == experts)  # LA-C1
 
     def used(paths: Sequence[Path]) -> list[cp_model.IntVar]:
         return [v for path in paths for v in count[path]]

@@ -137,7 +137,8 @@ def _aggregated(problem: ClassProblem, most: Ints, slack: float) -> Program:
     cost, size = scenario.classes
     unit = max(problem.makespan, 1) / LONGEST
     classes = len(size)
-    # Rows: LA-C5, LA-C6, the sum of LA-C7, LA-C3, the branch's two counts, the sum of LA-C4.
+    # Rows: LA-C5, LA-C6, the sum of LA-C7, LA-C3, the branch's two counts, the sum of LA-C4; below
+    # them LA-C1, each class's experts on one path each.
     rows = np.zeros((7, len(Path), classes))
     rows[0, GPU_PATHS], rows[1, CPU_PATHS] = cost[GPU_PATHS] / unit, cost[CPU_PATHS] / unit
     rows[2, Path.NDP], rows[2, LOCAL_READS] = cost[Path.NDP] / unit, scenario.local_read / unit

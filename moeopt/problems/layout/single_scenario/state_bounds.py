@@ -1,10 +1,11 @@
 """Lower bounds of a branch (r, e) by combinatorial arguments, in integers.
 
-In a branch hosts read r experts striped and e localized. Of the others at most `hits` are hits, and
-the rest run on NDP. The bounds are those of the *dominant items*: what the DIMMs hold if the
-experts with the largest NDP costs are those that leave NDP. Replacing an item by a smaller one, or
-dropping it, keeps a packing feasible, so that no other choice of experts that leave can be packed
-better (Lemma 1 in `formulations/layout/spec.md`, section "Bound and pack").
+In a branch hosts read r experts striped and e localized. Of the others at most `hits` are hits
+(LA-C3), and the rest run on NDP, each on the DIMM that holds it (LA-C1, LA-C2). The bounds are
+those of the *dominant items*: what the DIMMs hold if the experts with the largest NDP costs leave
+NDP. Replacing an item by a smaller one, or dropping it, keeps a packing feasible, so that no other
+choice of experts that leave can be packed better (Lemma 1 in `formulations/layout/spec.md`, section
+"Bound and pack").
 """
 
 import numpy as np

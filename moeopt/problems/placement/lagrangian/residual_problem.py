@@ -7,8 +7,9 @@ The program below states the objective over the experts that can be both, with t
 its optimum is the least objective of all improvements, or something above the incumbent if there
 is none. A cut per row, cost >= row bound + multipliers of its experts on the GPU, holds for every
 placement (`relaxation`); with it the program's linear relaxation is as good as the Lagrangian
-bound. HiGHS's bound is in floats and lowered by what they may be off; it is counted from the sum of
-what the rows cost in any case, which keeps that small.
+bound. HiGHS's bound is in floats and lowered by what they may be off
+(`moeopt.numeric.safe_bound`); it is counted from the sum of what the rows cost in any case, which
+keeps that small.
 """
 
 from dataclasses import dataclass

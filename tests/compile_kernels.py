@@ -1,0 +1,69 @@
+"""Compile every kernel before the tests begin, so that no test's time limit pays for it.
+
+    python -m tests.compile_kernels [PART PARTS]
+
+solves a few tiny instances of each problem with every method that has compiled parts. The tests'
+controller runs it once per version of the sources, in as many processes as there are workers.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import moeopt
+from moeopt.numeric.compiled import PACKAGE, kernels_stamp
+from moeopt.problems.registry import PROBLEMS, get_problem
+
+SEEDS = 6
+"""Instances of each problem: among six there are several windows, several layers and so on."""
+
+RANDOM_INSTANCES = {
+    "tri_domain": "random_instances",
+    "deferral": "random_schedules",
+}
+"""Problem -> the module of its tests with `random_instance`, where it has another name."""
+
+
+def solves() -> Iterator[tuple[Any, str]]:
+    """Yield the instances and methods, those that compile longest first."""
+    for problem in sorted(PROBLEMS, key=["layout", "placement"].__contains__, reverse=True):
+        module = RANDOM_INSTANCES.get(problem, f"{problem}_random_instances")
+        name = f"tests.problems.{problem}.{module}"
+        if find_spec(name) is None:  # a problem without compiled parts needs no such module
+            continue
+        random_instance = import_module(name).random_instance
+        found = get_problem(problem)
+        methods = [*found.part("heuristics").HEURISTICS, *found.info.exact_methods]
+        for method in methods:
+            for seed in range(SEEDS):
+                yield random_instance(seed), method
+
+
+def compile_part(part: int, parts: int) -> None:
+    """Run every `parts`-th method with all its instances."""
+    pairs = list(solves())
+    for number, (instance, method) in enumerate(pairs):
+        if number // SEEDS % parts == part:
+            moeopt.solve(instance, method, time_limit_s=3600)
+
+
+def compile_once(processes: int) -> None:
+    """Compile in several processes, unless that was done for this version of the sources."""
+    done = PACKAGE / "__pycache__" / f"kernels-{kernels_stamp()}"
+    if done.exists():
+        return
+    commands = [
+        [sys.executable, "-m", "tests.compile_kernels", str(part), str(processes)]
+        for part in range(processes)
+    ]
+    running = [subprocess.Popen(command, cwd=PACKAGE.parent) for command in commands]
+    if all(process.wait() == 0 for process in running):
+        done.parent.mkdir(exist_ok=True)
+        done.touch()
+
+
+if __name__ == "__main__":
+    compile_part(*map(int, sys.argv[1:] or ("0", "1")))
