@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from moeopt.errors import expect
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
@@ -79,6 +80,7 @@ def explain(
     >>> explanation.objective, explanation.without["TD-C4"]
     (3965000, 2505000)
     """
+    expect("instance", instance, InstanceEnvelope, what="an instance")
     deadline = Deadline(time_limit_s)
     rules = get_problem(instance.problem).constraint_ids
 
