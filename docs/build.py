@@ -26,6 +26,7 @@ from mkdocs.structure.pages import Page
 
 import moeopt
 from moeopt.problems.info import ExactModel
+from moeopt.problems.lazy import EVERY_PROBLEM
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.generate import generator_of
 from moeopt.solvers.methods import problem_methods
@@ -249,5 +250,7 @@ def api_problem(name: str) -> str:
     """Return the page of a problem's instance, solution, checker, bounds and heuristics."""
     modules = ["instance", "solution", "check", "bounds", "heuristics"]
     lines = [f"# {name}: classes and functions", ""]
+    short = ", ".join(f"`{public}`" for public in EVERY_PROBLEM)
+    lines += [f"After `from moeopt import {name}` its attributes {short} are those below.", ""]
     lines += [f"The mathematics: [formulation](../problems/{name}.md#formulation).", ""]
     return "\n".join([*lines, *(f"::: {PROBLEMS[name]}.{module}\n" for module in modules)])

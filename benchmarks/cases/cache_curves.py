@@ -24,7 +24,7 @@ SHAPES = {"mixtral-8x7b": 10_000, "deepseek-v2-lite": 1_000}
 def contenders() -> Mapping[str, Contender]:
     return {
         "one pass": _timed(_one_pass),
-        "each capacity, by the judge": _timed(_judge),
+        "each capacity, by the checker": _timed(_checker),
         "each capacity, as an array": _timed(_array),
     }
 
@@ -62,7 +62,7 @@ def _one_pass(instance: Instance) -> NDArray[np.int64]:
     return curves_of(instance.ids, instance.experts, instance.costs).hits
 
 
-def _judge(instance: Instance) -> NDArray[np.int64]:
+def _checker(instance: Instance) -> NDArray[np.int64]:
     rows = []
     for ways in range(instance.experts + 1):
         solution = Solution(instance=instance.name, ways=(ways,) * instance.layers)

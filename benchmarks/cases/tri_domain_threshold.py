@@ -41,7 +41,7 @@ def instances() -> Sequence[InstanceEnvelope]:
 
 
 def _certify(instance: InstanceEnvelope, time_limit_s: float) -> Measurement:
-    """Take the time of the compiled search on the instance's arrays; the judge stays outside."""
+    """Take the time of the compiled search on the instance's arrays; the checker stays outside."""
     assert isinstance(instance, Instance)
     c = instance.columns
     columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
@@ -50,7 +50,7 @@ def _certify(instance: InstanceEnvelope, time_limit_s: float) -> Measurement:
     seconds = perf_counter() - begin
     assignment = tuple(DOMAINS[d] for d in domain.tolist())
     actual = objective(instance, Solution(instance=instance.name, assignment=assignment))
-    assert actual == upper, f"claims {upper}, the judge says {actual}"
+    assert actual == upper, f"claims {upper}, the checker says {actual}"
     return Measurement(seconds, actual, float(lower), proven=lower == upper)
 
 

@@ -10,7 +10,7 @@ import moeopt
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
 
-from .judged import judged_objective
+from .checked import checked_objective
 from .measurement import WORKERS, Contender, Measurement
 
 
@@ -37,7 +37,7 @@ def moeopt_solve(**options: Any) -> Contender:
         claim, bound = (
             None if value is None else pack(value) for value in (result.objective, result.bound)
         )
-        objective = judged_objective(instance, result.solution, claim)
+        objective = checked_objective(instance, result.solution, claim)
         proven = result.status in ("optimal", "infeasible")
         hit_limit = not proven and result.termination == "time_limit"
         return Measurement(seconds, objective, bound, proven, hit_limit)
@@ -52,7 +52,7 @@ def textbook(solve: Callable[[Any, float], Answer]) -> Contender:
         begin = perf_counter()
         answer = solve(instance, time_limit_s)
         seconds = perf_counter() - begin
-        objective = judged_objective(instance, answer.solution, answer.objective)
+        objective = checked_objective(instance, answer.solution, answer.objective)
         bound = answer.bound if answer.bound is not None and isfinite(answer.bound) else None
         return Measurement(seconds, objective, bound, answer.proven, hit_limit=not answer.proven)
 

@@ -1,4 +1,4 @@
-"""bitwidth as a user would write it by hand, from the statement in its judge (BW-C1 to BW-C3).
+"""bitwidth as a user would write it by hand, from the statement in its checker (BW-C1 to BW-C3).
 
 One boolean per expert and width, in units of loss, no bounds, hints or scaling, and the solvers'
 default parameters, except that no gap is tolerated. Granularity and counts are left out: the case

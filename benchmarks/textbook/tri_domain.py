@@ -1,4 +1,4 @@
-"""tri_domain as a user would write it by hand, from the statement in its judge (TD-C1 to TD-C5).
+"""tri_domain as a user would write it by hand, from the statement in its checker (TD-C1 to TD-C5).
 
 The exact models: one boolean per expert and domain, a makespan, one row per device with all its
 terms, in nanoseconds; no bounds, hints or scaling, and the solvers' default parameters, except that

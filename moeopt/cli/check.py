@@ -1,4 +1,4 @@
-"""``moeopt check``: let the judge look at a solution file."""
+"""``moeopt check``: let the checker look at a solution file."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ def check_command(
     solution: Annotated[Path, typer.Argument(help="Solution file.")],
     as_json: Json = False,
 ) -> int:
-    """Judge a solution; exit 0 if it is valid, 2 if it violates a constraint."""
+    """Check a solution; exit 0 if it is valid, 2 if it violates a constraint."""
     import moeopt
     from moeopt.errors import InputError
 

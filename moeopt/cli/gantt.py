@@ -46,7 +46,7 @@ def gantt_command(
 
 
 def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Sequence[Lane]]":
-    """Return a title and the lanes of a solution that the judge accepts."""
+    """Return a title and the lanes of a solution that the checker accepts."""
     import moeopt
     from moeopt.errors import InputError
     from moeopt.problems.registry import get_problem

@@ -38,7 +38,7 @@ def shown(problem: str, objective: "Objective | None") -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a file name for an instance, whose own name may come from a stranger's file."""
+    """Return a file name for an instance, whose own name may come from an untrusted file."""
     return re.sub(r"[^\w.-]+", "-", name).lstrip(".") + ".json"
 
 

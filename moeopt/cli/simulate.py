@@ -43,7 +43,7 @@ def simulate_command(
     chrome: Annotated[Path | None, typer.Option(help="Save a trace for Perfetto.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Execute decode steps under a plan, or a solution; exit 5 if engine and judge disagree."""
+    """Execute decode steps under a plan, or a solution; exit 5 if engine and checker disagree."""
     if instance is not None or solution is not None:
         others = {"--machine": machine, "--model": model, "--trace": trace}
         others |= {"--workload": workload, "--plan": plan, "--policy": policy}
@@ -156,7 +156,7 @@ def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool)
         measured, judged = (
             shown(problem.problem, value) for value in (compared.measured, compared.judged)
         )
-        print(f"{problem.name}: executed in {measured}, which {word} the judge's {judged}")
+        print(f"{problem.name}: executed in {measured}, which {word} the checker's {judged}")
         print(f"\n{usage_table(compared.timeline.usage())}\n\ncritical path")
         for name, length in path_by_kind(compared.timeline).items():
             print(f"  {name:20} {nanoseconds(length)}")

@@ -66,7 +66,7 @@ class Job:
     Attributes
     ----------
     instance, solution
-        Checked by the judge; a target that needs the instance alone may have no solution.
+        It passed the checker; a target that needs the instance alone may have no solution.
     objective
         The solution's.
     shape

@@ -15,7 +15,7 @@ def shape_of(
 ) -> ModelShape | None:
     """Return the shape of the model that was named, or of the preset in the provenance, or None.
 
-    The provenance is a stranger's text: it is taken for a preset's name, never for a file's.
+    The provenance is untrusted text: it is taken for a preset's name, never for a file's.
     """
     if isinstance(model, ModelShape):
         return model

@@ -54,9 +54,9 @@ def compared(
     Raises
     ------
     ModelMismatchError
-        If the judge does not take it for a solution of that instance.
+        If the checker does not take it for a solution of that instance.
     """
     exported = check(instance, solution).objective
     if exported is None or job.objective is None:
-        raise ModelMismatchError(f"{job.instance.name}: {form}: the judge rejects the plan")
+        raise ModelMismatchError(f"{job.instance.name}: {form}: the checker rejects the plan")
     return Loss(job.instance.problem, form, job.objective, exported, proven)

@@ -84,7 +84,7 @@ def export(
     job = Job(
         instance,
         solution,
-        None if solution is None else judged(instance, solution),
+        None if solution is None else checked_objective(instance, solution),
         shape_of(instance, model),
         class_of(model) if model_class is None else model_class,
         ep_size,
@@ -101,7 +101,7 @@ def export(
     )
 
 
-def judged(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Objective:
+def checked_objective(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Objective:
     """Return the objective of a solution, or raise InputError if it is invalid."""
     verdict = check(instance, solution)
     if verdict.objective is None:
@@ -123,7 +123,7 @@ def _deferred(
     solution, instance = deferral
     if solution.problem != "deferral":
         raise InputError(f"--deferral: must be a solution of deferral, not of {solution.problem}")
-    job = Job(instance, solution, judged(instance, solution), time_limit_s=time_limit_s)
+    job = Job(instance, solution, checked_objective(instance, solution), time_limit_s=time_limit_s)
     return uniform_count(job)
 
 

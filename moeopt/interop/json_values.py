@@ -1,4 +1,4 @@
-"""JSON from strangers, as text or line by line, and lists of numbers in it as arrays."""
+"""Untrusted JSON, as text or line by line, and lists of numbers in it as arrays."""
 
 import json
 import math

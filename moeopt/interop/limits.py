@@ -1,4 +1,4 @@
-"""How much of a stranger's file is read, and the reading itself.
+"""How much of an untrusted file is read, and the reading itself.
 
 Sizes are bounded before anything is parsed, also those of compressed files.
 """

@@ -1,4 +1,4 @@
-"""Writing a finished plan: for the engine, for the judge, and for runtimes."""
+"""Writing a finished plan: for the engine, for the checker, and for runtimes."""
 
 from pathlib import Path
 

@@ -231,5 +231,5 @@ class Machine(Frozen):
 
 
 def _plain(text: str) -> str:
-    """Return a stranger's text without what an error template or a terminal would act on."""
+    """Return untrusted text without what an error template or a terminal would act on."""
     return "".join(c for c in text[:60] if c.isprintable() and c not in "{}")

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
+from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.study.attempt import Ended, Failure
 from moeopt.study.campaign import Campaign, Part, Source, make_settings
 from moeopt.study.campaign import instance_files as instance_files
@@ -70,11 +71,17 @@ def gap(
     >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
     trimoe: 33% above the optimum
     """
+    if isinstance(paths, str) or not isinstance(paths, Iterable):
+        expect("paths", paths, list, what="a list of paths and instances")
+    sources = list(paths)
+    for number, source in enumerate(sources):
+        what = "a path or an instance"
+        expect(f"paths[{number}]", source, str, Path, InstanceEnvelope, what=what)
     settings = make_settings(
         methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers
     )
     return run_campaign(
-        Campaign([Part(list(paths), settings)]),
+        Campaign([Part(sources, settings)]),
         on_start=on_start,
         store=store,
         resume=resume,

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from benchmarks.harness.case import case_names, load_case, parts
+from benchmarks.harness.checked import FalseClaimError, checked_objective
 from benchmarks.harness.contenders import moeopt_solve, textbook
 from benchmarks.harness.contradictions import contradictions
-from benchmarks.harness.judged import FalseClaimError, judged_objective
 from benchmarks.harness.measure import WARM_UP_S, measure, measure_against
 from benchmarks.harness.measurement import Measurement, Run
 from benchmarks.harness.summary import Figure, summarise
@@ -225,9 +225,9 @@ def test_trimoe_in_plain_python_gives_the_same_schedule():
 
 @pytest.mark.parametrize(
     ("assignment", "claim", "message"),
-    [(("cpu",) * 5, 34, "the judge computes 35"), (("ndp",) * 5, 35, "TD-C2")],
+    [(("cpu",) * 5, 34, "the checker computes 35"), (("ndp",) * 5, 35, "TD-C2")],
 )
 def test_false_claims_are_refused(assignment, claim, message):
     solution = Solution(instance="tiny", assignment=assignment)
     with pytest.raises(FalseClaimError, match=message):
-        judged_objective(tiny_instance(), solution, claim)
+        checked_objective(tiny_instance(), solution, claim)

@@ -259,7 +259,7 @@ def test_binary_files_do_not_go_to_stdout(folder: Path, capsys: pytest.CaptureFi
 def test_invalid_plans_are_not_handed_over(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the judge; nor is a plan of another instance."""
+    """By the checker; nor is a plan of another instance."""
     everything = [list(range(5))] * 4
     moeopt.save(
         {"problem": "placement", "instance": GIVEN.name, "gpu": everything}, folder / "plan.json"

@@ -94,7 +94,7 @@ def test_solutions_are_executed(solved: list[str], tmp_path: Path, capsys: Captu
     """Exit 0 and the word "equals"; measured and judged as JSON; a trace."""
     assert run(*solved, "--chrome", str(tmp_path / "c.json")) == 0
     text = capsys.readouterr().out
-    assert "which equals the judge's" in text
+    assert "which equals the checker's" in text
     assert "critical path" in text
     assert json.loads((tmp_path / "c.json").read_text())["traceEvents"]
     data = run_json(capsys, *solved)
@@ -105,10 +105,10 @@ def test_solutions_are_executed(solved: list[str], tmp_path: Path, capsys: Captu
 def test_disagreement_is_exit_5(
     solved: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """A judge that says something else."""
+    """A checker that says something else."""
     monkeypatch.setattr(check, "objective", lambda instance, solution: 1)
     assert run(*solved) == 5
-    assert "which DIFFERS from the judge's 1 ns" in capsys.readouterr().out
+    assert "which DIFFERS from the checker's 1 ns" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_bars_are_drawn_to_scale() -> None:
     assert rows[2] == "   CPU " + "0.000".rjust(20 + 9)
 
 
-def test_lanes_are_as_long_as_the_judge_says() -> None:
+def test_lanes_are_as_long_as_the_checker_says() -> None:
     """Every device's lane ends at its load, and its bars follow one another without gaps."""
     for seed in range(30):
         instance = random_instance(seed)

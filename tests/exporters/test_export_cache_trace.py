@@ -64,7 +64,7 @@ def test_all_three_say_the_same_and_lead_back(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_simulator_finds_the_judges_hits(seed: int) -> None:
+def test_a_simulator_finds_the_checkers_hits(seed: int) -> None:
     """One layer and one expert per token: a plain LRU over the file is the problem's own cache."""
     instance = one_by_one(seed)
     requests = csv_requests(moeopt.export(instance, to="libcachesim").text)

@@ -96,7 +96,7 @@ def test_an_objectives_constant_is_kept(template_problem: str, root: Path, tmp_p
 
 
 def test_rows_are_named_after_constraints(root: Path) -> None:
-    """Every constraint ID of the judge that has rows stands in the file."""
+    """Every constraint ID of the checker that has rows stands in the file."""
     made = random_instances(root, "tri_domain")(0)
     text = moeopt.export(made, to="lp").text
     for constraint in ("TD-C1", "TD-C3", "TD-C4", "TD-C5"):

@@ -44,7 +44,7 @@ def elsa_rules(flags: str, instance: Cache) -> tuple[int, ...]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_elsa_gets_the_best_plan_of_its_form(kind: str, seed: int) -> None:
-    """No pair of layers and ways is better, by the judge; the loss is that of the judge."""
+    """No pair of layers and ways is better, by the checker; the loss is that of the checker."""
     instance = random_cache(seed, kind)
     result = moeopt.solve(instance, "greedy-marginal")
     assert result.solution is not None
@@ -102,7 +102,7 @@ def test_flags_that_say_nothing_are_refused() -> None:
 @pytest.mark.parametrize("kind", ["mixed layers", "nothing must be immediate", "zero times"])
 @pytest.mark.parametrize("seed", range(19))
 def test_the_deferral_flag_is_the_best_uniform_count(seed: int, kind: str) -> None:
-    """A plan with another count somewhere loses to it what the judge says, never less.
+    """A plan with another count somewhere loses to it what the checker says, never less.
 
     Some of these instances tell the best count from the one that saturates.
     """

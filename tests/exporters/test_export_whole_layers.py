@@ -29,7 +29,7 @@ def whole_plan(of: Instance, on: tuple[int, ...]) -> list[list[int]]:
 
 
 def best_whole(of: Instance) -> int:
-    """Return the least objective of whole layers, by the judge, trying them all."""
+    """Return the least objective of whole layers, by the checker, trying them all."""
     found = []
     for count in range(of.layers + 1):
         for on in combinations(range(of.layers), count):

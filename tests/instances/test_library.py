@@ -69,7 +69,7 @@ def test_every_optimum_is_proven_again(problem: str, share: int, root: Path) -> 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_nothing_is_wrong(problem: str, root: Path) -> None:
-    """`instances/build.py verify`: files, judge and bounds agree with every entry.
+    """`instances/build.py verify`: files, checker and bounds agree with every entry.
 
     The engine's part is a test of its own, in tests/sim/engine.
     """

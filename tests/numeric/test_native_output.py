@@ -1,10 +1,15 @@
 """Native code's prints: dropped, while Python's stdout goes on."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from moeopt.problems.json_files import save
+from tests.problems.placement.placement_random_instances import random_instance
 
 NATIVE = """
 import ctypes
@@ -70,3 +75,13 @@ def test_a_stdout_that_is_no_file_stays(capsys: pytest.CaptureFixture[str]) -> N
     with native_stdout_dropped():
         print("inside")
     assert capsys.readouterr().out == "inside\n"
+
+
+def test_the_command_line_shows_results_alone(tmp_path: Path) -> None:
+    """HiGHS prints a debug line in this instance, which `--json` and stderr are kept free of."""
+    file = tmp_path / "p.json"
+    save(random_instance(42, "slow offload").model_dump(mode="json"), file)
+    command = [sys.executable, "-m", "moeopt", "solve", str(file), "--method", "milp", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout)["status"] == "optimal"
+    assert done.stderr == ""

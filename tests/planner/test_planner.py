@@ -53,7 +53,7 @@ def test_residents_and_caches_fit_into_memory() -> None:
     assert sum(planned.memory.values()) - planned.memory["total"] == planned.memory["total"]
 
 
-def test_decisions_pass_the_judge() -> None:
+def test_decisions_pass_the_checker() -> None:
     """Every decision of the plan is valid for its instance, with the objective it claims."""
     for decision in small().chosen.decisions:
         verdict = moeopt.check(decision.instance, decision.solution)

@@ -118,7 +118,7 @@ def test_systems_stand_in_order() -> None:
 
 
 def test_counts_cost_what_the_trace_does(trace: Trace, instance: Instance) -> None:
-    """Every number of ways, from how often LRU holds so many: the problem's own curves and judge.
+    """Every number of ways, from how often LRU holds so many: the problem's own curves and checker.
 
     The best uniform ways, and the exact ones, are the same too.
     """

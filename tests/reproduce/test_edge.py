@@ -83,7 +83,7 @@ def test_readings_of_monde(model: str, units: int) -> None:
 
 @pytest.mark.parametrize("hit", [0, 1, 3])
 def test_no_rule_beats_the_optimum_and_the_engine_agrees(hit: int) -> None:
-    """On layers with and without prefetched experts; the engine measures what the judge says."""
+    """On layers with and without prefetched experts; the engine measures what the checker says."""
     instance = decode_instance("deepseek-moe-16b", 4, hit, Setting(slices=4))
     best = objective(instance, framework.optimum(instance))
     for rule in framework.RULES.values():

@@ -60,7 +60,7 @@ def test_html_escapes_every_text_and_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_markdown_keeps_its_tables() -> None:
-    """No cell of a stranger's text adds a column or a tag."""
+    """No cell of untrusted text adds a column or a tag."""
     text = to_markdown(DOCUMENT)
     assert "<script>" not in text
     rows = [line for line in text.splitlines() if line.startswith("|")]

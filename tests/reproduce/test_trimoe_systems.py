@@ -19,7 +19,7 @@ SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)
 
 
 @pytest.mark.parametrize("system", ["ktransformers", "trimoe-refined", "trimoe"])
-def test_the_engine_agrees_with_the_judge(system: str) -> None:
+def test_the_engine_agrees_with_the_checker(system: str) -> None:
     """Every step's makespan is the objective of its schedule, rebuilt as an instance."""
     plan = SYSTEMS[system](SMALL)
     assert plan.layout is not None

@@ -187,7 +187,7 @@ def test_a_table_of_another_model_is_refused() -> None:
         ('{"bits": [1], "loss": [[[1]]], "facts": 3}', "facts: must be an object"),
     ],
 )
-def test_tables_from_strangers_are_checked(text: str, says: str, tmp_path: Path) -> None:
+def test_untrusted_tables_are_checked(text: str, says: str, tmp_path: Path) -> None:
     """File, field and reason."""
     path = tmp_path / "table.json"
     path.write_text(text)

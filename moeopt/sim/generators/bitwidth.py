@@ -7,7 +7,7 @@ paper's table. Either way importance, which orders the experts for `prefix-split
 from the prompt.
 
 For a hold-out, generate the same instance with ``phase = "decode"``: the same experts, orders and
-budgets, and losses weighted by what the decoded tokens chose. The judge's objective of a plan on
+budgets, and losses weighted by what the decoded tokens chose. The checker's objective of a plan on
 that instance is its held-out loss.
 """
 

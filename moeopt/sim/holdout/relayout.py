@@ -19,7 +19,7 @@ class Executed:
     ----------
     solution
         Valid for the instance that it was run on: migrations of experts without tokens, which
-        change nothing and which the judge does not allow, are left out.
+        change nothing and which the checker does not allow, are left out.
     makespan_ns
         Its objective.
     idle_migrations

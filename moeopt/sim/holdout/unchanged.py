@@ -22,9 +22,9 @@ def held_out_objective(instance: InstanceEnvelope, decision: SolutionEnvelope) -
     InputError
         If the decision is for another shape, or breaks a rule of the instance.
     """
-    judge = get_problem(instance.problem).part("check")
+    checker = get_problem(instance.problem).part("check")
     moved = decision.model_copy(update={"instance": instance.name})
-    if wrong := judge.violations(instance, moved):
+    if wrong := checker.violations(instance, moved):
         raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
-    objective: Objective = judge.objective(instance, moved)
+    objective: Objective = checker.objective(instance, moved)
     return objective

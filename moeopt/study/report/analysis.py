@@ -134,7 +134,7 @@ def dependences(rows: Sequence[Row], instances: Mapping[str, InstanceEnvelope]) 
 def fields(instance: InstanceEnvelope) -> Iterator[tuple[str, float]]:
     """Yield the names and values of the fields that an instance has.
 
-    Provenance may come from a stranger: anything that is not a number is left out.
+    Provenance is untrusted: anything that is not a number is left out.
     """
     options = (instance.provenance or {}).get("options")
     for key, name in OPTIONS.items():

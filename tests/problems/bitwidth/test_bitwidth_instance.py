@@ -127,3 +127,26 @@ def test_the_largest_losses_are_summed_exactly() -> None:
     wide = {"layers": [{"budget_bits": 2**14, "experts": many}] * 17, "min_count": {}}
     with pytest.raises(InputError, match="sum to more than 2\\*\\*60"):
         moeopt.solve(Instance(**(DATA | wide)), "cp-sat", warm_start=False)
+
+
+@pytest.mark.parametrize("method", ["cp-sat", "milp"])
+def test_sums_beyond_exact_doubles(method: str) -> None:
+    """Losses that sum to an odd number above 2**53: exact from CP-SAT, nothing false from HiGHS."""
+    top = 2**42 - 1
+    experts = [
+        {"expert": e, "importance": 0, "loss": [top, top - e % 2, top - 2, top - 4]}
+        for e in range(2_053)
+    ]
+    layers = [{"budget_bits": 2 * len(experts), "experts": experts}]
+    changes = {"layers": layers, "min_count": {}, "granularity": "layer"}
+    instance = Instance(**(DATA | {"bits": [1, 2, 3, 4]} | changes))
+    optimum = 2_053 * top - 1_026  # two bits for all
+    assert optimum > 2**53
+    assert optimum % 2
+    assert moeopt.solve(instance, "dp").objective == optimum
+    result = moeopt.solve(instance, method, warm_start=method != "cp-sat")
+    if method == "cp-sat":
+        assert (result.status, result.objective, result.bound) == ("optimal", optimum, optimum)
+    assert result.bound is None or result.bound <= optimum  # type: ignore[operator]
+    assert result.objective is not None
+    assert result.objective >= optimum

@@ -244,6 +244,37 @@ def test_the_search_stops_when_told() -> None:
         assert violations(instance, search.solution) == []
 
 
+def large(seed: int) -> Instance:
+    """Return an instance whose packed objective has many digits, for most seeds beyond 2**53."""
+    rng = random.Random(f"large {seed}")
+    layers, top_k = rng.randint(2, 4), rng.randint(2, 4)
+    longest = 2 ** rng.randint(32, 37)
+    times = {name: [rng.randint(0, longest) for _ in range(layers)] for name in TIMES}
+    penalty = sorted(rng.randint(0, 2**16) for _ in range(top_k + 1))
+    given = {"layers": layers, "top_k": top_k, "min_immediate": 0, "penalty": penalty}
+    return Instance(name=f"large-{seed}", **given, **times)
+
+
+def test_objectives_beyond_exact_doubles() -> None:
+    """From 2**53 to 2**60 CP-SAT's answers are exact, and solvers of floats claim nothing false."""
+    tried = 0
+    for seed in range(16):
+        instance = large(seed)
+        size = (instance.horizon_ns + 1) * bounds.second_key_radix(instance)
+        if not 2**53 < size <= 2**60:
+            continue
+        tried += 1
+        optimum = solve(instance, "dp").objective
+        result = solve(instance, "cp-sat", warm_start=False)
+        assert (result.status, result.objective, result.bound) == ("optimal", optimum, optimum)
+        for method in ("milp", "mathprog"):
+            result = solve(instance, method)
+            assert result.violations == []
+            assert optimum <= result.objective  # type: ignore[operator]
+            assert result.bound is None or result.bound <= optimum  # type: ignore[operator]
+    assert tried > 5
+
+
 def test_milp_at_real_times_proves_nothing_false() -> None:
     """In floats the second key is out of reach at 1 ns; its bound stays below the optimum."""
     for seed in range(3):

@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from itertools import product
 
-import numpy as np
 import pytest
 
 from moeopt.numeric.feasibility import Feasibility
@@ -21,36 +20,13 @@ from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
 from moeopt.problems.tri_domain.threshold.search import grid_and_scale
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
-from tests.problems.tri_domain.random_instances import KINDS, random_instance
+from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
 
 PER_KIND = 100
 ENOUGH = 2**19
 TIGHT_LIMITS = (1, 30, 100, 400)
 
 Certified = tuple[int, int, list[int]]
-
-
-def least_makespan(instance: Instance) -> int:
-    """Return the optimum by enumerating the load vectors of all schedules.
-
-    Independent of the package's oracle, and fast enough for hundreds of instances of 9 experts.
-    """
-    c = instance.columns
-    loads = np.zeros((1, 3 + instance.dimms), dtype=np.int64)
-    for row in range(len(instance.experts)):
-        dimm = int(c.dimm[row])
-        ways = [(0, c.gpu_ns, c.gpu_dram_ns), (1, c.cpu_ns, c.cpu_dram_ns)]
-        if dimm >= 0:
-            ways.append((2, np.zeros_like(c.ndp_ns), c.ndp_ns))
-        grown = []
-        for device, host_ns, dram_ns in ways:
-            after = loads.copy()
-            after[:, device] += host_ns[row]
-            after[:, 2 if dimm < 0 else 3 + dimm] += dram_ns[row]
-            grown.append(after)
-        loads = np.concatenate(grown)
-    hosts, dimms = loads[:, :2].max(axis=1), loads[:, 2] + loads[:, 3:].max(axis=1)
-    return int(np.maximum(hosts, dimms).min())
 
 
 def run_certify(instance: Instance, upper: int = NO_CUTOFF, limit: int = ENOUGH) -> Certified:

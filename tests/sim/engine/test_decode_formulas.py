@@ -126,7 +126,7 @@ def test_cache_follows_the_formula(seed: int, timeline: bool) -> None:
 
 @BOTH
 @pytest.mark.parametrize("policy", ["gpu-only", *HEURISTICS])
-def test_a_layer_takes_what_the_judge_says(policy: str, timeline: bool) -> None:
+def test_a_layer_takes_what_the_checker_says(policy: str, timeline: bool) -> None:
     """Without anything else, a layer is a tri_domain instance, and its time the makespan."""
     for seed in range(8):
         rng = random.Random(seed)

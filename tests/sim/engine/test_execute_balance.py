@@ -1,4 +1,4 @@
-"""The engine and the judge agree on balance: slices one by one against sums and Johnson's rule."""
+"""Engine and checker agree on balance: slices one by one against sums and Johnson's rule."""
 
 import random
 from pathlib import Path
@@ -20,7 +20,7 @@ FAMILIES = sorted({path.parent.name for path in LIBRARY.glob("*/*.json")})
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_library_runs_as_judged(family: str) -> None:
+def test_the_library_runs_as_checked(family: str) -> None:
     """Best-known solutions and all heuristics' on every instance of the library."""
     entries = read_object(LIBRARY / "best_known.json")
     mine = {file: entry for file, entry in entries.items() if file.startswith(f"{family}/")}
@@ -37,7 +37,7 @@ def test_the_library_runs_as_judged(family: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_counts_run_as_judged(kind: str) -> None:
+def test_random_counts_run_as_checked(kind: str) -> None:
     """Hundreds of random instances, each with a random valid solution; the picture ends there."""
     for seed in range(60):
         instance, rng = random_instance(seed, kind), random.Random(seed)
@@ -55,7 +55,7 @@ def test_random_counts_run_as_judged(kind: str) -> None:
         assert max(lane.end_ns for lane in lanes(instance, solution)) == timeline.makespan_ns
 
 
-def test_a_wrong_judge_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_checker_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail."""
     instance = random_instance(3)
     solution = HEURISTICS["all-ndp"](instance)

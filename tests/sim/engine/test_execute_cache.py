@@ -1,4 +1,4 @@
-"""The engine and the judge agree on cache: tasks and queues against sums."""
+"""The engine and the checker agree on cache: tasks and queues against sums."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ LIBRARY = Path(__file__).parents[3] / "instances" / "cache"
 TOKENS = 12
 
 
-def test_the_library_runs_as_judged() -> None:
+def test_the_library_runs_as_checked() -> None:
     """The beginning of every tenth instance, with the best-known ways of the whole."""
     entries = list(read_object(LIBRARY / "best_known.json").items())
     assert len(entries) >= 30
@@ -29,8 +29,8 @@ def test_the_library_runs_as_judged() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_plans_run_as_judged(kind: str) -> None:
-    """Every heuristic's ways; copies are as many as the judge's fetches, and follow each other."""
+def test_random_plans_run_as_checked(kind: str) -> None:
+    """Every heuristic's ways; copies are as many as the checker's fetches, one by one."""
     for seed in range(6):
         instance = random_instance(seed, kind)
         for heuristic in HEURISTICS.values():

@@ -1,4 +1,4 @@
-"""The engine and the judge agree on deferral: tasks and queues against start times."""
+"""The engine and the checker agree on deferral: tasks and queues against start times."""
 
 import random
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.problems.deferral.random_schedules import KINDS, random_instance
 LIBRARY = Path(__file__).parents[3] / "instances" / "deferral"
 
 
-def test_the_library_runs_as_judged() -> None:
+def test_the_library_runs_as_checked() -> None:
     """Best-known solutions and the heuristics' on every instance of the library."""
     entries = read_object(LIBRARY / "best_known.json")
     assert entries
@@ -34,7 +34,7 @@ def test_the_library_runs_as_judged() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_schedules_run_as_judged(kind: str) -> None:
+def test_random_schedules_run_as_checked(kind: str) -> None:
     """Any counts in any order of the CPU, started as early as can be."""
     for seed in range(30):
         instance = random_instance(seed, kind).model_copy(update={"max_total_penalty": None})

@@ -1,4 +1,4 @@
-"""The engine and the judge agree on layout: tasks and queues against sums."""
+"""The engine and the checker agree on layout: tasks and queues against sums."""
 
 import random
 
@@ -32,7 +32,7 @@ def random_solution(instance: Instance, rng: random.Random) -> Solution:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_solutions_run_as_judged(kind: str) -> None:
+def test_random_solutions_run_as_checked(kind: str) -> None:
     """Hundreds of random instances, each with a random solution: every device as the sums say."""
     for seed in range(40):
         instance = random_instance(seed, kind)
@@ -46,7 +46,7 @@ def test_random_solutions_run_as_judged(kind: str) -> None:
         assert busy == [sum(of) for of in devices], instance.name
 
 
-def test_heuristics_run_as_judged() -> None:
+def test_heuristics_run_as_checked() -> None:
     """Through the comparison that reports use, which judges the solutions as well."""
     for kind in KINDS:
         instance = random_instance(0, kind)

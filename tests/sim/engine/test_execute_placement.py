@@ -1,4 +1,4 @@
-"""The engine and the judge agree on placement: tasks and queues against sums."""
+"""The engine and the checker agree on placement: tasks and queues against sums."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LIBRARY = Path(__file__).parents[3] / "instances" / "placement"
 STEPS = 3
 
 
-def test_the_library_runs_as_judged() -> None:
+def test_the_library_runs_as_checked() -> None:
     """The first steps of every fifth instance, with the best-known placement of the whole."""
     entries = list(read_object(LIBRARY / "best_known.json").items())
     assert len(entries) >= 30
@@ -28,7 +28,7 @@ def test_the_library_runs_as_judged() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_placements_run_as_judged(kind: str) -> None:
+def test_random_placements_run_as_checked(kind: str) -> None:
     """Every heuristic's placement; each expert with tokens is one task on one side."""
     for seed in range(4):
         instance = random_instance(seed, kind)

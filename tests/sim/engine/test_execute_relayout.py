@@ -1,4 +1,4 @@
-"""The engine and the judge agree on relayout: tasks on links and devices against sums."""
+"""The engine and the checker agree on relayout: tasks on links and devices against sums."""
 
 import random
 from pathlib import Path
@@ -22,7 +22,7 @@ CHEAP = ("benefit-greedy", "rebalance-only", "none")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_library_runs_as_judged(family: str) -> None:
+def test_the_library_runs_as_checked(family: str) -> None:
     """The cheap heuristics' solutions of every instance of the library."""
     files = sorted((LIBRARY / family).glob("*.json"))
     assert files
@@ -34,15 +34,15 @@ def test_the_library_runs_as_judged(family: str) -> None:
 
 
 def valid_solutions(instance: Instance, seed: int) -> list[Solution]:
-    """Return some of the oracle's candidates that the judge allows."""
+    """Return some of the oracle's candidates that the checker allows."""
     rng = random.Random(seed)
     some = [c for c in candidates(instance) if not c.migrations or rng.random() < 0.05]
     return [c for c in some if not check.violations(instance, c)][:20]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_solutions_run_as_judged(kind: str) -> None:
-    """Every device is as busy as the judge says, and so it is in the view."""
+def test_random_solutions_run_as_checked(kind: str) -> None:
+    """Every device is as busy as the checker says, and so it is in the view."""
     ran = 0
     for seed in range(15):
         instance = random_instance(seed, kind, experts=3)
@@ -58,7 +58,7 @@ def test_random_solutions_run_as_judged(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_heuristics_run_as_judged(kind: str) -> None:
+def test_heuristics_run_as_checked(kind: str) -> None:
     """Also on instances larger than the oracle's."""
     for seed in range(10):
         instance = random_instance(seed, kind, experts=12)
@@ -93,7 +93,7 @@ def test_facts_count_the_migrations() -> None:
     assert found["bottleneck"] in ("gpu", "cpu", "dimm")
 
 
-def test_a_wrong_judge_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_checker_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail."""
     instance = random_instance(3)
     solution = HEURISTICS["none"](instance)

@@ -1,4 +1,4 @@
-"""The engine and the judge agree on tri_domain: tasks and queues against sums."""
+"""The engine and the checker agree on tri_domain: tasks and queues against sums."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ def stored(family: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_library_runs_as_judged(family: str) -> None:
+def test_the_library_runs_as_checked(family: str) -> None:
     """Best-known solutions and all heuristics' on every instance of the library."""
     entries = stored(family)
     assert entries
@@ -43,7 +43,7 @@ def test_the_library_runs_as_judged(family: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_assignments_run_as_judged(kind: str) -> None:
+def test_random_assignments_run_as_checked(kind: str) -> None:
     """Hundreds of random instances, each with a random valid assignment."""
     for seed in range(60):
         instance, rng = random_instance(seed, kind), random.Random(seed)
@@ -59,7 +59,7 @@ def test_random_assignments_run_as_judged(kind: str) -> None:
         assert busy == [load.gpu_ns, load.cpu_ns, *load.dimm_ns]
 
 
-def test_a_wrong_judge_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_checker_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail."""
     instance = random_instance(3)
     solution = HEURISTICS["greedy"](instance)

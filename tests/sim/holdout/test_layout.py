@@ -67,7 +67,7 @@ def optimal(layer: Layer) -> Assignment:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
-def test_the_run_is_what_the_judge_says_it_is(seed: int) -> None:
+def test_the_run_is_what_the_checker_says_it_is(seed: int) -> None:
     """The solution is valid on the windows that it was run on, and costs what is claimed."""
     rng = np.random.default_rng(seed)
     instance, layout = small(rng, 3, "later"), random_layout(rng)

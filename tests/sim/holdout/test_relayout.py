@@ -81,7 +81,7 @@ def optimal(layer: Layer) -> Assignment:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
-def test_the_run_is_what_the_judge_says_it_is(seed: int) -> None:
+def test_the_run_is_what_the_checker_says_it_is(seed: int) -> None:
     """The solution is valid on the loads that came, and costs what is claimed."""
     _, actual, decision = random_case(seed)
     for schedule in (all_on_cpu, None):

@@ -19,10 +19,10 @@ ON_GPU = np.isin(np.arange(len(Path)), GPU_PATHS)
 
 
 def assign_hosts(scenario: SingleScenario, branch: Branch, makespan: int) -> Ints | None:
-    """Return paths with which the hosts keep to the makespan; None refutes nothing.
+    """Return paths of all experts with which the hosts keep to the makespan; None refutes nothing.
 
-    One for each of the `leaving` experts of largest NDP cost; those read neither way are hits.
-    Where a host is late, experts change host: first the one whose change costs least host time per
+    The `leaving` experts of largest NDP cost leave; those read neither way are hits. Where a host
+    is late, experts change host: first the one whose change costs least host time per
     time it relieves.
     """
     leavers = leaving(scenario, branch)
@@ -33,7 +33,7 @@ def assign_hosts(scenario: SingleScenario, branch: Branch, makespan: int) -> Int
         gpu = int(own[ON_GPU[path]].sum())
         load = (gpu, int(own.sum()) - gpu)
         if max(load) <= makespan:
-            return path
+            return np.append(path, np.full(scenario.experts - leavers, Path.NDP))
         if min(load) > makespan:
             return None
         free = makespan - min(load)

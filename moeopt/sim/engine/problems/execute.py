@@ -1,4 +1,4 @@
-"""Executing a solution of any problem, and comparing with its judge."""
+"""Executing a solution of any problem, and comparing with its checker."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,7 +21,7 @@ class Executed:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A solution's objective as executed and as the problem's judge computes it."""
+    """A solution's objective as executed and as the problem's checker computes it."""
 
     timeline: Timeline
     measured: Any
@@ -34,7 +34,7 @@ class Comparison:
 
 
 def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Comparison:
-    """Execute a solution and judge it.
+    """Execute a solution and check it.
 
     Raises
     ------
@@ -49,12 +49,12 @@ def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Compariso
         if theirs != ours:
             raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
     problem = get_problem(instance.problem)
-    judge = problem.part("check")
-    if wrong := judge.violations(instance, solution):
+    checker = problem.part("check")
+    if wrong := checker.violations(instance, solution):
         constraint, sentence = wrong[0]
         raise InputError(f"{constraint}: {sentence}")
     executed = execute(instance, solution)
-    return Comparison(executed.timeline, executed.objective, judge.objective(instance, solution))
+    return Comparison(executed.timeline, executed.objective, checker.objective(instance, solution))
 
 
 def execute(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Executed:

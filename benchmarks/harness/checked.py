@@ -1,4 +1,4 @@
-"""No contender's word is taken for its objective: the problem's judge recomputes it."""
+"""No contender's word is taken for its objective: the problem's checker recomputes it."""
 
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
@@ -11,10 +11,10 @@ class FalseClaimError(Exception):
     """A contender's solution is invalid, or costs something else than claimed."""
 
 
-def judged_objective(
+def checked_objective(
     instance: InstanceEnvelope, solution: SolutionEnvelope | None, claim: float | None
 ) -> int | None:
-    """Return the judge's objective of a solution as one integer, None if there is none.
+    """Return the checker's objective of a solution as one integer, None if there is none.
 
     Raises
     ------
@@ -29,5 +29,5 @@ def judged_objective(
         raise FalseClaimError(f"{constraint}: {sentence}")
     objective = problem.packing(instance).pack(check.objective(instance, solution))
     if claim is None or abs(claim - objective) > TOLERANCE * abs(objective):
-        raise FalseClaimError(f"claims {claim}, the judge computes {objective}")
+        raise FalseClaimError(f"claims {claim}, the checker computes {objective}")
     return objective
