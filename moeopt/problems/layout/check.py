@@ -1,4 +1,4 @@
-"""The judge: what makes a layout with its schedules valid, and what it costs. Knows no solvers."""
+"""The checker: what makes a layout with its schedules valid, and what it costs. No solvers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ def violations(
     Parameters
     ----------
     instance, solution
-        The problem and the decision to judge.
+        The problem and the decision to check.
     objective_ns
         The objective claimed for the solution, if there is a claim: LA-C5 to LA-C7 hold the
         schedules to it. Without a claim the objective is whatever the assignments give.

@@ -36,7 +36,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
 
     Given a layout the scenarios have nothing to do with each other, and the objective is a weighted
     sum, so each scenario's least makespan gives the least objective. Layouts that exceed
-    `dimm_slots` are yielded as well: judging is the judge's work.
+    `dimm_slots` are yielded as well: checking is the checker's work.
     """
     rows = active_rows(instance)
     for size in range(min(instance.hbm_slots, len(rows)) + 1):

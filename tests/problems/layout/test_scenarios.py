@@ -42,7 +42,7 @@ def test_there_are_enough_instances() -> None:
 )
 def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every single bound is at most the optimum, the plan at least, and closed means equal."""
-    for moves in ("FIRST_MOVES", "MOVES"):
+    for moves in ("EVALUATIONS", "FIRST_MOVES", "MOVES"):
         monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 50)
     closed = 0
     for number, instance in enumerate(INSTANCES[share::4]):

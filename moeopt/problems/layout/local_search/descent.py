@@ -1,5 +1,7 @@
 """Iterated local search: descent to a local optimum, a few random moves, and descent again."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
@@ -29,7 +31,11 @@ EVALUATIONS = 4_000_000
 """Moves x scenarios that a search may look at."""
 
 DESCENTS = 100
+"""Descents of `improve`."""
+
 SLICE = 200_000
+"""Evaluated moves between two looks at the clock, where there is one."""
+
 KICKS = 4
 """Random moves between two descents."""
 
@@ -41,34 +47,56 @@ def improve(instance: Instance, start: Solution, evaluations: int = EVALUATIONS)
     the combinatorial bound. The random moves are the same in every run.
     """
     costs = costs_of(instance)
+    experts = np.flatnonzero(instance.path_times.active.any(axis=0))
+    first = state_of(instance, costs, *decision_of(start))
     floor = lower_bound(instance) / unit_of(instance)
-    best = state_of(instance, costs, *decision_of(start))
-    rows = np.flatnonzero(instance.path_times.active.any(axis=0))
     budget = evaluations // len(instance.scenarios)
-    rng = np.random.default_rng(0)
-    state, used = copy_of(best), 0
-    for _ in range(DESCENTS):
-        if used >= budget or objective_of(costs, best) <= floor:
-            break
-        used += _to_local_optimum(costs, state, rows, budget - used)
-        if objective_of(costs, state) <= objective_of(costs, best):
-            best = state
-        state = copy_of(best)
-        for _ in range(KICKS):
-            kick(costs, state, rows, rng)
-        used += KICKS
+    best = iterated(costs, first, experts, np.random.default_rng(0), budget, DESCENTS, floor)
     layout = Layout(best.resident, best.dimm)
     again = as_solution(instance, layout, refined(instance, layout)[0])
     found = (start, solution_of(instance, best), again)
     return min(found, key=lambda solution: objective(instance, solution))
 
 
-def _to_local_optimum(costs: Costs, state: SearchState, rows: Integers, budget: int) -> int:
-    """Descend until nothing is gained or the budget is used; return how much was used."""
-    cursor, used = np.zeros(2, dtype=np.int64), 0
-    while used < budget and cursor[1] < len(rows):
-        used += descend(costs, state, rows, cursor, min(SLICE, budget - used))
-    return used
+def iterated(
+    costs: Costs,
+    start: SearchState,
+    experts: Integers,
+    rng: np.random.Generator,
+    budget: int,
+    descents: int,
+    floor: float = 0.0,
+    stopped: Callable[[], bool] = lambda: False,
+) -> SearchState:
+    """Return the best state found by descents, with random moves between them.
+
+    Parameters
+    ----------
+    start
+        Stays as it is.
+    experts
+        Those that have tokens.
+    budget, descents
+        It ends after so many evaluated moves, or so many descents.
+    floor
+        A lower bound on the objective, in the unit of `costs`; it ends there, too.
+    stopped
+        Asked between slices of some 50 ms.
+    """
+    state, best, used = copy_of(start), start, 0
+    for _ in range(descents):
+        if used >= budget or stopped() or objective_of(costs, best) <= floor:
+            break
+        cursor = np.zeros(2, dtype=np.int64)
+        while used < budget and cursor[1] < len(experts) and not stopped():
+            used += descend(costs, state, experts, cursor, min(SLICE, budget - used))
+        if objective_of(costs, state) <= objective_of(costs, best):
+            best = state
+        state = copy_of(best)
+        for _ in range(KICKS):
+            kick(costs, state, experts, rng)
+        used += KICKS
+    return best
 
 
 def kick(costs: Costs, state: SearchState, rows: Integers, rng: np.random.Generator) -> None:

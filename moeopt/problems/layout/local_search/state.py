@@ -1,7 +1,7 @@
 """A layout with its schedules and the loads that follow, kept up to date while experts move.
 
 Times are floats in units of a common divisor: whole numbers, exact below 2**53. They guide the
-search; what it finds is judged anew in integers.
+search; what it finds is checked anew in integers.
 """
 
 from math import gcd

@@ -3,6 +3,7 @@
 After each round two-bin re-partitioning, and the best layout's best schedules.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.local_search.annealing import Best, anneal
-from moeopt.problems.layout.local_search.descent import SLICE, descend
+from moeopt.problems.layout.local_search.descent import iterated
 from moeopt.problems.layout.local_search.state import (
     SearchState,
     copy_of,
@@ -25,8 +26,11 @@ from moeopt.problems.layout.paths import IDLE, STRIPED, Device, Path
 from moeopt.problems.layout.second_stage import Devices, Layout, as_solution, best_schedules
 from moeopt.problems.search import Search
 
+EVALUATIONS = 16_000_000
+"""Moves times scenarios that the descents of the first round may look at: some seconds."""
+
 FIRST_MOVES = 12_000
-"""Moves per expert in the first round of annealing, for an incumbent soon."""
+"""Moves per expert when annealing for the first time."""
 
 MOVES = 48_000
 """Moves per expert in later ones; each after a round without success takes twice as many."""
@@ -37,16 +41,14 @@ BATCHES = 40
 WORK = 100_000
 """Moves times scenarios between two looks at the clock: about 50 ms."""
 
-HOT, REHEATED, COLD = 2e-3, 5e-4, 5e-5
+HOT, REHEATED, COLD = 3e-3, 5e-4, 5e-5
 """Temperatures relative to the objective: at the start, of the incumbent anew, and the last."""
 
-SPREAD = (0.03, 0.003)
+SPREAD = (0.1, 0.01)
 """The first and the last weight of squared loads, divided by the mean makespan."""
 
-AGAIN = 3
-"""Which round of four goes on from the incumbent; the others are from the start."""
-
-ROUNDS = 4
+ROUNDS = 2
+"""Annealing goes on from the incumbent in every such round, and elsewhere begins at the start."""
 
 PATIENCE = 4
 """Rounds without success, each twice as long as the last, after which it is given up."""
@@ -100,24 +102,27 @@ class Improver:
             self._descend(until_s)
         else:
             self._anneal(until_s)
+            state = self._incumbent()
+            repartition(self.costs, state, self._stopped(until_s))
+            self._keep(state)
         self.rounds += 1
-        state = self._incumbent()
-        repartition(self.costs, state, lambda: self.search.remaining_s <= until_s)
-        self._keep(state)
         self.failures = 0 if self._report() < before else self.failures + 1
 
     def _descend(self, until_s: float) -> None:
-        """Go from the start to a local optimum."""
-        state, cursor = copy_of(self.start), np.zeros(2, dtype=np.int64)
-        evaluations = max(1, SLICE // len(self.instance.scenarios))
-        while cursor[1] < len(self.experts) and self.search.remaining_s > until_s:
-            descend(self.costs, state, self.experts, cursor, evaluations)
-        self._keep(state)
+        """Go from the start to a local optimum, and on to others nearby."""
+        rng = np.random.default_rng(int(self.random[0]))
+        budget = EVALUATIONS // len(self.instance.scenarios)
+        slices = self._stopped(until_s)
+        self._keep(iterated(self.costs, self.start, self.experts, rng, budget, budget, 0, slices))
+
+    def _stopped(self, until_s: float) -> Callable[[], bool]:
+        """Return what tells that no more than `until_s` seconds are left."""
+        return lambda: self.search.remaining_s <= until_s or self.search.closed
 
     def _anneal(self, until_s: float) -> None:
         """Cool down once, from the start or from the incumbent."""
         each = FIRST_MOVES if self.rounds == 1 else MOVES << self.failures
-        again = self.rounds % ROUNDS == AGAIN
+        again = self.rounds % ROUNDS == 0
         state = self._incumbent() if again else copy_of(self.start)
         hot = REHEATED if again else HOT
         moves, value = each * len(self.experts), float(self.best.objective[0])
