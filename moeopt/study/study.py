@@ -7,10 +7,10 @@ from pathlib import Path
 from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.study.attempt import Ended, Failure
-from moeopt.study.campaign import Campaign, Part, Source, make_settings
+from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
 from moeopt.study.campaign import instance_files as instance_files
 from moeopt.study.execute import Executor, Here, Watch, execute
-from moeopt.study.plan import Job, Plan, make_plan
+from moeopt.study.plan import Job, Plan, make_plan, words_for_others
 from moeopt.study.rows import Row as Row  # these two are imported from here as well
 from moeopt.study.rows import compare
 from moeopt.study.schema import MEMORY
@@ -19,7 +19,7 @@ from moeopt.study.store import Store
 
 def gap(
     paths: Iterable[Source],
-    methods: Sequence[str] | None = None,
+    methods: Sequence[Choice] | None = None,
     *,
     time_limit_s: float = 60.0,
     seed: int = 0,
@@ -39,8 +39,10 @@ def gap(
         Instance files, folders to search for them, or instances.
     methods
         Names of methods; by default every heuristic of the problem. "heuristics" and "exact" stand
-        for all of a kind (without brute-force). Where no exact method is among them, the problem's
-        first exact method is added: without an optimum there is no excess.
+        for all of a kind (without brute-force). A rule of one's own is a function from an instance
+        to a solution, or its place: ``FILE.py:function``, ``package.module:function``. Where no
+        exact method is among them, the problem's first exact method is added: without an optimum
+        there is no excess.
     time_limit_s, seed, workers
         Of each solve, as in `moeopt.solve`.
     on_start
@@ -59,7 +61,8 @@ def gap(
     InputError
         If a file or method cannot be used, or a folder holds no instance.
     MoeoptError
-        If a solve fails and `watch` does not let the campaign go on.
+        If a solve fails and `watch` does not let the campaign go on. A rule of one's own that fails
+        is a row with the status "failed" instead; `result.raw_status` says why.
 
     Examples
     --------
@@ -144,6 +147,14 @@ def run_campaign(
             )
         results.enroll(plan.entries)
         watch.planned(run.total, run.done)
+        for rule in plan.rules.values():
+            if jobs != 1 or executor is not None:
+                words_for_others(rule)
+            if store is not None and rule.source_sha256 is None:
+                raise InputError(
+                    f"{rule.name}: has no source file, so that a store could not tell whether it "
+                    "is still the same"
+                )
         try:
             if todo:
                 with closing(_executor(jobs, len(todo), executor, watch)) as place:
