@@ -26,6 +26,7 @@ from mkdocs.structure.pages import Page
 
 import moeopt
 from moeopt.problems.info import ExactModel
+from moeopt.problems.lazy import EVERY_PROBLEM
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.generate import generator_of
 from moeopt.solvers.methods import problem_methods
@@ -65,6 +66,15 @@ ELSEWHERE = {
     "formulations/TEMPLATE/README.md": "adding.md",
 } | {f"formulations/{name}/spec.md": f"problems/{name}.md" for name in PROBLEMS}
 """Files outside ``docs/`` that the site shows -> their page."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List every problem's pages in the navigation."""
+    for section in config.nav or []:
+        for title, folder in (("Problems", "problems"), ("Library", "api")):
+            if title in section:
+                section[title] += [{name: f"{folder}/{name}.md"} for name in PROBLEMS]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -249,5 +259,7 @@ def api_problem(name: str) -> str:
     """Return the page of a problem's instance, solution, checker, bounds and heuristics."""
     modules = ["instance", "solution", "check", "bounds", "heuristics"]
     lines = [f"# {name}: classes and functions", ""]
+    short = ", ".join(f"`{public}`" for public in EVERY_PROBLEM)
+    lines += [f"After `from moeopt import {name}` its attributes {short} are those below.", ""]
     lines += [f"The mathematics: [formulation](../problems/{name}.md#formulation).", ""]
     return "\n".join([*lines, *(f"::: {PROBLEMS[name]}.{module}\n" for module in modules)])

@@ -1,9 +1,9 @@
 """Make the instance library: generate instances from families, prove them, write the indexes.
 
-    python instances/build.py generate tri_domain --traces DIR   # DIR holds the routing traces
+    python instances/build.py generate tri_domain [--traces DIR]   # DIR holds the routing traces
     python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--open]
     python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
-    python instances/build.py table                              # the families, for README.md
+    python instances/build.py table [--write]                    # the families, for README.md
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
 multiplied with the others, and ``instance`` is the name, filled in from the grid. Families of large
@@ -39,8 +39,8 @@ PROVERS = [("cp-sat", None), ("milp", "highs")]
 """Method and engine of the exact methods that every problem has."""
 
 
-def generate(folder: Path, traces: Path) -> None:
-    """Write the instance files of every family."""
+def generate(folder: Path, traces: Path | None = None) -> None:
+    """Write the instance files of every family; synthetic ones need no traces."""
     families = tomllib.loads((folder / "families.toml").read_text())["family"]
     loaded: dict[str, Any] = {}
     for family in families:
@@ -52,6 +52,8 @@ def generate(folder: Path, traces: Path) -> None:
             arguments = family["fixed"] | point
             if "trace" in arguments:
                 file = arguments["trace"]
+                if traces is None:
+                    sys.exit(f"{family['name']}: needs --traces DIR, the folder with {file}")
                 arguments["trace"] = loaded.setdefault(file, moeopt.load_trace(traces / file))
                 point["trace"] = Path(file).stem
             name = family["instance"].format(**point)
@@ -232,6 +234,14 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_table() -> None:
+    """Put the table into the library's README.md, between its two marks."""
+    page = LIBRARY / "README.md"
+    begin, end = "<!-- families: begin -->\n", "<!-- families: end -->"
+    before, _, rest = page.read_text().partition(begin)
+    page.write_text(before + begin + table() + end + rest.partition(end)[2])
+
+
 def _verify_all(problem: str | None, again: bool, time_limit_s: float) -> int:
     """Print what is wrong and how much was looked at; return the exit code."""
     failed = 0
@@ -253,10 +263,14 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
     parser.add_argument("--methods", help="exact methods to use, comma-separated (default: all)")
     parser.add_argument("--again", action="store_true", help="prove every optimum anew")
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
     parser.add_argument("--open", action="store_true", help="leave out what is proven")
     arguments = parser.parse_args()
     if arguments.action == "table":
-        print(table(), end="")
+        if arguments.write:
+            write_table()
+        else:
+            print(table(), end="")
         return
     if arguments.action == "verify":
         sys.exit(_verify_all(arguments.problem, arguments.again, arguments.time_limit))
@@ -266,8 +280,6 @@ def main() -> None:
     if arguments.action == "prove":
         methods = None if arguments.methods is None else arguments.methods.split(",")
         prove(folder, arguments.time_limit, methods, arguments.open)
-    elif arguments.traces is None:
-        parser.error("generate needs --traces DIR")
     else:
         generate(folder, arguments.traces)
 

@@ -18,6 +18,10 @@ class Options(Frozen):
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in the decode step")] = 64
     layer: Annotated[int, Field(ge=0, le=4096, description="layer of the trace, from 0")] = 0
     share: Annotated[float, Field(ge=0, le=1, description="share of experts that fit")] = 0.25
+    halved: Annotated[
+        int,
+        Field(ge=0, le=4096, description="every so many experts one has half the size; 0: none"),
+    ] = 3
     min_kept: Annotated[int, Field(ge=0, le=4096, description="least number of kept experts")] = 0
 
 
@@ -41,13 +45,18 @@ def generate(source: Source, options: Options) -> Instance:
         path_cost(source.machine, model, path, counts.clip(1), source.quantum_ns)
         for path in ("gpu_miss_striped", "gpu_hit")
     )
-    size = model.expert_bytes
-    rows = zip(counts.tolist(), (miss - hit).tolist(), strict=True)
+    sizes = [
+        model.expert_bytes // (2 if options.halved and number % options.halved == 0 else 1)
+        for number in range(len(counts))
+    ]
+    costs = [cost if tokens else 0 for cost, tokens in zip(miss - hit, counts, strict=True)]
     return Instance(
-        name=source.name or f"{model.name}-layer{options.layer}-share{options.share}",
+        name=source.name or f"{model.name}-layer{options.layer}-share{options.share:g}",
         provenance=source.provenance(trace, options.model_dump()),
         quantum_ns=source.quantum_ns,
-        capacity_bytes=size * int(options.share * len(counts)),
+        capacity_bytes=int(options.share * sum(sizes)),
         min_kept=options.min_kept,
-        experts=tuple(Expert(size_bytes=size, miss_ns=cost if n else 0) for n, cost in rows),
+        experts=tuple(
+            Expert(size_bytes=size, miss_ns=cost) for size, cost in zip(sizes, costs, strict=True)
+        ),
     )

@@ -29,7 +29,17 @@ def gap_command(
         str | None,
         typer.Option(
             "--methods",
-            help="Comma-separated names, `heuristics`, `exact`; default: every heuristic.",
+            help="Comma-separated names, `heuristics`, `exact`, or rules as in --with; default: "
+            "every heuristic.",
+        ),
+    ] = None,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="RULE",
+            help="A heuristic of one's own beside the methods: FILE.py:function or "
+            "package.module:function; repeatable.",
         ),
     ] = None,
     time_limit: Annotated[
@@ -96,7 +106,7 @@ def gap_command(
     with Store() as memory:
         kept = store or memory
         if paths:
-            campaign = _campaign(ctx, paths, methods, time_limit, seed, workers)
+            campaign = _campaign(ctx, paths, methods, rules or [], time_limit, seed, workers)
             rows, code = _run(campaign, kept, resume, jobs, executor)
         elif store is not None:
             rows, code = _stored(ctx, store), DONE
@@ -115,11 +125,12 @@ def _campaign(
     ctx: typer.Context,
     paths: Sequence[Path],
     methods: str | None,
+    rules: Sequence[str],
     time_limit: str,
     seed: str,
     workers: int,
 ) -> "Campaign":
-    """Return the campaign in a file, or the one that the options describe."""
+    """Return the campaign in a file, with the rules beside it, or the one of the options."""
     from moeopt.errors import InputError
     from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
@@ -128,24 +139,26 @@ def _campaign(
         if len(paths) > 1:
             raise InputError(f"{files[0]}: a campaign goes alone, without other paths")
         _refuse(ctx, ("methods", "time_limit", "seed", "workers"), f"{files[0]}: the campaign")
-        return read_campaign(files[0])
+        return read_campaign(files[0]).beside(rules)
     settings = make_settings(
         methods=None if methods is None else [name.strip() for name in methods.split(",")],
         time_limits_s=_numbers("--time-limit", time_limit, float),
         seeds=_numbers("--seed", seed, int),
         workers=workers,
+        rules=rules,
     )
     return Campaign([Part(paths, settings)])
 
 
 def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
     """Refuse options that would be overruled by what a file says."""
+    from moeopt.cli.gap_report import flag
     from moeopt.errors import InputError
 
     for option in options:
         source = ctx.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"--{option.replace('_', '-')}: {who} decides that")
+            raise InputError(f"{flag(option)}: {who} decides that")
 
 
 def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
@@ -181,7 +194,7 @@ def _run(
 def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
     from moeopt.study.store import Store
 
-    others = ("methods", "time_limit", "seed", "workers", "jobs", "executor", "resume")
+    others = ("methods", "rules", "time_limit", "seed", "workers", "jobs", "executor", "resume")
     _refuse(ctx, others, "without paths the store")
     with Store(path, create=False) as store:
         return store.rows()

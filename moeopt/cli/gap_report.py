@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moeopt.study.rows import Row
     from moeopt.study.store import Store
 
-ASKED = ("methods", "time_limit", "seed", "workers", "jobs", "executor", "store", "report")
+ASKED = ("methods", "rules", "time_limit", "seed", "workers", "jobs", "executor", "store", "report")
 """The options that decide what a report says."""
 
 
@@ -96,13 +96,20 @@ def _opened(kept: "Path | Store") -> "AbstractContextManager[Store]":
     return nullcontext(kept) if isinstance(kept, Store) else Store(kept, create=False)
 
 
+def flag(parameter: str) -> str:
+    """Return the option of one of the command's parameters."""
+    return "--with" if parameter == "rules" else f"--{parameter.replace('_', '-')}"
+
+
 def _command(ctx: typer.Context) -> str:
     """Return the command line that makes the same report; a store is used instead of solving."""
     words = ["moeopt", "gap", *map(str, ctx.params["paths"] or ())]
     for name in ASKED:
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            words += [f"--{name.replace('_', '-')}", str(ctx.params[name])]
+            given = ctx.params[name]
+            for value in given if isinstance(given, list | tuple) else [given]:
+                words += [flag(name), str(value)]
     if ctx.params["paths"] and ctx.params["store"]:
         words.append("--resume")
     return shlex.join(words)

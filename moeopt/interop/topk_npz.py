@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.interop.checked import checked_trace, smallest
 from moeopt.interop.npy import read_npz
 from moeopt.problems.json_files import write_bytes
@@ -69,6 +69,8 @@ def save_trace(trace: Trace, path: str | Path) -> None:
     >>> moeopt.load_trace("trace.npz").topk_ids.tolist()
     [[[0, 1]], [[1, 3]]]
     """
+    expect("trace", trace, Trace, what="a trace")
+    expect("path", path, str, Path, what="a path")
     path = Path(path)
     arrays = {
         "topk_ids": smallest(trace.topk_ids),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.interop.formats import FORMATS, format_of, reader_of
 from moeopt.sim.batching import Batching
 from moeopt.sim.trace import Counts, Trace
@@ -40,6 +40,7 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     >>> moeopt.load_trace("routing.npz").tokens
     2
     """
+    expect("path", path, str, Path, what="a path")
     path = Path(path)
     if top_k is not None and top_k < 1:
         raise InputError(f"top_k: must be at least 1, not {top_k}")
@@ -91,6 +92,7 @@ def load_counts(
     >>> moeopt.load_counts("routing.npz", experts=4).counts.tolist()
     [[[1, 2, 0, 1]]]
     """
+    expect("path", path, str, Path, what="a path")
     path = Path(path)
     reader = FORMATS[format_of(path, format)].counts
     if where and format_of(path, format) != "count-csv":

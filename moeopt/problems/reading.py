@@ -1,4 +1,4 @@
-"""What can go wrong with a stranger's file itself, as one-line errors that name it."""
+"""What can go wrong with an untrusted file itself, as one-line errors that name it."""
 
 import gzip
 import zlib

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LONGEST = 60
-"""Most characters of a stranger's value in a message."""
+"""Most characters of an untrusted value in a message."""
 
 _PLAIN_REASONS = {
     "missing": "is missing",
@@ -24,7 +25,7 @@ _PLAIN_REASONS = {
 }
 
 
-def describe(error: ValidationError) -> str:
+def describe(error: "ValidationError") -> str:
     """Return the first error of a failed validation as ``field: reason``, and how many more."""
     errors = error.errors(include_url=False)
     first = errors[0]

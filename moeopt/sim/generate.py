@@ -5,9 +5,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import describe
@@ -77,6 +78,11 @@ def generate(
     (16, 'deepseek-v2')
     """
     generator = generator_of(problem)
+    for given, value in (("seed", seed), ("quantum_ns", quantum_ns)):
+        if value is not None:
+            expect(given, value, int, np.integer, what="an integer")
+    if trace is not None:
+        expect("trace", trace, Trace, what="a trace, from moeopt.load_trace")
     if quantum_ns is None:
         quantum_ns = getattr(generator, "QUANTUM_NS", DEFAULT_QUANTUM_NS)
     if not 1 <= quantum_ns <= MAX_NUMBER:

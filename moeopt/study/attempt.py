@@ -3,8 +3,10 @@
 import json
 import os
 import platform
+import sys
 import traceback
-from dataclasses import dataclass, field
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -13,6 +15,7 @@ from typing import Literal
 from moeopt.errors import InputError, ModelMismatchError, MoeoptError
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import Result
+from moeopt.solvers.rules import Rule, load_rule
 from moeopt.solvers.run import solve
 from moeopt.solvers.task import Progress
 from moeopt.study.plan import Job, Key, version
@@ -110,17 +113,21 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
     if key.version != version():  # a worker of a cluster has its own installation
         return Failure("input", f"the worker has moeopt {version()}, the campaign {key.version}")
     try:
-        with _ONE_AT_A_TIME:
+        rule = _rule(job)
+        with _ONE_AT_A_TIME, nullcontext() if rule is None else redirect_stdout(sys.stderr):
             result = solve(
                 job.instance,
-                key.method,
+                key.method if rule is None else rule,
                 time_limit_s=key.time_limit_s,
                 seed=key.seed,
                 workers=key.workers,
                 on_progress=on_progress,
                 **json.loads(key.options),
             )
-            return Solved(result, _facts(job, result), machine())
+        if result.status == "failed":
+            return Failure("rule", result.raw_status)
+        result = replace(result, method=key.method)
+        return Solved(result, _facts(job, result), machine())
     except InputError as error:
         return Failure("input", str(error))
     except ModelMismatchError as error:
@@ -128,6 +135,29 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
     except Exception as error:  # a bug in one method must not end a campaign of hours
         text = f"{type(error).__name__}: {error}"
         return Failure("crash", text, traceback.format_exc())
+
+
+def _rule(job: Job) -> Rule | None:
+    """Return the job's rule, as it was when the campaign began.
+
+    Raises
+    ------
+    InputError
+        If this process has it otherwise, or cannot load it.
+    """
+    if not isinstance(job.rule, str):
+        return job.rule
+    expected = job.key.source_sha256
+    rule = _loaded.get(job.rule)
+    if rule is None or rule.source_sha256 != expected:
+        rule = _loaded[job.rule] = load_rule(job.rule)
+    if rule.source_sha256 != expected:
+        raise InputError(f"{job.rule}: is not what it was when the campaign began")
+    return rule
+
+
+_loaded: dict[str, Rule] = {}
+"""The rules that this process has loaded for others."""
 
 
 def _facts(job: Job, result: Result) -> Facts:

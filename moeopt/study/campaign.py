@@ -1,12 +1,13 @@
 """What a campaign is: instances x methods x seeds x time limits, from a file or from code."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PlainValidator, ValidationError
+from pydantic_core import PydanticCustomError
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Flag, Frozen, InstanceEnvelope, Name
@@ -54,6 +55,19 @@ Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
+Choice = str | Callable[[Any], Any]
+"""A method's name, a rule of one's own as ``FILE.py:function`` or ``package.module:function``, or
+the rule itself: instance -> solution."""
+
+
+def _choice(value: object) -> Choice:
+    if (isinstance(value, str) and value) or callable(value):
+        return value
+    raise PydanticCustomError("string_type", "must be a name")
+
+
+_Choice = Annotated[Choice, PlainValidator(_choice)]
+
 
 class Settings(Frozen):
     """How instances are solved: each with every method, seed and time limit.
@@ -62,14 +76,19 @@ class Settings(Frozen):
     ----------
     methods
         Names of methods; "heuristics" stands for all heuristics of a problem, "exact" for all its
-        exact methods but brute-force. None: every heuristic.
+        exact methods but brute-force. None: every heuristic. Rules of one's own stand here as well,
+        as ``FILE.py:function``, ``package.module:function`` or functions.
+    rules
+        Rules of one's own that are set beside the methods, whatever these are; key ``with`` of a
+        file.
     engine
         MILP engine of method milp; other methods have none.
     warm_start
         As in `moeopt.solve`; methods that look for their own start take no notice.
     """
 
-    methods: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    methods: Annotated[tuple[_Choice, ...], Field(min_length=1)] | None = None
+    rules: Annotated[tuple[_Choice, ...], Field(alias="with")] = ()
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     time_limits_s: Annotated[tuple[Seconds, ...], Field(min_length=1)] = (60.0,)
     workers: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
@@ -105,13 +124,30 @@ class Campaign:
     parts: Sequence[Part]
     name: str = ""
 
+    def beside(self, rules: Sequence[Choice]) -> "Campaign":
+        """Return the campaign with rules of one's own beside the methods of every part."""
+        parts = [
+            Part(
+                part.sources,
+                part.settings.model_copy(update={"rules": (*part.settings.rules, *rules)}),
+            )
+            for part in self.parts
+        ]
+        return Campaign(parts, self.name)
+
     @property
     def workers(self) -> int:
         """Most threads that one solve uses."""
         return max(part.settings.workers for part in self.parts)
 
 
-def make_settings(**values: Any) -> Settings:
+def make_settings(
+    methods: Sequence[Choice] | None,
+    time_limits_s: Sequence[float],
+    seeds: Sequence[int],
+    workers: int,
+    rules: Sequence[Choice] = (),
+) -> Settings:
     """Return settings from code or from the command line.
 
     Raises
@@ -119,6 +155,13 @@ def make_settings(**values: Any) -> Settings:
     InputError
         If a value cannot be used; the message names it.
     """
+    values = {
+        "methods": methods,
+        "time_limits_s": time_limits_s,
+        "seeds": seeds,
+        "workers": workers,
+        "with": rules,
+    }
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
@@ -161,8 +204,20 @@ def _part(path: Path, where: str, data: dict[str, Any]) -> Part:
         part = _PartOfFile.model_validate(data)
     except ValidationError as error:
         raise InputError(f"{path}: {where}{describe(error)}") from None
-    settings = Settings.model_validate(part.model_dump(exclude={"instances"}))
+    settings = Settings.model_validate(part.model_dump(by_alias=True, exclude={"instances"}))
+    methods, rules = (
+        None if names is None else tuple(_beside(path, name) for name in names)
+        for names in (settings.methods, settings.rules)
+    )
+    settings = settings.model_copy(update={"methods": methods, "rules": rules})
     return Part([path.parent / name for name in part.instances], settings)
+
+
+def _beside(path: Path, name: Choice) -> Choice:
+    """Return a rule's file relative to the campaign's folder; any other name as it is."""
+    if isinstance(name, str) and name.rpartition(":")[0].endswith(".py"):
+        return str(path.parent / name)
+    return name
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

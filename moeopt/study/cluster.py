@@ -76,7 +76,8 @@ class Cluster:
     def submit(self, job: Job) -> None:
         """Send a job to the scheduler."""
         number = next(self._numbers)
-        future = self._client.submit(attempt_and_tell, job, number, self._topic, pure=False)
+        asked = (job.portable(), number, self._topic)
+        future = self._client.submit(attempt_and_tell, *asked, pure=False)
         self._running[number] = job, future
         future.add_done_callback(lambda _: self._inbox.put((number, None)))
 

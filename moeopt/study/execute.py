@@ -20,7 +20,8 @@ NEWS_EVERY_S = 0.2
 class Watch:
     """Told of everything that happens in a campaign; does nothing, but raises at a failure.
 
-    A subclass that overrides `failed` lets the campaign go on after a failure.
+    A subclass that overrides `failed` lets the campaign go on after a failure; it goes on after a
+    failure of a rule of one's own in any case.
     """
 
     def planned(self, total: int, stored: int) -> None:
@@ -39,7 +40,8 @@ class Watch:
 
     def failed(self, job: Job, failure: Failure) -> None:
         """Take a solve without a result."""
-        raise failure.error()
+        if failure.kind != "rule":
+            raise failure.error()
 
     def skipped(self, job: Job) -> None:
         """Take note of a solve that another process has stored meanwhile."""

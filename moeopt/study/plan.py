@@ -2,17 +2,23 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version as version_of
 from itertools import product
 from typing import NamedTuple
 
+from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import Method, get_method, problem_methods
-from moeopt.study.campaign import Campaign, Settings, load_all
+from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
+from moeopt.study.campaign import Campaign, Choice, Settings, load_all
+
+NO_SOURCE = "unknown"
+"""Stands for the hash of a rule's source file where there is none, as in an interactive session."""
 
 
 class Key(NamedTuple):
@@ -43,10 +49,50 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """One solve to be made."""
+    """One solve to be made.
+
+    Attributes
+    ----------
+    rule
+        A rule of one's own; for another process the words that `load_rule` makes it of there.
+    """
 
     key: Key
     instance: InstanceEnvelope
+    rule: Rule | str | None = None
+
+    def portable(self) -> "Job":
+        """Return the job as another process can take it.
+
+        Raises
+        ------
+        InputError
+            If its rule is a function that other processes cannot load.
+        """
+        if not isinstance(self.rule, Rule):
+            return self
+        return replace(self, rule=words_for_others(self.rule))
+
+
+def words_for_others(rule: Rule) -> str:
+    """Return what `load_rule` makes a rule of in another process.
+
+    Raises
+    ------
+    InputError
+        If other processes cannot load it.
+    """
+    if rule.spec is not None:
+        return rule.spec
+    function, path = rule.function, rule.source_path
+    name = getattr(function, "__qualname__", "")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if path is not None and name.isidentifier() and getattr(module, name, None) is function:
+        return f"{path}:{name}"
+    raise InputError(
+        f"{rule.name}: other processes cannot load it; it must be a function of a file, under its "
+        "own name"
+    )
 
 
 @dataclass(frozen=True)
@@ -61,9 +107,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a campaign comes to. An instance that stands in several families is solved once."""
+    """What a campaign comes to. An instance that stands in several families is solved once.
+
+    Attributes
+    ----------
+    rules
+        (method, hash of the source file) -> rule, of the methods that are rules of one's own.
+    """
 
     entries: Sequence[Entry]
+    rules: Mapping[tuple[str, str], Rule] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -77,7 +130,7 @@ class Plan:
             for key in entry.keys:
                 if key not in seen:
                     seen.add(key)
-                    yield Job(key, entry.instance)
+                    yield Job(key, entry.instance, self.rules.get((key.method, key.source_sha256)))
 
 
 def content_hash(instance: InstanceEnvelope) -> str:
@@ -103,38 +156,80 @@ def make_plan(campaign: Campaign) -> Plan:
     Raises
     ------
     InputError
-        If a file cannot be used, or a method is unknown for an instance's problem.
+        If a file cannot be used, a method is unknown for an instance's problem, or a rule cannot be
+        loaded or is for none of the problems.
     """
     found: dict[tuple[str, str], tuple[InstanceEnvelope, dict[Key, None]]] = {}
+    rules: dict[tuple[str, str], Rule] = {}
     for part in campaign.parts:
+        own = _load_rules(part.settings)
+        problems = set()
         for family, instance in (found for source in part.sources for found in load_all(source)):
+            problems.add(instance.problem)
             digest = content_hash(instance)
             _, keys = found.setdefault((family, digest), (instance, {}))
-            keys.update(dict.fromkeys(_keys(digest, instance, part.settings)))
-    return Plan([Entry(*where, instance, list(keys)) for where, (instance, keys) in found.items()])
+            for key, rule in _solves(digest, instance, part.settings, own):
+                keys[key] = None
+                if rule is not None:
+                    known = rules.setdefault((key.method, key.source_sha256), rule)
+                    if known.spec is None:  # registered in this process, and loaded from a file
+                        rules[key.method, key.source_sha256] = rule
+        for rule in own.values():
+            if rule.problem is not None and rule.problem not in problems:
+                raise InputError(f"{rule.name}: a rule for {rule.problem}, of which there is none")
+    entries = [Entry(*where, instance, list(keys)) for where, (instance, keys) in found.items()]
+    return Plan(entries, rules)
 
 
-def _keys(digest: str, instance: InstanceEnvelope, settings: Settings) -> Iterator[Key]:
-    chosen = _methods(instance, settings.methods)
-    for limit, seed, method in product(settings.time_limits_s, settings.seeds, chosen):
-        options = _options(method, settings)
-        yield Key(digest, method.name, seed, limit, settings.workers, options, version())
+def _load_rules(settings: Settings) -> dict[Choice, Rule]:
+    """Return the rules of one's own that the settings name; a file is run once."""
+    asked = [*(settings.methods or ()), *settings.rules]
+    rules: dict[Choice, Rule] = {}
+    for choice in asked:
+        if not isinstance(choice, str):
+            rules[choice] = rule_of(choice)
+        elif ":" in choice and choice not in rules:
+            rules[choice] = load_rule(choice)
+    return rules
 
 
-def _methods(instance: InstanceEnvelope, asked: Sequence[str] | None) -> list[Method]:
-    """Return the methods that are meant, and one that can prove where none of them can."""
+def _solves(
+    digest: str, instance: InstanceEnvelope, settings: Settings, own: Mapping[Choice, Rule]
+) -> Iterator[tuple[Key, Rule | None]]:
+    chosen = list(_chosen(instance, settings, own))
+    for limit, seed, (name, options, rule) in product(
+        settings.time_limits_s, settings.seeds, chosen
+    ):
+        source = "" if rule is None else rule.source_sha256 or NO_SOURCE
+        yield Key(digest, name, seed, limit, settings.workers, options, version(), source), rule
+
+
+def _chosen(
+    instance: InstanceEnvelope, settings: Settings, own: Mapping[Choice, Rule]
+) -> Iterator[tuple[str, str, Rule | None]]:
+    """Yield name, options and rule of what is meant, and of one that can prove if none can."""
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
-    groups = {
-        "heuristics": [m for m in available.values() if m.kind == "heuristic"],
-        "exact": exact,
-    }
-    names = ["heuristics"] if asked is None else asked
-    chosen = [m for name in names for m in groups.get(name) or [get_method(problem, name)]]
-    if not any(method.kind == "exact" for method in chosen):
-        chosen.append(exact[0])
-    return chosen
+    heuristics = [m for m in available.values() if m.kind == "heuristic"]
+    proves = False
+    for choice in [*(settings.methods or ["heuristics"]), *settings.rules]:
+        if choice == "heuristics":
+            registered = [get_method(problem, name) for name in rule_names(problem.name)]
+            meant = heuristics + registered
+        elif choice == "exact":
+            meant = exact
+        elif choice in own:
+            fits = own[choice].problem in (None, problem.name)
+            meant = [get_method(problem, own[choice])] if fits else []
+        else:
+            meant = [get_method(problem, choice)]
+        for method in meant:
+            proves |= method.kind == "exact"
+            name = AUTO if choice == AUTO else method.name
+            yield name, _options(method, settings), method.rule
+    if not proves:
+        yield exact[0].name, _options(exact[0], settings), None
 
 
 def _options(method: Method, settings: Settings) -> str:

@@ -119,7 +119,7 @@ class Pool:
         number = next(i for i, worker in enumerate(self._workers) if worker.job is None)
         self._workers[number].job = job
         try:
-            self._workers[number].connection.send(job)
+            self._workers[number].connection.send(job.portable())
         except OSError:  # it died while it was idle
             self._replace(number)
             self.submit(job)

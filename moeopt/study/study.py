@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
+from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.study.attempt import Ended, Failure
-from moeopt.study.campaign import Campaign, Part, Source, make_settings
+from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
 from moeopt.study.campaign import instance_files as instance_files
 from moeopt.study.execute import Executor, Here, Watch, execute
-from moeopt.study.plan import Job, Plan, make_plan
+from moeopt.study.plan import Job, Plan, make_plan, words_for_others
 from moeopt.study.rows import Row as Row  # these two are imported from here as well
 from moeopt.study.rows import compare
 from moeopt.study.schema import MEMORY
@@ -18,7 +19,7 @@ from moeopt.study.store import Store
 
 def gap(
     paths: Iterable[Source],
-    methods: Sequence[str] | None = None,
+    methods: Sequence[Choice] | None = None,
     *,
     time_limit_s: float = 60.0,
     seed: int = 0,
@@ -38,8 +39,10 @@ def gap(
         Instance files, folders to search for them, or instances.
     methods
         Names of methods; by default every heuristic of the problem. "heuristics" and "exact" stand
-        for all of a kind (without brute-force). Where no exact method is among them, the problem's
-        first exact method is added: without an optimum there is no excess.
+        for all of a kind (without brute-force). A rule of one's own is a function from an instance
+        to a solution, or its place: ``FILE.py:function``, ``package.module:function``. Where no
+        exact method is among them, the problem's first exact method is added: without an optimum
+        there is no excess.
     time_limit_s, seed, workers
         Of each solve, as in `moeopt.solve`.
     on_start
@@ -58,7 +61,8 @@ def gap(
     InputError
         If a file or method cannot be used, or a folder holds no instance.
     MoeoptError
-        If a solve fails and `watch` does not let the campaign go on.
+        If a solve fails and `watch` does not let the campaign go on. A rule of one's own that fails
+        is a row with the status "failed" instead; `result.raw_status` says why.
 
     Examples
     --------
@@ -70,11 +74,17 @@ def gap(
     >>> print(f"{row.result.method}: {row.excess:.0%} above the optimum")
     trimoe: 33% above the optimum
     """
+    if isinstance(paths, str) or not isinstance(paths, Iterable):
+        expect("paths", paths, list, what="a list of paths and instances")
+    sources = list(paths)
+    for number, source in enumerate(sources):
+        what = "a path or an instance"
+        expect(f"paths[{number}]", source, str, Path, InstanceEnvelope, what=what)
     settings = make_settings(
         methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers
     )
     return run_campaign(
-        Campaign([Part(list(paths), settings)]),
+        Campaign([Part(sources, settings)]),
         on_start=on_start,
         store=store,
         resume=resume,
@@ -137,6 +147,14 @@ def run_campaign(
             )
         results.enroll(plan.entries)
         watch.planned(run.total, run.done)
+        for rule in plan.rules.values():
+            if jobs != 1 or executor is not None:
+                words_for_others(rule)
+            if store is not None and rule.source_sha256 is None:
+                raise InputError(
+                    f"{rule.name}: has no source file, so that a store could not tell whether it "
+                    "is still the same"
+                )
         try:
             if todo:
                 with closing(_executor(jobs, len(todo), executor, watch)) as place:

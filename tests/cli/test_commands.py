@@ -116,9 +116,9 @@ def test_no_solution_within_the_limit(file: Path, capsys: Capture) -> None:
 @pytest.mark.usefixtures("template_problem")
 def test_proven_infeasible(root: Path, tmp_path: Path, capsys: Capture) -> None:
     """Exit 3 from solve and explain, and the conflict in words."""
-    tiny = root / "formulations/TEMPLATE/instances/tiny/count-binds.json"
+    tiny = root / "formulations/TEMPLATE/instances/many/many-deepseek-v2-lite-share0.15.json"
     tight = tmp_path / "tight.json"
-    tight.write_text(tiny.read_text().replace('"min_kept": 2', '"min_kept": 3'))
+    tight.write_text(tiny.read_text().replace('"min_kept": 12', '"min_kept": 64'))
     assert run(["solve", str(tight)]) == 3
     assert run(["explain", str(tight)]) == 3
     text = capsys.readouterr().out

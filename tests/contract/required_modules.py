@@ -3,10 +3,12 @@
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import getdoc
 from pathlib import Path
 
 from moeopt.problems.files import load, load_solution
@@ -38,7 +40,7 @@ class Home:
 def missing(home: Home) -> list[str]:
     """Return a sentence for everything that is missing or disagrees."""
     found: list[str] = []
-    for examine in (_modules, _schema, _info, _methods, _constraint_ids, _instances):
+    for examine in (_modules, _schema, _public, _info, _methods, _constraint_ids, _instances):
         try:
             found += examine(home)
         except Exception as error:
@@ -67,6 +69,25 @@ def _schema(home: Home) -> Iterator[str]:
             yield f"{module}.py: problem is not fixed to {home.problem.name!r}"
         if schema.get("additionalProperties", True) or not model.model_config["frozen"]:
             yield f"{module}.py: {name} must be frozen and forbid unknown keys"
+
+
+def _public(home: Home) -> Iterator[str]:
+    """Name what a library user would miss: arrays with their shapes, and a size in words."""
+    instance = home.problem.part("instance").Instance
+    from_arrays = vars(instance).get("from_arrays")
+    if from_arrays is None:
+        yield "instance.py: Instance.from_arrays is missing"
+    else:
+        text = getdoc(from_arrays.__func__) or ""
+        for section in ("Parameters", "Raises", "Examples"):
+            if f"\n{section}\n" not in text:
+                yield f"instance.py: from_arrays: the docstring has no section {section}"
+    if "size" not in vars(instance):
+        yield "instance.py: Instance.size is missing, which its repr shows"
+    package = import_module(home.problem.package)
+    for name in ("Instance", "Solution", "CONSTRAINTS", "OBJECTIVE", "HEURISTICS", "lower_bound"):
+        if not hasattr(package, name):
+            yield f"__init__.py: {name} is no public name"
 
 
 def _info(home: Home) -> Iterator[str]:
@@ -194,6 +215,10 @@ def _instances(home: Home) -> Iterator[str]:
     }
     if len(files) < MIN_INSTANCES:
         yield f"instances: {len(files)} files, at least {MIN_INSTANCES} are due"
+    families = tomllib.loads((home.instances / "families.toml").read_text())["family"]
+    described = {family["name"] for family in families if family["about"]}
+    if unknown := sorted({Path(file).parent.name for file in files} - described):
+        yield f"families.toml: does not say how {unknown} were made"
     if files != set(index) or files != set(best):
         odd = sorted((files ^ set(index)) | (files ^ set(best)))
         yield f"instances: {odd} not in all of the folder, index.json and best_known.json"
@@ -202,9 +227,9 @@ def _instances(home: Home) -> Iterator[str]:
         verdict = check(
             load(home.instances / file), load_solution(home.instances / entry["solution"])
         )
-        judged = None if verdict.objective is None else list(entries(verdict.objective))
+        recomputed = None if verdict.objective is None else list(entries(verdict.objective))
         known, bound = (list(entries(entry[name])) for name in ("objective", "bound"))
-        if judged != known or bound > known:
+        if recomputed != known or bound > known:
             yield f"instances: {file}: the checker does not confirm best_known.json"
         if (entry["status"] == "optimal") != (bound == known):
             yield f"instances: {file}: status {entry['status']} does not fit the bound"

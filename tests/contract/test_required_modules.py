@@ -122,6 +122,26 @@ def _remove_differences(home: Home) -> None:
     _edit(_package(home) / "view.py", "def differences(", "def other(")
 
 
+@_removal("Instance.from_arrays is missing")
+def _remove_from_arrays(home: Home) -> None:
+    _edit(_package(home) / "instance.py", "def from_arrays(", "def of_arrays(")
+
+
+@_removal("from_arrays: the docstring has no section Raises")
+def _remove_what_is_raised(home: Home) -> None:
+    _edit(_package(home) / "instance.py", "        Raises\n", "        Refuses\n")
+
+
+@_removal("Instance.size is missing")
+def _remove_size(home: Home) -> None:
+    _edit(_package(home) / "instance.py", "def size(", "def extent(")
+
+
+@_removal("__init__.py: Instance is no public name")
+def _remove_the_public_names(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", "__getattr__, __dir__ =", "_getattr, _dir =")
+
+
 @_removal("tests: the problem has none of its own")
 def _remove_tests(home: Home) -> None:
     shutil.rmtree(home.tests)
@@ -164,8 +184,14 @@ def _remove_constraint_from_milp(home: Home) -> None:
 
 
 @_removal("2 files, at least 3 are due")
-def _remove_instance(home: Home) -> None:
-    next(home.instances.glob("tiny/*.json")).unlink()
+def _remove_instances(home: Home) -> None:
+    for file in sorted(home.instances.glob("shares/*.json")):
+        file.unlink()
+
+
+@_removal("families.toml: does not say how ['many'] were made")
+def _remove_a_family(home: Home) -> None:
+    _edit(home.instances / "families.toml", 'name = "many"', 'name = "few"')
 
 
 @_removal("not in all of the folder, index.json and best_known.json")
@@ -177,8 +203,8 @@ def _remove_best_known(home: Home) -> None:
 def _lower_best_known(home: Home) -> None:
     _edit(
         home.instances / "best_known.json",
-        '"objective": 70, "bound": 70',
-        '"objective": 69, "bound": 69',
+        '"objective": 7420000, "bound": 7420000',
+        '"objective": 7419999, "bound": 7419999',
     )
 
 

@@ -42,13 +42,17 @@ def cluster() -> Iterator[str]:
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_dask_gives_what_the_pool_gives(cluster: str, tmp_path: Path) -> None:
-    """The same campaign, two instances of two problems, heuristics and exact methods."""
+    """Two problems, heuristics, an exact method, and a rule from a file that fails on one."""
     files = tmp_path / "pool.db", tmp_path / "dask.db"
-    moeopt.gap(INSTANCES, ["heuristics", "cp-sat"], jobs=2, store=files[0])
-    moeopt.gap(INSTANCES, ["heuristics", "cp-sat"], executor=cluster, store=files[1])
+    (tmp_path / "rules.py").write_text("def cpu(instance): return ['cpu'] * len(instance.experts)")
+    methods = ["heuristics", "cp-sat", f"{tmp_path}/rules.py:cpu"]
+    moeopt.gap(INSTANCES, methods, jobs=2, store=files[0])
+    moeopt.gap(INSTANCES, methods, executor=cluster, store=files[1])
     with Store(files[0]) as pooled, Store(files[1]) as sent:
         assert timeless(pooled.rows()) == timeless(sent.rows())
         assert len(sent.rows()) > 40
+        mine = [row.result.status for row in sent.rows() if row.key.method == "rules.py:cpu"]
+    assert sorted(mine) == ["failed"] * 2 + ["feasible"] * 4
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -94,34 +94,35 @@ def test_an_idle_workers_death_is_not_a_solves_death() -> None:
     pool.close()
 
 
-class Mischief:
-    """What stands for an instance and does something when a solve looks at it."""
+def leave(instance: object) -> None:
+    """Stand for a method that ends its process."""
+    os._exit(3)
 
-    name = "mischief"
 
-    def __init__(self, deed: str) -> None:
-        self.deed = deed
+def stay(instance: object) -> None:
+    """Stand for a method that says nothing for long."""
+    sleep(600)
 
-    @property
-    def problem(self) -> str:
-        """Leave a thread behind, say nothing for long, or end the process."""
-        if self.deed == "exit":
-            os._exit(3)
-        if self.deed == "sleep":
-            sleep(600)
-        threading.Thread(target=threading.Event().wait, daemon=True).start()
-        return "none"
+
+def thread(instance: object) -> None:
+    """Stand for a method that leaves a thread behind."""
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+def mischief(deed: str) -> Job:
+    """Return a solve that does one of the above."""
+    return jobs_of(INSTANCES[0], methods=(f"tests.study.test_pool:{deed}",))[0]
 
 
 def test_a_process_with_a_thread_left_behind_retires() -> None:
     """The job that was sent to it meanwhile is made by the next one."""
-    first, second = (jobs_of(one, methods=("threshold",))[0] for one in INSTANCES[:2])
+    second = jobs_of(INSTANCES[1], methods=("threshold",))[0]
     pool = Pool(1, Watch())
     before = pool._workers[0].process.pid
-    pool.submit(Job(first.key, Mischief("thread")))  # type: ignore[arg-type]
+    pool.submit(mischief("thread"))
     _, ended = pool.completed()
     assert isinstance(ended, Failure)
-    assert ended.kind == "input"
+    assert ended.kind == "rule"
     pool.submit(second)
     done, ended = pool.completed()
     assert done == second
@@ -134,7 +135,7 @@ def test_a_process_that_leaves_is_reported() -> None:
     """As one that is killed."""
     pool = Pool(1, Watch())
     [job] = jobs_of(INSTANCES[0], methods=("threshold",))
-    pool.submit(Job(job.key, Mischief("exit")))  # type: ignore[arg-type]
+    pool.submit(mischief("leave"))
     assert pool.completed()[1] == Failure("died", "the worker process ended with exit code 3")
     pool.submit(job)
     assert isinstance(pool.completed()[1], Solved)
@@ -262,16 +263,15 @@ def test_a_script_without_a_guard_is_told_so(root: Path, tmp_path: Path) -> None
 
 
 ORPHANS = """
-from moeopt.study.plan import Job
-from moeopt.study.pool import Pool
 from moeopt.study.execute import Watch
-from tests.study.test_pool import INSTANCES, Mischief, jobs_of
+from moeopt.study.pool import Pool
+from tests.study.test_pool import INSTANCES, jobs_of, mischief
 
 pool = Pool(2, Watch())
 job = jobs_of(INSTANCES[0], methods=("threshold",))[0]
 pool.submit(job)
 pool.completed()
-pool.submit(Job(job.key, Mischief("sleep")))
+pool.submit(mischief("stay"))
 print(*(w.process.pid for w in pool._workers), flush=True)
 pool.completed()
 """

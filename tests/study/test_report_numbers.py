@@ -10,14 +10,13 @@ from moeopt.study.report.analysis import (
     Dependence,
     dependences,
     fields,
+    prices,
     profiles,
     proof_times,
     skew,
 )
-from moeopt.study.report.papers import own_heuristic
 from moeopt.study.report.plots import plain
-from moeopt.study.report.restrictions import prices
-from moeopt.study.report.study import Study
+from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT
 from moeopt.study.report.worst import differences, worst_cases

@@ -31,7 +31,7 @@ def test_every_heuristic_by_default() -> None:
     rows = moeopt.gap(INSTANCES[:1])
     names = [row.result.method for row in rows]
     heuristics = [m for m in moeopt.methods("tri_domain") if m not in names]
-    assert heuristics == ["cp-sat", "milp", "mathprog", "brute-force"]
+    assert heuristics == ["auto", "cp-sat", "milp", "mathprog", "brute-force"]
 
 
 def test_an_exact_method_is_reference_enough() -> None:

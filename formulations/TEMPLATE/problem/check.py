@@ -1,4 +1,4 @@
-"""The judge. Written first; imports its own instance and solution and no solver."""
+"""The checker. Written first; imports its own instance and solution and no solver."""
 
 from itertools import compress
 

@@ -14,7 +14,8 @@ from .solution import Solution
 class Model(Formulation):
     """One boolean per expert; `Formulation.post` finds the constraint methods by name."""
 
-    parameters: ClassVar = {}  # CP-SAT parameters that this model needs, with the reason
+    # CP-SAT parameters that this model needs, with the reason.
+    parameters: ClassVar[dict[str, Any]] = {}
     objective_unit = 1  # ns per unit of the model's objective
 
     def __init__(self, instance: Instance) -> None:

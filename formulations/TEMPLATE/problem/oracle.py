@@ -1,4 +1,4 @@
-"""Brute force: every candidate there is, for the judge to compare."""
+"""Brute force: every candidate there is, for the checker to compare."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -15,6 +15,6 @@ def count(instance: Instance) -> int:
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
-    """Yield every set of kept experts, valid or not: judging is the judge's work."""
+    """Yield every set of kept experts, valid or not: that is for the checker to say."""
     for kept in product((False, True), repeat=len(instance.experts)):
         yield Solution.model_construct(problem="TEMPLATE", instance=instance.name, kept=kept)

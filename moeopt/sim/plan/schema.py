@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import Count, Frozen, Name, Nanoseconds, field_error
 from moeopt.problems.json_files import read_object
 from moeopt.problems.wording import describe
@@ -173,6 +173,7 @@ def load_plan(path: str | Path) -> Plan:
     >>> moeopt.load_plan("plan.json").deferred
     (2,)
     """
+    expect("path", path, str, Path, what="a path")
     path = Path(path)
     try:
         return Plan.model_validate(read_object(path))

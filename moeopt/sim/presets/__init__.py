@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
 from moeopt.problems.wording import describe
@@ -52,6 +52,8 @@ def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
 
 
 def _read(kind: str, name_or_file: str | Path) -> tuple[Path, dict[str, Any]]:
+    what = f"a {kind[:-1]}, the name of one or a path"
+    expect(kind[:-1], name_or_file, str, Path, what=what)
     known = names(kind)
     if str(name_or_file) in known:
         path = FOLDER / kind / f"{name_or_file}.json"

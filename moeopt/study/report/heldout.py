@@ -16,7 +16,7 @@ from moeopt.problems.tri_domain.solution import Solution as Schedule
 from moeopt.sim.holdout.run import run_on
 from moeopt.solvers.run import solve
 from moeopt.study.plan import Key
-from moeopt.study.report.papers import is_exact
+from moeopt.study.report.study import is_exact
 from moeopt.study.rows import Row
 
 OPTIMUM = "the optimum"

@@ -174,7 +174,7 @@ LONGEST = 48
 
 
 def plain(label: str) -> str:
-    """Return a label that fits and that XML can hold; it may come from a stranger's store."""
+    """Return a label that fits and that XML can hold; it may come from an untrusted store."""
     text = "".join(sign if sign.isprintable() else "?" for sign in label)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 

@@ -9,12 +9,18 @@ from matplotlib.figure import Figure
 
 from moeopt.study.pictures import draw_gantt
 from moeopt.study.plan import Key
-from moeopt.study.report.analysis import Curve, Dependence, dependences, profiles, proof_times
+from moeopt.study.report.analysis import (
+    Curve,
+    Dependence,
+    Price,
+    dependences,
+    prices,
+    profiles,
+    proof_times,
+)
 from moeopt.study.report.heldout import HeldOut, held_out
-from moeopt.study.report.papers import is_exact, own_heuristic
 from moeopt.study.report.plots import dependence_chart, inline, profile_chart, proof_chart
-from moeopt.study.report.restrictions import Price, prices
-from moeopt.study.report.study import Study, as_one_family
+from moeopt.study.report.study import Study, as_one_family, is_exact, own_heuristic
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.rows import Row

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.registry import get_problem
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.rules import AUTO
 from moeopt.study.attempt import Failure
 from moeopt.study.plan import Key
-from moeopt.study.report.papers import is_exact
 from moeopt.study.rows import TOLD, Row, labels
 from moeopt.study.store import Store
 
@@ -74,3 +76,26 @@ def as_one_family(rows: Iterable[Row]) -> list[Row]:
 
 def _kind(key: Key) -> tuple[object, ...]:
     return (key.method, *(getattr(key, name) for name in TOLD))
+
+
+def title(problem: str) -> str:
+    """Return what a problem decides."""
+    return get_problem(problem).info.title
+
+
+def is_exact(problem: str, method: str) -> bool:
+    """Tell whether a method can prove; one that no longer exists counts as a heuristic."""
+    found = problem_methods(get_problem(problem)).get(method)
+    return method == AUTO or (found is not None and found.kind == "exact")
+
+
+def own_heuristic(problem: str, rows: list[Row]) -> tuple[str, str] | None:
+    """Return the published heuristic and its paper, else the first heuristic with an empty paper.
+
+    None where the rows have no heuristic.
+    """
+    methods = dict.fromkeys(row.key.method for row in rows)
+    info = get_problem(problem).info
+    if info.published_rule in methods:
+        return info.published_rule, info.paper
+    return next(((name, "") for name in methods if not is_exact(problem, name)), None)

@@ -7,8 +7,7 @@ from statistics import median
 
 from moeopt.problems.objective import Objective, entries
 from moeopt.problems.registry import get_problem
-from moeopt.study.report.papers import own_heuristic, title
-from moeopt.study.report.study import Study
+from moeopt.study.report.study import Study, own_heuristic, title
 from moeopt.study.rows import Row
 from moeopt.study.table import percent
 

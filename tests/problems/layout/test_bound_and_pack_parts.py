@@ -290,10 +290,11 @@ def test_bounds_and_decisions_hold_in_every_branch(seed: int) -> None:
                 ClassProblem(scenario, branch, makespan),
             ):
                 assert solve_class_milp(problem, 10.0).feasibility == expected
-        if (leavers := assign_hosts(scenario, branch, at)) is not None:
-            everyone = np.concatenate([leavers, np.full(scenario.experts - len(leavers), Path.NDP)])
-            assert len(leavers) == leaving(scenario, branch)
+        if (path := assign_hosts(scenario, branch, at)) is not None:
             kinds = (STRIPED_READS, LOCAL_READS)
-            assert tuple(np.isin(leavers, kind).sum() for kind in kinds) == branch
-            assert (leavers == Path.HIT).sum() <= scenario.hits
-            assert Assignment(everyone, np.full(len(everyone), -1)).host_makespan(scenario) <= at
+            assert tuple(np.isin(path, kind).sum() for kind in kinds) == branch
+            assert (path == Path.NDP).tolist() == [
+                i >= leaving(scenario, branch) for i in range(scenario.experts)
+            ]
+            assert (path == Path.HIT).sum() <= scenario.hits
+            assert Assignment(path, np.full(len(path), -1)).host_makespan(scenario) <= at

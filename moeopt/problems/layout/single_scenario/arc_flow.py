@@ -266,22 +266,31 @@ def dive(
 
 def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
     """Return the program of the flows that use each size as often as there are copies."""
+    matrix, lower, upper = flow_rows(graph, bins)
+    demand = np.concatenate([np.zeros(len(graph.ends)), copies])
+    most = copies[graph.item].astype(np.float64)
+    kind = np.full(len(most), int(whole))
+    costs, least = arc_costs(graph), np.zeros(len(most))
+    return Program(costs, least, most, kind, matrix, lower + demand, upper + demand)
+
+
+def flow_rows(graph: Graph, bins: int) -> tuple[csr_array, Vector, Vector]:
+    """Return rows over the arcs, and their limits before any demand.
+
+    First what flows into each node less what flows out; then how often each size is used.
+    """
     arcs, nodes, sizes = len(graph.tail), len(graph.ends), len(graph.sizes)
     each, ones = np.arange(arcs), np.ones(arcs)
-    # Rows: what flows into each node less what flows out; then how often each item is used.
     row = np.concatenate([graph.head, graph.tail, nodes + graph.item])
     entries = (np.concatenate([ones, -ones, ones]), (row, np.tile(each, 3)))
-    matrix = csr_array(coo_array(entries, shape=(nodes + sizes, arcs)))
-    lower = np.concatenate([np.zeros(nodes), copies]).astype(np.float64)
-    upper = np.concatenate([np.where(graph.ends, bins, 0), copies]).astype(np.float64)
+    lower, upper = np.zeros(nodes + sizes), np.zeros(nodes + sizes)
+    upper[:nodes][graph.ends] = bins
     lower[0], upper[0] = -bins, 0
-    most = copies[graph.item].astype(np.float64)
-    kind = np.full(arcs, int(whole))
-    return Program(arc_costs(graph), np.zeros(arcs), most, kind, matrix, lower, upper)
+    return csr_array(coo_array(entries, shape=(nodes + sizes, arcs))), lower, upper
 
 
 def arc_costs(graph: Graph) -> NDArray[np.float64]:
-    """Return a price of each arc, between 0 and 1.
+    """Return a cost of each arc, between 0 and 1.
 
     Any flow will do, but with an objective, whichever it is, flows run along few arcs, and are
     whole sooner: that makes HiGHS up to ten times faster.

@@ -8,29 +8,22 @@ Why HiGHS's "infeasible" is taken for a refutation. Times are scaled so that the
 `LONGEST`, paths that take longer are out, and `MARGIN` is added to the makespan: a schedule that
 exists satisfies every row with that to spare, a hundred times HiGHS's tolerance for a row. With
 ``Search.verify`` it is taken only where `class_cpsat` confirms it. Its "feasible" is never trusted:
-the caller recomputes everything, and asks `class_cpsat` where there is none.
+the caller recomputes everything, and turns to `class_cpsat` where there is no schedule.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, hstack, vstack
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack, vstack
 
 from moeopt.numeric.feasibility import Feasibility
-from moeopt.numeric.highs import Program, Vector, minimize
+from moeopt.numeric.highs import Program, minimize
 from moeopt.problems.layout.paths import Path
 
-from .arc_flow import Graph, Packing, arc_costs, decompose
+from .arc_flow import Graph, Packing, arc_costs, decompose, flow_rows
 from .lagrangian import Multipliers, admitted
-from .scenario import (
-    CPU_PATHS,
-    GPU_PATHS,
-    LOCAL_READS,
-    STRIPED_READS,
-    Branch,
-    Ints,
-    SingleScenario,
-)
+from .scenario import GPU_PATHS, LOCAL_READS, TIMES, Branch, Ints, Row, SingleScenario
 
 LONGEST = 10_000.0
 MARGIN = 1e-4
@@ -83,9 +76,10 @@ class ClassProblem:
 
     @property
     def refuted(self) -> bool:
-        """Whether the multipliers' bound, in integers, exceeds the makespan."""
+        """Whether it is infeasible by integers alone: the striped reads, or the multipliers."""
         found = self.multipliers
-        return found is not None and found.bound(self.branch) > self.makespan
+        by_multipliers = found is not None and found.bound(self.branch) > self.makespan
+        return self.capacity < 0 or by_multipliers
 
     def max_counts(self) -> Ints:
         """Return how many of each class may take each path, at most; shape (6, classes)."""
@@ -97,6 +91,23 @@ class ClassProblem:
         if self.multipliers is not None:
             most = np.minimum(most, self.multipliers.max_counts(self.branch, self.makespan))
         return most
+
+    def limits(self) -> tuple[list[int], list[int]]:
+        """Return the least and the largest use of each `Row` of the scenario."""
+        scenario, branch = self.scenario, self.branch
+        gpu = largest_gpu_sum(scenario, branch, self.makespan)
+        dimms, slots = scenario.dimms * self.capacity, scenario.dimms * scenario.slots
+        most = [gpu, self.makespan, dimms, scenario.hits, *branch, slots]
+        return [0, 0, 0, 0, *branch, 0], most
+
+    def demand(self, graph: Graph) -> NDArray[np.bool_]:
+        """Return which classes put an item of each of the graph's sizes on a DIMM, by path.
+
+        Shape (sizes, 6, classes).
+        """
+        item = self.scenario.usage[Row.DIMMS] // self.step
+        localized = self.scenario.usage[Row.SLOTS] > 0
+        return np.asarray(localized & (item == graph.sizes[:, None, None]))
 
 
 def solve_class_milp(
@@ -133,34 +144,25 @@ def solve_class_milp(
 
 def _aggregated(problem: ClassProblem, most: Ints, slack: float) -> Program:
     """Return the program of how many of each class take each path, the DIMM rows aggregated."""
-    scenario, (striped, local) = problem.scenario, problem.branch
-    cost, size = scenario.classes
+    _, size = problem.scenario.classes
     unit = max(problem.makespan, 1) / LONGEST
-    classes = len(size)
-    # Rows: LA-C5, LA-C6, the sum of LA-C7, LA-C3, the branch's two counts, the sum of LA-C4; below
-    # them LA-C1, each class's experts on one path each.
-    rows = np.zeros((7, len(Path), classes))
-    rows[0, GPU_PATHS], rows[1, CPU_PATHS] = cost[GPU_PATHS] / unit, cost[CPU_PATHS] / unit
-    rows[2, Path.NDP], rows[2, LOCAL_READS] = cost[Path.NDP] / unit, scenario.local_read / unit
-    rows[3, Path.HIT], rows[4, STRIPED_READS], rows[5, LOCAL_READS] = 1, 1, 1
-    rows[6, Path.NDP], rows[6, LOCAL_READS] = 1, 1
-    rows[:3, most == 0] = 0
-    gpu = largest_gpu_sum(scenario, problem.branch, problem.makespan) / unit + MARGIN
-    cpu = problem.makespan / unit + MARGIN
-    dimms = (1 - slack) * scenario.dimms * problem.capacity / unit + MARGIN
-    lower = [-np.inf, -np.inf, -np.inf, 0, striped, local, 0]
-    slots = scenario.dimms * scenario.slots
-    upper = [gpu, cpu, dimms, scenario.hits, striped, local, slots]
+    use = problem.scenario.usage.astype(np.float64)
+    use[TIMES] /= unit
+    use[TIMES, most == 0] = 0
+    lower, upper = (np.array(limits, dtype=np.float64) for limits in problem.limits())
+    upper[Row.DIMMS] *= 1 - slack
+    upper[TIMES] = upper[TIMES] / unit + MARGIN
+    lower[TIMES] = -np.inf
     # Any schedule will do, but with an objective HiGHS prunes: 2 to 10 times faster than without.
     # Host time, the CPU's counted twice, did best of those tried.
-    objective = (rows[0] + 2 * rows[1]).ravel()
-    matrix = np.vstack([rows.reshape(7, -1), np.hstack([np.eye(classes)] * len(Path))])
+    objective = (use[Row.GPU] + 2 * use[Row.CPU]).ravel()
+    one_path = np.hstack([np.eye(len(size))] * len(Path))  # LA-C1
     return Program(
         objective,
         np.zeros(most.size),
         most.ravel().astype(float),
         np.ones(most.size, dtype=np.int64),
-        csr_array(matrix),
+        csr_array(np.vstack([use.reshape(len(use), -1), one_path])),
         np.concatenate([lower, size]),
         np.concatenate([upper, size]),
     )
@@ -169,44 +171,25 @@ def _aggregated(problem: ClassProblem, most: Ints, slack: float) -> Program:
 def _with_flow(
     program: Program, problem: ClassProblem, graph: Graph, *, integral_flow: bool
 ) -> Program:
-    """Return the program with a row for each DIMM: columns for the arcs, rows for the flow."""
-    arcs = len(graph.tail)
-    flow, low, high = _flow_rows(problem.scenario, graph, problem.step)
+    """Return the program with rows of each DIMM: columns for the arcs, rows for the flow.
+
+    Each size is used as often as there are experts on NDP with that cost, or localized reads.
+    """
+    arcs, nodes, scenario = len(graph.tail), len(graph.ends), problem.scenario
+    flow, low, high = flow_rows(graph, scenario.dimms)
+    demand = np.zeros((len(low), *scenario.classes[0].shape))
+    demand[nodes:] -= problem.demand(graph)
     beside = csr_array((program.rows.shape[0], arcs))
+    rows = hstack([csr_array(demand.reshape(len(low), -1)), flow])
     return Program(
         np.concatenate([program.cost, LONGEST / 100 * arc_costs(graph)]),
         np.concatenate([program.lower, np.zeros(arcs)]),
-        np.concatenate([program.upper, np.full(arcs, problem.scenario.experts)]),
+        np.concatenate([program.upper, np.full(arcs, scenario.experts)]),
         np.concatenate([program.integer, np.full(arcs, int(integral_flow))]),
-        csr_array(vstack([hstack([program.rows, beside]), flow])),
+        csr_array(vstack([hstack([program.rows, beside]), rows])),
         np.concatenate([program.row_lower, low]),
         np.concatenate([program.row_upper, high]),
     )
-
-
-def _flow_rows(
-    scenario: SingleScenario, graph: Graph, step: int
-) -> tuple[csr_array, Vector, Vector]:
-    """Return the rows of the flow, over the classes' columns and the arcs', and their limits.
-
-    Flow is conserved at each node, or ends there; each size is used as often as there are experts
-    on NDP with that cost, or localized reads.
-    """
-    cost, size = scenario.classes
-    arcs, nodes, sizes = len(graph.tail), len(graph.ends), graph.sizes
-    each, ones = np.arange(arcs), np.ones(arcs)
-    row = np.concatenate([graph.head, graph.tail, nodes + graph.item])
-    entries = (np.concatenate([ones, -ones, ones]), (row, np.tile(each, 3)))
-    uses = coo_array(entries, shape=(nodes + len(sizes), arcs))
-    demand = np.zeros((nodes + len(sizes), len(Path), len(size)))
-    for number, of_size in enumerate(sizes.tolist()):
-        demand[nodes + number, Path.NDP, cost[Path.NDP] // step == of_size] = -1
-        if of_size == scenario.local_read // step:
-            demand[nodes + number, LOCAL_READS] = -1
-    low, high = np.zeros(nodes + len(sizes)), np.zeros(nodes + len(sizes))
-    high[:nodes][graph.ends] = scenario.dimms
-    low[0], high[0] = -scenario.dimms, 0
-    return csr_array(hstack([csr_array(demand.reshape(len(low), -1)), uses])), low, high
 
 
 def largest_gpu_sum(scenario: SingleScenario, branch: Branch, makespan: int) -> int:

@@ -58,12 +58,6 @@ class Incumbent:
         order = np.argsort(-sizes, kind="stable")
         return sizes[order], experts[order]
 
-    def complete(self, leavers: Ints) -> Ints:
-        """Return the paths of all experts, given those of the first; the others run on NDP."""
-        path = np.full(self.scenario.experts, Path.NDP)
-        path[: len(leavers)] = leavers
-        return path
-
     def pack(self, path: Ints, makespan: int, trials: int) -> bool:
         """Pack what the DIMMs hold if the experts run so; return whether the makespan is kept."""
         sizes, experts = self.items_of(path)

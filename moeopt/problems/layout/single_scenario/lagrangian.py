@@ -15,16 +15,7 @@ from scipy.optimize import linprog
 
 from moeopt.problems.layout.paths import Path
 
-from .scenario import (
-    CPU_PATHS,
-    GPU_PATHS,
-    LOCAL_READS,
-    STRIPED_READS,
-    Branch,
-    Ints,
-    SingleScenario,
-    Times,
-)
+from .scenario import TIMES, Branch, Ints, Row, SingleScenario, Times
 
 MAX_MULTIPLIER = 2**24
 MAX_SUM = 2**61
@@ -127,29 +118,24 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
 
     They hold for schedules with no NDP cost above `largest`.
     """
-    may = admitted(scenario, largest)
-    cost, size = scenario.classes
+    _, size = scenario.classes
     classes, dimms = len(size), scenario.dimms
-    # Columns: path by path, one per class, then the makespan. Rows: GPU, CPU, DIMMs, hits.
-    rows = np.zeros((4, len(Path), classes))
-    rows[0, GPU_PATHS] = cost[GPU_PATHS]
-    rows[1, CPU_PATHS] = cost[CPU_PATHS]
-    rows[2, Path.NDP], rows[2, LOCAL_READS] = cost[Path.NDP] / dimms, scenario.local_read / dimms
-    rows[3, Path.HIT] = 1
-    unit = max(float(cost.max()), 1.0)
-    rows[:3] /= unit
-    of_makespan = np.array([[-1.0], [-1.0], [-1.0], [0.0]])
+    # Columns: path by path, one per class, then the makespan.
+    use = scenario.usage.astype(np.float64)
+    unit = max(float(scenario.cost.max()), 1.0)
+    use[TIMES] /= unit
+    use[Row.DIMMS] /= dimms
     limits = [0, 0, -branch.striped * scenario.striped_read / unit, scenario.hits]
-    reads = np.zeros((2, len(Path), classes))
-    reads[0, STRIPED_READS], reads[1, LOCAL_READS] = 1, 1
-    equal = np.concatenate([np.hstack([np.eye(classes)] * len(Path)), reads.reshape(2, -1)])
+    counts = use[[Row.STRIPED, Row.LOCAL]].reshape(2, -1)
+    equal = np.concatenate([np.hstack([np.eye(classes)] * len(Path)), counts])  # LA-C1, branch
     found = linprog(
-        np.eye(may.size + 1)[-1],
-        A_ub=np.hstack([rows.reshape(4, -1), of_makespan]),
+        np.eye(counts.shape[1] + 1)[-1],
+        A_ub=np.hstack([use[: len(limits)].reshape(len(limits), -1), [[-1], [-1], [-1], [0]]]),
         b_ub=limits,
         A_eq=np.hstack([equal, np.zeros((classes + 2, 1))]),
         b_eq=[*size, *branch],
-        bounds=[(0, None if path else 0) for path in may.ravel()] + [(0, None)],
+        bounds=[(0, None if may else 0) for may in admitted(scenario, largest).ravel()]
+        + [(0, None)],
         method="highs",
     )
     if found.x is None:
@@ -175,16 +161,9 @@ def integer_multipliers(
 
     All but the last two must be >= 0; None if those of the devices are all zero.
     """
+    (gpu, cpu, dimm), (_, size) = device, scenario.classes
     may = admitted(scenario, largest)
-    cost, size = scenario.classes
-    gpu, cpu, dimm = device
-    weighted = np.empty_like(cost)
-    weighted[GPU_PATHS] = gpu * cost[GPU_PATHS]
-    weighted[CPU_PATHS] = cpu * cost[CPU_PATHS]
-    weighted[Path.NDP] = dimm * cost[Path.NDP]
-    weighted[Path.HIT] += hit
-    weighted[STRIPED_READS] -= striped
-    weighted[LOCAL_READS] += dimm * scenario.local_read - local
+    weighted = np.tensordot([*device, hit, -striped, -local], scenario.usage[: Row.SLOTS], 1)
     device_sum = gpu + cpu + scenario.dimms * dimm
     if not device_sum:
         return None

@@ -1,6 +1,7 @@
 """One scenario by itself: experts with tokens, largest NDP cost first, in coarse time units."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,6 +26,22 @@ class Branch(NamedTuple):
 
     striped: int
     local: int
+
+
+class Row(IntEnum):
+    """What a branch's schedules use: the first index of `SingleScenario.usage`."""
+
+    GPU = 0  # LA-C5
+    CPU = 1  # LA-C6
+    DIMMS = 2  # the sum of LA-C7 over the DIMMs, striped reads apart
+    HITS = 3  # LA-C3
+    STRIPED = 4  # the branch's striped reads
+    LOCAL = 5  # the branch's localized reads
+    SLOTS = 6  # the sum of LA-C4 over the DIMMs
+
+
+TIMES = slice(Row.GPU, Row.HITS)
+"""The rows that are times; the others are counts."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +117,17 @@ class SingleScenario:
     def _classes(self) -> tuple[Times, Ints, Ints]:
         cost, of, size = np.unique(self.cost, axis=1, return_inverse=True, return_counts=True)
         return cost, of.astype(np.int64), size.astype(np.int64)
+
+    @cached_property
+    def usage(self) -> Times:
+        """What an expert of each class uses of each `Row` on each path, shape (7, 6, classes)."""
+        cost, size = self.classes
+        use = np.zeros((len(Row), len(Path), len(size)), dtype=np.int64)
+        use[Row.GPU, GPU_PATHS], use[Row.CPU, CPU_PATHS] = cost[GPU_PATHS], cost[CPU_PATHS]
+        use[Row.DIMMS, Path.NDP], use[Row.DIMMS, LOCAL_READS] = cost[Path.NDP], self.local_read
+        use[Row.HITS, Path.HIT], use[Row.STRIPED, STRIPED_READS] = 1, 1
+        use[Row.LOCAL, LOCAL_READS], use[Row.SLOTS, [Path.NDP, *LOCAL_READS]] = 1, 1
+        return use
 
     def expand(self, count: Ints) -> Ints:
         """Return a path for each expert, given how many of each class take each path."""

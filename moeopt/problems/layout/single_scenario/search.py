@@ -92,7 +92,7 @@ class BranchAndBound:
     enough: bool = False
     note: str = "TIME_LIMIT"
     _heap: list[Key] = field(default_factory=list)
-    _leavers: dict[Branch, Ints] = field(default_factory=dict)
+    _dominant: dict[Branch, Ints] = field(default_factory=dict)
     _successes: dict[Branch, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,9 +127,9 @@ class BranchAndBound:
             for makespan in (bound, self._upper - 1):
                 if bound >= self._upper or self.remaining_s() <= 0:
                     break
-                leavers = assign_hosts(self._scenario, branch, makespan)
-                if leavers is not None:
-                    self.incumbent.pack(self.incumbent.complete(leavers), makespan, FIRST_TRIALS)
+                path = assign_hosts(self._scenario, branch, makespan)
+                if path is not None:
+                    self.incumbent.pack(path, makespan, FIRST_TRIALS)
                     break
 
     def _branches(self, first: list[tuple[int, Branch]]) -> Iterator[Key]:
@@ -186,10 +186,9 @@ class BranchAndBound:
         self._push(bound, Stage.HEURISTIC, branch)
 
     def _heuristic(self, bound: int, branch: Branch) -> None:
-        leavers = assign_hosts(self._scenario, branch, bound)
-        if leavers is not None:
-            self._leavers[branch] = leavers
-            path = self.incumbent.complete(leavers)
+        path = assign_hosts(self._scenario, branch, bound)
+        if path is not None:
+            self._dominant[branch] = path
             if not self.incumbent.pack(path, bound, HEURISTIC_TRIALS):
                 self._push(bound, Stage.DOMINANT_PACKING, branch)
         elif (raised := self._multipliers.raised(branch, bound)) > bound:
@@ -199,8 +198,7 @@ class BranchAndBound:
 
     def _dominant_packing(self, bound: int, branch: Branch) -> bool:
         """Find a packing below the incumbent's makespan, or prove that the branch has none."""
-        path = self.incumbent.complete(self._leavers[branch])
-        if self.incumbent.pack(path, self._upper - 1, PACKING_TRIALS):
+        if self.incumbent.pack(self._dominant[branch], self._upper - 1, PACKING_TRIALS):
             self._push(bound, Stage.DOMINANT_PACKING, branch)
             return True
         return self._decide(bound, Stage.DOMINANT_PACKING, branch)
@@ -267,8 +265,8 @@ class BranchAndBound:
     def _solve(self, stage: Stage, makespan: int, branch: Branch) -> Feasibility:
         limit_s = self.remaining_s() * (PATIENCE if self._too_fine(branch) else 1)
         if stage == Stage.DOMINANT_PACKING:
-            leavers = self._leavers[branch]
-            return self._subproblems.dominant_packing(branch, leavers, makespan, limit_s)
+            path = self._dominant[branch]
+            return self._subproblems.packing(branch, path, makespan, limit_s, exact=True)
         return self._subproblems.with_arc_flow(branch, makespan, limit_s)
 
     def _host_bound(self, bound: int, branch: Branch) -> bool:

@@ -104,30 +104,29 @@ class Subproblems:
         sizes, _ = dominant_items(self.incumbent.scenario, branch)
         return too_fine(sizes, self.incumbent.upper)
 
-    def dominant_packing(
-        self, branch: Branch, leavers: Ints, makespan: int, limit_s: float
+    def packing(
+        self, branch: Branch, path: Ints, makespan: int, limit_s: float, *, exact: bool
     ) -> Feasibility:
-        """Decide whether the dominant items fit; `leavers` are the paths of the other experts.
+        """Decide whether the items of these paths fit, by a dive and, if `exact`, an arc flow.
 
-        Infeasible holds for the whole branch (Lemma 1). Feasible may be of rounded sizes only: then
-        the incumbent is not within the makespan.
+        Of the dominant experts, infeasible holds for the whole branch (Lemma 1). Feasible may be of
+        rounded sizes only: then the incumbent is not within the makespan.
         """
         scenario, begin = self.incumbent.scenario, perf_counter()
-        sizes, experts = dominant_items(scenario, branch)
+        sizes, experts = self.incumbent.items_of(path)
         capacity = scenario.dimm_capacity(branch, makespan)
         step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()))
         dimms, slots = scenario.dimms, scenario.slots
         found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
-        if found == Feasibility.UNKNOWN:
+        if found == Feasibility.UNKNOWN and exact:
             left_s = limit_s - (perf_counter() - begin)
             found, bins = pack(graph, items.copies, dimms, left_s)
-        if found == Feasibility.INFEASIBLE and self.verify:
+        if found == Feasibility.INFEASIBLE and exact and self.verify:
             from .class_cpsat import pack_cpsat
 
             found, bins = pack_cpsat(graph, items.copies, dimms, self._confirm_s())
             self.unconfirmed += found != Feasibility.INFEASIBLE
         if found == Feasibility.FEASIBLE:
-            path = self.incumbent.complete(leavers)
             self.incumbent.offer(path, experts, items.places(bins, sizes // step))
         return found
 
@@ -170,7 +169,8 @@ class Subproblems:
         problem = ClassProblem(scenario, branch, makespan, multipliers, graph, step)
         answer = self._solve(problem, left_s(), integral_flow=False)
         if answer.path is not None and answer.bins is None:
-            if self._dive(branch, answer.path, makespan, left_s()):
+            self.packing(branch, answer.path, makespan, left_s(), exact=False)
+            if self.incumbent.upper <= makespan:
                 return Feasibility.FEASIBLE
             answer = self._solve(problem, left_s())
         self._offer(answer, items, step)
@@ -196,7 +196,7 @@ class Subproblems:
                 path = answer.path
                 if self.incumbent.pack(path, makespan, TRIALS):
                     return
-        self._dive(branch, path, makespan, self.remaining_s())
+        self.packing(branch, path, makespan, self.remaining_s(), exact=False)
 
     def pack_fine(self, path: Ints, makespan: int) -> None:
         """Pack what is too fine for arc flows: quickly, several times."""
@@ -238,18 +238,6 @@ class Subproblems:
 
     def _confirm_s(self) -> float:
         return PATIENCE * self.remaining_s()
-
-    def _dive(self, branch: Branch, path: Ints, makespan: int, limit_s: float) -> bool:
-        """Try to pack what the DIMMs hold if the experts run so; return whether that succeeds."""
-        scenario = self.incumbent.scenario
-        sizes, experts = self.incumbent.items_of(path)
-        capacity = scenario.dimm_capacity(branch, makespan)
-        step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()))
-        dimms, slots = scenario.dimms, scenario.slots
-        found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
-        if found == Feasibility.FEASIBLE:
-            self.incumbent.offer(path, experts, items.places(bins, sizes // step))
-        return self.incumbent.upper <= makespan
 
     def _offer(self, answer: ClassAnswer, items: Items, step: int) -> None:
         if answer.path is not None and answer.bins is not None:

@@ -1,0 +1,171 @@
+"""Groups of scenarios: what exists is never called infeasible, and the bounds hold."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from moeopt.numeric.feasibility import Feasibility
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.multi_scenario.aggregated import aggregated
+from moeopt.problems.layout.multi_scenario.destructive_bounds import (
+    PARTS,
+    Group,
+    GroupProgram,
+    decide,
+    grouped_bounds,
+    groups_of,
+    shares,
+)
+from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
+from moeopt.problems.layout.oracle import count
+from moeopt.problems.search import Search
+from tests.problems.layout.layout_optimum import optimum
+from tests.problems.layout.layout_random_instances import KINDS, random_instance
+
+MAX_CANDIDATES = 6_000
+
+
+def _instances() -> list[Instance]:
+    made = [random_instance(seed, "several scenarios") for seed in range(60)]
+    made += [random_instance(seed, kind) for kind in KINDS for seed in range(12)]
+    made = [instance for instance in made if len(instance.scenarios) > 1]
+    return [instance for instance in made if count(instance) <= MAX_CANDIDATES]
+
+
+INSTANCES = _instances()
+
+
+def test_pieces_that_fit_get_at_most_one() -> None:
+    """Whatever is put into a DIMM, the shares of its pieces come to at most 1."""
+    rng = np.random.default_rng(0)
+    full = 0
+    for _ in range(3000):
+        capacity = int(rng.integers(1, 60))
+        pieces, left = [], capacity
+        while left and len(pieces) < 12:
+            pieces.append(int(rng.integers(0, left + 1)))
+            left -= pieces[-1]
+        for parts in PARTS:
+            total = shares(np.array(pieces), capacity, parts).sum() / parts
+            assert total <= 1 + 1e-9, (pieces, capacity, parts)
+            full += total > 1 - 1e-9
+    assert full > 1000
+
+
+def test_large_pieces_do_not_share() -> None:
+    """By hand: of a capacity of 10, pieces of 6, 5 and 4 get 1, 1/2 and 0 of a DIMM at first."""
+    assert shares(np.array([6, 5, 4, 10, 0]), 10, 1).tolist() == [1, 0.5, 0, 1, 0]
+    assert (shares(np.array([7, 4, 3, 5]), 10, 2) / 2).tolist() == [1, 0.5, 0, 0.5]
+
+
+@pytest.mark.parametrize("share", range(2))
+def test_only_what_does_not_exist_is_infeasible(share: int) -> None:
+    """Within the optimum's slack nothing is called infeasible; below it often."""
+    infeasible = 0
+    for instance in INSTANCES[share::2]:
+        best, _ = optimum(instance)
+        search = Search(limit_s=600)
+        alone = scenario_bounds(instance, search, 600)
+        least = sum(alone)
+        scenarios = list(range(len(alone)))
+        weights = [scenario.weight for scenario in instance.scenarios]
+        least_ns = [bound // weight for bound, weight in zip(alone, weights, strict=True)]
+        group = Group.of(instance, scenarios, least_ns)
+        answer = decide(group, best - least, lambda: 600.0)
+        assert answer == Feasibility.FEASIBLE, instance.name
+        if best > least:
+            answer = decide(group, best - least - 1, lambda: 600.0)
+            infeasible += answer == Feasibility.INFEASIBLE
+    assert infeasible > 5
+
+
+def test_the_relaxation_admits_the_optimum() -> None:
+    """With the optimum's own numbers of striped reads, both relaxations are feasible."""
+    for instance in INSTANCES[::3]:
+        best, solution = optimum(instance)
+        scenarios = list(range(len(instance.scenarios)))
+        reads = []
+        for number in scenarios:
+            domains = zip(
+                solution.assignment[number], solution.dimm, solution.resident, strict=True
+            )
+            striped = sum(
+                domain in ("gpu", "cpu") and dimm is None and not (resident and domain == "gpu")
+                for domain, dimm, resident in domains
+            )
+            reads.append((striped, striped))
+        program = GroupProgram.of(instance, scenarios, [0] * len(scenarios))
+        for whole in (False, True):
+            answer = program.decide(reads, best, whole, 600)
+            assert answer == Feasibility.FEASIBLE, instance.name
+
+
+@pytest.mark.parametrize("share", range(2))
+def test_bounds_of_groups_are_bounds(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With any incumbent, the groups' bounds sum to no more than the optimum, mostly to it."""
+    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.destructive_bounds.GROUP", 2 + share)
+    met, raised = 0, 0
+    for number, instance in enumerate(INSTANCES[share::2]):
+        best, solution = optimum(instance)
+        search = Search(limit_s=600)
+        search.offer(solution, best + number % 3)
+        alone = scenario_bounds(instance, search, 600)
+        bounds = grouped_bounds(instance, search, alone, 0.0)
+        assert sum(alone) <= sum(bounds) <= best, instance.name
+        raised += sum(bounds) > sum(alone)
+        met += sum(bounds) == best
+    assert raised > 5
+    assert met > len(INSTANCES) // 4
+
+
+def test_one_resident_for_two_windows() -> None:
+    """By hand: 12 by wait and see, 15 on average over the DIMMs, 18 in truth and by this.
+
+    Two DIMMs; three pieces of 6 in each window, other ones in the second. The one resident spares
+    one window a piece, so that it lasts 6; the other window has two pieces on one DIMM, 12.
+    """
+    hosts = ("gpu_miss_striped_ns", "gpu_miss_localized_ns", "cpu_striped_ns", "cpu_localized_ns")
+    scenarios = [
+        {"weight": 1, "tokens": [1] * 6, "ndp_ns": ndp, "gpu_hit_ns": [1] * 6}
+        | {name: [99] * 6 for name in hosts}
+        for ndp in ([6, 6, 6, 0, 0, 0], [0, 0, 0, 6, 6, 6])
+    ]
+    instance = Instance(
+        name="one-resident",
+        dimms=2,
+        hbm_slots=1,
+        dimm_slots=None,
+        experts=6,
+        dram_striped_ns=99,
+        dram_localized_ns=99,
+        scenarios=scenarios,
+    )
+    search = Search(limit_s=600)
+    search.offer(None, 18)
+    alone = scenario_bounds(instance, search, 600)
+    model = aggregated(instance, [0, 1])
+    assert alone == [6, 6]
+    assert model.proven(instance, model.solve(60), [0, 1]) == 15
+    assert grouped_bounds(instance, search, alone, 0.0) == [18]
+
+
+def test_without_time_or_incumbent_nothing_is_claimed() -> None:
+    """The wait-and-see bounds come back as they were."""
+    instance = INSTANCES[0]
+    alone = scenario_bounds(instance, Search(limit_s=60), 60)
+    assert sum(grouped_bounds(instance, Search(limit_s=60), alone, 0.0)) == sum(alone)
+    stopped = Search(limit_s=60)
+    stopped.offer(None, 10**15)
+    stopped.stop()
+    assert sum(grouped_bounds(instance, stopped, alone, 0.0)) == sum(alone)
+
+
+def test_every_scenario_is_in_one_group() -> None:
+    """Groups of at most four, sizes that differ by one, in order."""
+    for scenarios in range(1, 40):
+        groups = groups_of(scenarios)
+        assert list(chain.from_iterable(groups)) == list(range(scenarios))
+        sizes = [len(group) for group in groups]
+        assert max(sizes) <= 4
+        assert max(sizes) - min(sizes) <= 1
