@@ -41,8 +41,8 @@ PERTURBATIONS = 5
 """In a round; they take about one third of its time, the steps about two thirds."""
 
 VERY_FEW, FEW, SMALL_GAP = 30, 400, 0.005
-"""HiGHS gets the residual problem at once if so few experts are open, and if `FEW` are or the gap is
-small when the bound hardly rises."""
+"""HiGHS gets the residual problem at once if so few experts are open; and when the bound hardly
+rises, if `FEW` are or the gap is small."""
 
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
