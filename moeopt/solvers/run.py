@@ -234,7 +234,9 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
         return claim, found
     if claim < actual or (claim > actual and outcome.proven == "optimal"):
         claimed, computed = task.packing.unpack(claim), task.packing.unpack(actual)
-        raise ModelMismatchError(f"{_where(task)}: claims {claimed}, the checker computes {computed}")
+        raise ModelMismatchError(
+            f"{_where(task)}: claims {claimed}, the checker computes {computed}"
+        )
     return actual, []
 
 
