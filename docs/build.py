@@ -68,6 +68,15 @@ ELSEWHERE = {
 """Files outside ``docs/`` that the site shows -> their page."""
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List every problem's pages in the navigation."""
+    for section in config.nav or []:
+        for title, folder in (("Problems", "problems"), ("Library", "api")):
+            if title in section:
+                section[title] += [{name: f"{folder}/{name}.md"} for name in PROBLEMS]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file in ``docs/`` holds."""
     made = {page: led(file, page) for file, page in ELSEWHERE.items()}

@@ -32,17 +32,9 @@ def nanoseconds(value: int | None) -> str:
 
 def shown(problem: str, objective: "Objective | None") -> str:
     """Return an objective for people, each entry with its unit, or a dash if unknown."""
-    from moeopt.problems.objective import entries
-    from moeopt.problems.registry import get_problem
+    from moeopt.solvers.result import with_unit
 
-    if objective is None:
-        return "-"
-    names = get_problem(problem).part("check").OBJECTIVE
-    pairs = zip(entries(objective), names, strict=True)
-    return ", ".join(
-        nanoseconds(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
-        for value, name in pairs
-    )
+    return with_unit(problem, objective)
 
 
 def file_name(name: str) -> str:

@@ -70,7 +70,7 @@ def _minimize(program: Program, limit_s: float, relative_gap: float, tolerance: 
     # scipy hands options that it does not know over to HiGHS, and warns that it does.
     warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
     options: Any = {
-        "time_limit": limit_s,
+        "time_limit": max(0.0, limit_s),
         "mip_rel_gap": relative_gap,
         "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
         "dual_feasibility_tolerance": tolerance,  # for a program without integers

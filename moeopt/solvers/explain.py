@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from moeopt.errors import expect
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
+from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.result import Status
 from moeopt.solvers.run import solve
@@ -80,8 +80,8 @@ def explain(
     >>> explanation.objective, explanation.without["TD-C4"]
     (3965000, 2505000)
     """
-    expect("instance", instance, InstanceEnvelope, what="an instance")
-    deadline = Deadline(time_limit_s)
+    instance = arguments.an_instance(instance)
+    deadline = Deadline(arguments.seconds(time_limit_s))
     rules = get_problem(instance.problem).constraint_ids
 
     def relaxed(without: set[str], share: int) -> tuple[Status, Objective | None]:

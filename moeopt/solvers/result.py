@@ -4,13 +4,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from moeopt.problems.envelope import SolutionEnvelope
-from moeopt.problems.objective import Objective, relative
+from moeopt.problems.objective import Objective, entries, relative
+from moeopt.problems.registry import get_problem
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
 Termination = Literal["completed", "time_limit", "interrupted"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What is known about an instance after one solve. Unknown is None, never 0 or infinity.
 
@@ -72,9 +73,33 @@ class Result:
             return None
         return relative(self.objective, self.bound, self.objective)
 
+    def __repr__(self) -> str:
+        gap = "unknown" if self.gap is None else f"{100 * self.gap:.3g} %"
+        known = f"objective {with_unit(self.problem, self.objective)}"
+        known += f", bound {with_unit(self.problem, self.bound)}, gap {gap}"
+        if self.status == "failed":
+            known = self.raw_status
+        seconds = f"{self.build_s + self.solve_s:.3g} s"
+        return (
+            f"Result({self.problem}, {self.instance}, {self.method}: {self.status}, "
+            f"{known}, {seconds})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, and `gap`, as JSON types."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         data["gap"] = self.gap
         data["solution"] = None if self.solution is None else self.solution.model_dump(mode="json")
         return data
+
+
+def with_unit(problem: str, objective: Objective | None) -> str:
+    """Return an objective for people, each entry with its unit or name; a dash if unknown."""
+    if objective is None:
+        return "-"
+    names = get_problem(problem).part("check").OBJECTIVE
+    pairs = zip(entries(objective), names, strict=True)
+    return ", ".join(
+        f"{value:,} ns" if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"
+        for value, name in pairs
+    )

@@ -34,12 +34,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
 
 from moeopt.errors import InputError, MoeoptError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.problems.wording import describe, shortened
+from moeopt.problems.wording import shortened
 from moeopt.solvers.backends import EXACT
 
 GROUP = "moeopt.heuristics"
@@ -331,11 +330,10 @@ def _validated(
     instance: InstanceEnvelope,
     returned: object,
 ) -> SolutionEnvelope:
-    plain = _plain(returned)
-    if isinstance(plain, Mapping):
-        decision: Any = {"instance": instance.name, **plain}
-    elif isinstance(plain, list | tuple) and len(fields) == 1:
-        decision = {"instance": instance.name, fields[0]: plain}
+    if isinstance(returned, Mapping):
+        decision: Any = {"instance": instance.name, **returned}
+    elif isinstance(returned, list | tuple | np.ndarray) and len(fields) == 1:
+        decision = {"instance": instance.name, fields[0]: returned}
     else:
         wanted = f"a Solution or a mapping of {', '.join(fields)}"
         if len(fields) == 1:
@@ -343,19 +341,8 @@ def _validated(
         raise RuleFailedError(f"returned {_kind(returned)}, not {wanted}")
     try:
         return solution.model_validate(decision)
-    except ValidationError as error:
-        raise RuleFailedError(f"returned what is no solution: {describe(error)}") from None
-
-
-def _plain(value: Any) -> Any:
-    """Return NumPy's arrays and numbers, at any depth, as Python's."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
+    except InputError as error:
+        raise RuleFailedError(f"returned what is no solution: {error}") from None
 
 
 def because(error: BaseException, source: str | None = None) -> str:

@@ -22,7 +22,7 @@ INFO = ProblemInfo(
     published_rule="trimoe-layout",
     restrictions={"dimm_slots": None},
     holdout=Stretch("first_window", "windows"),
-    exact_methods={"bound-and-pack": ExactMethod("single_scenario", then="cp-sat")},
+    exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Scenario": "instance"})

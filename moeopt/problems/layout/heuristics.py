@@ -58,9 +58,9 @@ def lpt(instance: Instance) -> Solution:
 def local_search(instance: Instance) -> Solution:
     """Improve the best of the others by moving and swapping layouts.
 
-    `moeopt.problems.layout.local_search` says what the moves are and when it ends.
+    `moeopt.problems.layout.local_search.descent` says when it ends.
     """
-    from .local_search import improve  # compiled loops are imported when they are run
+    from .local_search.descent import improve  # compiled loops are imported when they are run
 
     others = [heuristic(instance) for heuristic in (trimoe_layout, trimoe_layout_tuned, lpt)]
     return improve(instance, min(others, key=lambda solution: objective(instance, solution)))
@@ -103,13 +103,16 @@ def longest_first(instance: Instance) -> Packing:
 
 def _best(instance: Instance, packing: Packing, cold_counts: list[int]) -> Solution:
     """Return the best solution over the given numbers of cold experts (ties: the first)."""
-    from .second_stage import Layout, schedule  # compiled loops are imported when they are run
+    from .second_stage import Layout, as_solution, refined  # compiled loops are imported when run
 
-    plans = (
-        schedule(instance, Layout(resident, dimm))
-        for resident, dimm in _layouts(instance, packing, cold_counts)
-    )
-    return min(plans, key=lambda plan: plan.objective_ns).solution(instance)
+    def tried() -> Iterator[tuple[int, Layout, NDArray[np.int64]]]:
+        for resident, dimm in _layouts(instance, packing, cold_counts):
+            layout = Layout(resident, dimm)
+            device, value = refined(instance, layout)
+            yield value, layout, device
+
+    _, layout, device = min(tried(), key=lambda of: of[0])
+    return as_solution(instance, layout, device)
 
 
 def _layouts(

@@ -20,6 +20,7 @@ from moeopt.numeric.program import Program, Vector
 from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.solvers.task import Outcome, Task
+from moeopt.solvers.verification import verified
 
 TOLERANCE = 1e-7
 """To which GLPK keeps the signs of reduced costs within branch and bound; it cannot be set."""
@@ -122,7 +123,7 @@ def run(task: Task) -> Outcome:
         if outcome.claim is not None:
             outcome.solution = _read_printed(task, printed)
     outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end
-    return outcome
+    return verified(task, outcome) if task.verify else outcome
 
 
 def _translate(task: Task, translator: Any, problem: Any, folder: Path, printed: Path) -> None:

@@ -11,6 +11,7 @@ from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.task import Outcome, Task
+from moeopt.solvers.verification import verified
 
 ENGINES: dict[str, tuple[str, str]] = {
     "highs": ("highs", "solve"),
@@ -58,7 +59,7 @@ def run(task: Task) -> Outcome:
     if answer.bound is not None:
         program = to_matrix(built.model).program
         outcome.bound = safe_bound(program, answer.bound, answer.tolerance, built.objective_unit)
-    return outcome
+    return verified(task, outcome) if task.verify else outcome
 
 
 def _engine(name: str) -> Callable[[Any, float, int, int], Answer]:

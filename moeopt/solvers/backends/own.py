@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from moeopt.errors import InputError
 from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import Search
@@ -73,7 +74,11 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
             task.start, task.upper = first.solution, actual
     task.lower = max((b for b in (task.lower, first.bound) if b is not None), default=None)
     following = get_method(task.problem, then)
-    outcome = following.run(replace(task, method=following))
+    try:
+        outcome = following.run(replace(task, method=following))
+    except InputError as error:  # too large for it, say: what is known already stays
+        first.raw_status += f", then {error}"
+        return first
     outcome.raw_status = f"{first.raw_status}, then {then}: {outcome.raw_status}"
     outcome.went_on_with = then
     outcome.solve_s += first.solve_s

@@ -1,4 +1,4 @@
-"""Several scenarios: proven bounds that join their layouts, and annealing for good plans.
+"""Several scenarios: proven bounds that join their layouts, and annealing for incumbents.
 
 `formulations/layout/spec.md`, section "Several scenarios", has the bounds and their proofs.
 """
@@ -10,50 +10,51 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.search import Search
 
 from .aggregated import aggregated, chosen
-from .incumbent import Improver, start_layout
+from .incumbents import Improver, start_layout
 from .joint_bound import JointBound
-from .rows import Rows
 
 FIRST_SHARE = 0.25
-"""Part of the time for plans before the bounds begin, if there is one worker."""
+"""Part of the time for incumbents before the bounds begin, if there is one worker."""
 
 BOUND_SHARE = 0.5
 """Part of the time that is left then for the bounds, if there is one worker."""
 
 BESIDE_SHARE = 0.35
-"""Part of the time for the second worker's bounds: later they hardly rise, and plans still fall."""
+"""Part of the time for the second worker's bounds, which later hardly rise, as incumbents fall."""
 
 OTHER_SEED = 1_000_003
-"""Added to the seed of the search for the second worker's plans."""
+"""Added to the seed of the search for the second worker's incumbents."""
 
 
 def solve(instance: Instance, search: Search) -> JointBound:
-    """Search for plans and for bounds: side by side with two workers, in turn with one.
+    """Search for incumbents and for bounds: side by side with two workers, in turn with one.
 
-    With two, the one that has done the bounds then searches for plans, too, from another seed.
+    With two, the one that has done the bounds then searches for incumbents, too, from another seed.
 
     Returns
     -------
     JointBound
         The bounds one by one, for studies.
     """
-    rows = Rows.of(instance)
-    model = aggregated(instance, rows, list(range(len(instance.scenarios))))
+    model = aggregated(instance, list(range(len(instance.scenarios))))
     relaxed = model.solve(search.remaining_s / 4, integer=False)
     start = start_layout(
-        instance, rows, chosen(relaxed, model.resident), chosen(relaxed, model.localized)
+        instance,
+        chosen(relaxed, model.resident, instance.experts),
+        chosen(relaxed, model.localized, instance.experts),
     )
     lock = Lock()
-    improver = Improver(instance, rows, search, start, lock=lock)
-    relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * float(rows.weight.max())
-    bound = JointBound(instance, rows, search, relaxed_ns)
+    improver = Improver(instance, search, start, lock=lock)
+    heaviest = max(scenario.weight for scenario in instance.scenarios)
+    relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * heaviest
+    bound = JointBound(instance, search, relaxed_ns)
     if search.workers > 1:
         with ThreadPoolExecutor(max_workers=1) as pool:
-            plans = pool.submit(_improve, improver, search, 0.0)
+            incumbents = pool.submit(_improve, improver, search, 0.0)
             bound.raise_until(search.remaining_s * (1 - BESIDE_SHARE))
-            second = Improver(instance, rows, search, start, search.seed + OTHER_SEED, lock)
+            second = Improver(instance, search, start, search.seed + OTHER_SEED, lock)
             _improve(second, search, 0.0)
-            plans.result()
+            incumbents.result()
     else:
         _improve(improver, search, search.remaining_s * (1 - FIRST_SHARE))
         bound.raise_until(search.remaining_s * (1 - BOUND_SHARE))

@@ -1,6 +1,6 @@
 """The aggregated model: one layout for all scenarios, the DIMMs taken together.
 
-A solution's residents, localized experts and domains satisfy every row below, with each scenario's
+A solution's residents, localized experts and paths satisfy every row below, with each scenario's
 makespan in its column: the DIMM rows hold for the average over the DIMMs because they hold for each
 of them. So the model's optimum is a lower bound; `formulations/layout/spec.md`, section "Several
 scenarios", has the proof. Its linear relaxation also says what to localize to begin with.
@@ -17,16 +17,7 @@ from scipy.sparse import csr_array
 from moeopt.numeric.highs import Found, Program, minimize
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
-
-from .rows import (
-    CPU_LOCAL,
-    CPU_STRIPED,
-    GPU_LOCAL,
-    GPU_STRIPED,
-    HIT,
-    NDP_COST,
-    Rows,
-)
+from moeopt.problems.layout.paths import Path
 
 LARGEST = 1000.0
 """The largest cost in the model's units, so that HiGHS's tolerances of 1e-6 are small."""
@@ -62,7 +53,7 @@ class Model:
     Attributes
     ----------
     resident, localized
-        First stage: a column per row of `Rows`.
+        First stage: a column per expert that has tokens in some scenario.
     scenarios
         Second stage: the columns of each scenario.
     """
@@ -75,8 +66,8 @@ class Model:
     entries: list[tuple[int, int, float]] = field(default_factory=list)
     row_lower: list[float] = field(default_factory=list)
     row_upper: list[float] = field(default_factory=list)
-    resident: list[int] = field(default_factory=list)
-    localized: list[int] = field(default_factory=list)
+    resident: dict[int, int] = field(default_factory=dict)
+    localized: dict[int, int] = field(default_factory=dict)
     scenarios: list[ScenarioColumns] = field(default_factory=list)
 
     def column(self, cost: float = 0.0, upper: float = 1.0, integer: bool = False) -> int:
@@ -112,61 +103,70 @@ class Model:
         """Hand the model to HiGHS."""
         return minimize(self.program(integer), limit_s)
 
+    def proven(self, instance: Instance, found: Found, scenarios: list[int]) -> int:
+        """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""
+        weight = instance.path_times.weight
+        grids = [int(weight[s]) * makespan_grid(instance, s) for s in scenarios]
+        unit = self.unit_ns * float(weight.max())
+        return max(0, found.safe_bound(unit, reduce(gcd, grids)) or 0)
 
-def aggregated(instance: Instance, rows: Rows, scenarios: list[int], whole: bool = False) -> Model:
+
+def aggregated(instance: Instance, scenarios: list[int], whole: bool = False) -> Model:
     """Return the model of some of the scenarios.
 
-    With `whole`, domains are not divided either, and no piece of work is longer than what the
-    longest DIMM does by itself: a higher bound, but a much harder model.
+    With `whole`, paths are not divided either, and no piece of work is longer than what the longest
+    DIMM does by itself: a higher bound, but a much harder model.
     """
-    used = rows.cost[:, rows.active]
-    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
-    model = Model(unit_ns=max(float(used.max()), *reads, LARGEST) / LARGEST)
-    model.resident = [model.column(integer=True) for _ in rows.experts]
-    model.localized = [model.column(integer=True) for _ in rows.experts]
-    model.at_most([(h, 1.0) for h in model.resident], instance.hbm_slots)
+    times = instance.path_times
+    largest = max(int(times.cost.max()), int(times.read.max()))
+    model = Model(unit_ns=max(float(largest), LARGEST) / LARGEST)
+    experts = np.flatnonzero(times.active.any(axis=0)).tolist()
+    model.resident = {i: model.column(integer=True) for i in experts}
+    model.localized = {i: model.column(integer=True) for i in experts}
+    model.at_most([(held, 1.0) for held in model.resident.values()], instance.hbm_slots)
     if instance.dimm_slots is not None:
         slots = instance.dimms * instance.dimm_slots
-        model.at_most([(held, 1.0) for held in model.localized], slots)
-    heaviest = float(rows.weight.max())
+        model.at_most([(held, 1.0) for held in model.localized.values()], slots)
+    heaviest = float(times.weight.max())
     for s in scenarios:
-        makespan = model.column(float(rows.weight[s]) / heaviest, upper=np.inf)
-        model.scenarios.append(_scenario(model, instance, rows, s, makespan, whole))
+        makespan = model.column(float(times.weight[s]) / heaviest, upper=np.inf)
+        model.scenarios.append(_scenario(model, instance, s, makespan, whole))
     return model
 
 
 def _scenario(
-    model: Model, instance: Instance, rows: Rows, s: int, makespan: int, whole: bool
+    model: Model, instance: Instance, s: int, makespan: int, whole: bool
 ) -> ScenarioColumns:
-    """Add the domains of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
-    own, unit = model.column(upper=np.inf), model.unit_ns
+    """Add the paths of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
+    own, unit, times = model.column(upper=np.inf), model.unit_ns, instance.path_times
     striped, local = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
     gpu: Terms = [(makespan, -1.0)]
     cpu: Terms = [(makespan, -1.0)]
     every: Terms = [(makespan, -1.0), (own, 1.0)]
     average: Terms = [(own, -float(instance.dimms))]
     items: list[tuple[int, int]] = []
-    for i in np.flatnonzero(rows.active[:, s]).tolist():
-        cost = rows.cost[:, i, s] / unit
+    for i in np.flatnonzero(times.active[s]).tolist():
+        ns = times.cost[:, s, i]
+        cost = ns / unit
         hit, gpu_striped, cpu_striped, ndp = (model.column(integer=whole) for _ in range(4))
-        gpu += [(hit, cost[HIT]), (gpu_striped, cost[GPU_STRIPED])]
-        cpu += [(cpu_striped, cost[CPU_STRIPED])]
+        gpu += [(hit, cost[Path.HIT]), (gpu_striped, cost[Path.GPU_STRIPED])]
+        cpu += [(cpu_striped, cost[Path.CPU_STRIPED])]
         every += [(gpu_striped, striped), (cpu_striped, striped)]
-        average += [(ndp, cost[NDP_COST])]
+        average += [(ndp, cost[Path.NDP])]
         on_own = [ndp]
-        items.append((ndp, int(rows.cost[NDP_COST, i, s])))
-        if rows.cost[NDP_COST, i, s] > instance.dram_localized_ns:
+        items.append((ndp, int(ns[Path.NDP])))
+        if ns[Path.NDP] > instance.dram_localized_ns:
             # Otherwise NDP costs the DIMM no more than a host's read, and the hosts nothing.
             gpu_local, cpu_local = (model.column(integer=whole) for _ in range(2))
-            gpu += [(gpu_local, cost[GPU_LOCAL])]
-            cpu += [(cpu_local, cost[CPU_LOCAL])]
+            gpu += [(gpu_local, cost[Path.GPU_LOCAL])]
+            cpu += [(cpu_local, cost[Path.CPU_LOCAL])]
             average += [(gpu_local, local), (cpu_local, local)]
             on_own += [gpu_local, cpu_local]
             items += [(column, instance.dram_localized_ns) for column in (gpu_local, cpu_local)]
             if whole:
                 model.at_most([(gpu_local, local), (cpu_local, local), (own, -1.0)], 0.0)
         if whole:
-            model.at_most([(ndp, cost[NDP_COST]), (own, -1.0)], 0.0)
+            model.at_most([(ndp, cost[Path.NDP]), (own, -1.0)], 0.0)
         held: Terms = [(column, 1.0) for column in on_own]
         away: Terms = [(gpu_striped, 1.0), (cpu_striped, 1.0)]
         model.at_most([(hit, 1.0), *away, *held], 1.0, lower=1.0)
@@ -180,15 +180,9 @@ def _scenario(
     return ScenarioColumns(makespan, own, striped_reads, columns, sizes)
 
 
-def proven(instance: Instance, rows: Rows, model: Model, found: Found, scenarios: list[int]) -> int:
-    """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""
-    grids = [int(rows.weight[s]) * makespan_grid(instance, s) for s in scenarios]
-    unit = model.unit_ns * float(rows.weight.max())
-    return max(0, found.safe_bound(unit, reduce(gcd, grids)) or 0)
-
-
-def chosen(found: Found, columns: list[int]) -> NDArray[np.bool_]:
-    """Return which of the columns are at least one half."""
-    if found.values is None:
-        return np.zeros(len(columns), dtype=np.bool_)
-    return np.asarray(found.values[columns] >= 0.5)
+def chosen(found: Found, columns: dict[int, int], experts: int) -> NDArray[np.bool_]:
+    """Return the experts whose column is at least one half, as a mask of shape (experts,)."""
+    mask = np.zeros(experts, dtype=np.bool_)
+    if found.values is not None:
+        mask[list(columns)] = found.values[list(columns.values())] >= 0.5
+    return mask

@@ -6,9 +6,8 @@ from moeopt.problems.layout.bounds import lower_bound, objective_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.search import Search
 
-from .aggregated import aggregated, proven
+from .aggregated import aggregated
 from .destructive_bounds import grouped_bounds
-from .rows import Rows
 from .wait_and_see import scenario_bounds
 
 WAIT_AND_SEE_SHARE = 0.4
@@ -17,7 +16,7 @@ WAIT_AND_SEE_SHARE = 0.4
 PACKING = 1.02
 """By so much wait and see exceeds the aggregated relaxation where packing is what matters most."""
 
-REFUTATION_SHARE = 0.8
+GROUPS_SHARE = 0.8
 """Part of what time is left there for groups of scenarios; elsewhere they get what is left over."""
 
 
@@ -38,7 +37,6 @@ class JointBound:
     """
 
     instance: Instance
-    rows: Rows
     search: Search
     relaxed: float = 0.0
     alone: list[int] = field(default_factory=list)
@@ -52,29 +50,31 @@ class JointBound:
         self.alone = scenario_bounds(self.instance, self.search, share)
         self._prove(sum(self.alone))
         if PACKING * self.relaxed < sum(self.alone):
-            self._refute(until_s + (1 - REFUTATION_SHARE) * self._left(until_s))
+            self._group(until_s + (1 - GROUPS_SHARE) * self._left(until_s))
         for whole in (False, True):  # the second is for what time the first has left over
             if self._left(until_s) > 0 and not self.search.closed:
                 self._aggregate(self._left(until_s), whole)
-        self._refute(until_s)
+        self._group(until_s)
 
-    def _refute(self, until_s: float) -> None:
-        """Raise the bounds of groups of scenarios, once."""
-        if self._left(until_s) > 0 and not (self.grouped or self.search.closed):
-            self.grouped = grouped_bounds(
-                self.instance, self.rows, self.search, self.alone, until_s
-            )
+    def _group(self, until_s: float) -> None:
+        """Raise the bounds of groups of scenarios, once.
+
+        Not with `verify`: they rest on HiGHS's "infeasible", which nothing here confirms.
+        """
+        done = bool(self.grouped) or self.search.closed or self.search.verify
+        if self._left(until_s) > 0 and not done:
+            self.grouped = grouped_bounds(self.instance, self.search, self.alone, until_s)
             self._prove(sum(self.grouped))
 
     def _aggregate(self, limit_s: float, whole: bool) -> None:
         """Solve the aggregated model, with no makespan below its wait-and-see bound."""
         everything = list(range(len(self.alone)))
-        model = aggregated(self.instance, self.rows, everything, whole)
+        model = aggregated(self.instance, everything, whole)
         for s, columns in zip(everything, model.scenarios, strict=True):
-            least = self.alone[s] // int(self.rows.weight[s])
+            least = self.alone[s] // self.instance.scenarios[s].weight
             model.lower[columns.makespan] = least / model.unit_ns
         found = model.solve(limit_s)
-        bound = proven(self.instance, self.rows, model, found, everything)
+        bound = model.proven(self.instance, found, everything)
         self.together = max(self.together, bound)
         self._prove(bound)
 

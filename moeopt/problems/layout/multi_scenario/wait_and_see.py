@@ -1,4 +1,4 @@
-"""The wait-and-see bound: let each scenario have a layout of its own."""
+"""The wait-and-see bound (Madansky 1960): let each scenario have a layout of its own."""
 
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.single_scenario import solve_scenario
@@ -25,6 +25,6 @@ def scenario_bounds(instance: Instance, search: Search, share_s: float) -> list[
         def remaining(until: float = until) -> float:
             return max(0.0, search.remaining_s - until)
 
-        answer = solve_scenario(instance, number, remaining, seed=search.seed)
+        answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
         found.append(scenario.weight * answer.bound_ns)
     return found

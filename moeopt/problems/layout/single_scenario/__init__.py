@@ -52,12 +52,7 @@ class ScenarioAnswer:
 
 
 def solve(instance: Instance, search: Search) -> None:
-    """Solve an instance of one scenario; several are those of `multi_scenario.solve`."""
-    if len(instance.scenarios) > 1:
-        from moeopt.problems.layout import multi_scenario
-
-        multi_scenario.solve(instance, search)
-        return
+    """Solve an instance of one scenario."""
     scenario, weight = SingleScenario.of(instance, 0), instance.scenarios[0].weight
 
     def improved(found: Assignment, makespan: int) -> None:

@@ -1,24 +1,26 @@
-"""Groups of scenarios: nothing that exists is refuted, and what is refuted does not exist."""
+"""Groups of scenarios: what exists is never called infeasible, and the bounds hold."""
 
 from itertools import chain
 
 import numpy as np
 import pytest
 
-from moeopt.problems.layout import check
+from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.multi_scenario.aggregated import aggregated, proven
-from moeopt.problems.layout.multi_scenario.destructive_bounds import grouped_bounds, groups_of
-from moeopt.problems.layout.multi_scenario.destructive_bounds.branching import Group, refute
-from moeopt.problems.layout.multi_scenario.destructive_bounds.program import (
+from moeopt.problems.layout.multi_scenario.aggregated import aggregated
+from moeopt.problems.layout.multi_scenario.destructive_bounds import (
     PARTS,
-    SharedLayout,
+    Group,
+    GroupProgram,
+    decide,
+    grouped_bounds,
+    groups_of,
     shares,
 )
-from moeopt.problems.layout.multi_scenario.rows import Rows
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
-from moeopt.problems.layout.oracle import candidates, count
+from moeopt.problems.layout.oracle import count
 from moeopt.problems.search import Search
+from tests.problems.layout.layout_optimum import optimum
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 MAX_CANDIDATES = 6_000
@@ -34,62 +36,54 @@ def _instances() -> list[Instance]:
 INSTANCES = _instances()
 
 
-def _best(instance: Instance) -> tuple[int, object]:
-    found = [
-        (check.objective(instance, solution), number, solution)
-        for number, solution in enumerate(candidates(instance))
-        if not check.violations(instance, solution)
-    ]
-    optimum, _, solution = min(found)
-    return optimum, solution
-
-
 def test_pieces_that_fit_get_at_most_one() -> None:
     """Whatever is put into a DIMM, the shares of its pieces come to at most 1."""
     rng = np.random.default_rng(0)
     full = 0
     for _ in range(3000):
-        room = int(rng.integers(1, 60))
-        pieces, left = [], room
+        capacity = int(rng.integers(1, 60))
+        pieces, left = [], capacity
         while left and len(pieces) < 12:
             pieces.append(int(rng.integers(0, left + 1)))
             left -= pieces[-1]
         for parts in PARTS:
-            total = shares(np.array(pieces), room, parts).sum() / parts
-            assert total <= 1 + 1e-9, (pieces, room, parts)
+            total = shares(np.array(pieces), capacity, parts).sum() / parts
+            assert total <= 1 + 1e-9, (pieces, capacity, parts)
             full += total > 1 - 1e-9
     assert full > 1000
 
 
 def test_large_pieces_do_not_share() -> None:
-    """By hand: of a room of 10, pieces of 6, 5 and 4 get 1, 1/2 and 0 of a DIMM to begin with."""
+    """By hand: of a capacity of 10, pieces of 6, 5 and 4 get 1, 1/2 and 0 of a DIMM at first."""
     assert shares(np.array([6, 5, 4, 10, 0]), 10, 1).tolist() == [1, 0.5, 0, 1, 0]
     assert (shares(np.array([7, 4, 3, 5]), 10, 2) / 2).tolist() == [1, 0.5, 0, 0.5]
 
 
 @pytest.mark.parametrize("share", range(2))
-def test_only_what_does_not_exist_is_refuted(share: int) -> None:
-    """Within the optimum's slack nothing is refuted; what is refuted below it holds."""
-    refuted = 0
+def test_only_what_does_not_exist_is_infeasible(share: int) -> None:
+    """Within the optimum's slack nothing is called infeasible; below it often."""
+    infeasible = 0
     for instance in INSTANCES[share::2]:
-        optimum, _ = _best(instance)
+        best, _ = optimum(instance)
         search = Search(limit_s=600)
-        alone = scenario_bounds(instance, search, 60)
-        rows, least = Rows.of(instance), sum(alone)
+        alone = scenario_bounds(instance, search, 600)
+        least = sum(alone)
         scenarios = list(range(len(alone)))
-        least_ns = [bound // int(w) for bound, w in zip(alone, rows.weight, strict=True)]
-        group = Group.of(instance, rows, scenarios, least_ns)
-        assert refute(group, optimum - least, lambda: 60.0) == "open", instance.name
-        if optimum > least:
-            refuted += refute(group, optimum - least - 1, lambda: 60.0) == "none"
-    assert refuted > 5
+        weights = [scenario.weight for scenario in instance.scenarios]
+        least_ns = [bound // weight for bound, weight in zip(alone, weights, strict=True)]
+        group = Group.of(instance, scenarios, least_ns)
+        answer = decide(group, best - least, lambda: 600.0)
+        assert answer == Feasibility.FEASIBLE, instance.name
+        if best > least:
+            answer = decide(group, best - least - 1, lambda: 600.0)
+            infeasible += answer == Feasibility.INFEASIBLE
+    assert infeasible > 5
 
 
 def test_the_relaxation_admits_the_optimum() -> None:
-    """With the optimum's own numbers of striped reads, nothing is refuted either way."""
+    """With the optimum's own numbers of striped reads, both relaxations are feasible."""
     for instance in INSTANCES[::3]:
-        optimum, solution = _best(instance)
-        rows = Rows.of(instance)
+        best, solution = optimum(instance)
         scenarios = list(range(len(instance.scenarios)))
         reads = []
         for number in scenarios:
@@ -101,9 +95,10 @@ def test_the_relaxation_admits_the_optimum() -> None:
                 for domain, dimm, resident in domains
             )
             reads.append((striped, striped))
-        program = SharedLayout.of(instance, rows, scenarios, [0] * len(scenarios))
+        program = GroupProgram.of(instance, scenarios, [0] * len(scenarios))
         for whole in (False, True):
-            assert program.decide(reads, optimum, whole, 60) == "perhaps", instance.name
+            answer = program.decide(reads, best, whole, 600)
+            assert answer == Feasibility.FEASIBLE, instance.name
 
 
 @pytest.mark.parametrize("share", range(2))
@@ -112,20 +107,20 @@ def test_bounds_of_groups_are_bounds(share: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("moeopt.problems.layout.multi_scenario.destructive_bounds.GROUP", 2 + share)
     met, raised = 0, 0
     for number, instance in enumerate(INSTANCES[share::2]):
-        optimum, solution = _best(instance)
+        best, solution = optimum(instance)
         search = Search(limit_s=600)
-        search.offer(solution, optimum + number % 3)
-        alone = scenario_bounds(instance, search, 60)
-        bounds = grouped_bounds(instance, Rows.of(instance), search, alone, 0.0)
-        assert sum(alone) <= sum(bounds) <= optimum, instance.name
+        search.offer(solution, best + number % 3)
+        alone = scenario_bounds(instance, search, 600)
+        bounds = grouped_bounds(instance, search, alone, 0.0)
+        assert sum(alone) <= sum(bounds) <= best, instance.name
         raised += sum(bounds) > sum(alone)
-        met += sum(bounds) == optimum
+        met += sum(bounds) == best
     assert raised > 5
     assert met > len(INSTANCES) // 4
 
 
 def test_one_resident_for_two_windows() -> None:
-    """By hand: 12 by wait and see, 15 on average over the DIMMs, 18 in truth and by refutation.
+    """By hand: 12 by wait and see, 15 on average over the DIMMs, 18 in truth and by this.
 
     Two DIMMs; three pieces of 6 in each window, other ones in the second. The one resident spares
     one window a piece, so that it lasts 6; the other window has two pieces on one DIMM, 12.
@@ -146,25 +141,24 @@ def test_one_resident_for_two_windows() -> None:
         dram_localized_ns=99,
         scenarios=scenarios,
     )
-    rows, search = Rows.of(instance), Search(limit_s=600)
+    search = Search(limit_s=600)
     search.offer(None, 18)
-    alone = scenario_bounds(instance, search, 60)
-    model = aggregated(instance, rows, [0, 1])
+    alone = scenario_bounds(instance, search, 600)
+    model = aggregated(instance, [0, 1])
     assert alone == [6, 6]
-    assert proven(instance, rows, model, model.solve(60), [0, 1]) == 15
-    assert grouped_bounds(instance, rows, search, alone, 0.0) == [18]
+    assert model.proven(instance, model.solve(60), [0, 1]) == 15
+    assert grouped_bounds(instance, search, alone, 0.0) == [18]
 
 
 def test_without_time_or_incumbent_nothing_is_claimed() -> None:
     """The wait-and-see bounds come back as they were."""
     instance = INSTANCES[0]
     alone = scenario_bounds(instance, Search(limit_s=60), 60)
-    rows = Rows.of(instance)
-    assert sum(grouped_bounds(instance, rows, Search(limit_s=60), alone, 0.0)) == sum(alone)
+    assert sum(grouped_bounds(instance, Search(limit_s=60), alone, 0.0)) == sum(alone)
     stopped = Search(limit_s=60)
     stopped.offer(None, 10**15)
     stopped.stop()
-    assert sum(grouped_bounds(instance, rows, stopped, alone, 0.0)) == sum(alone)
+    assert sum(grouped_bounds(instance, stopped, alone, 0.0)) == sum(alone)
 
 
 def test_every_scenario_is_in_one_group() -> None:

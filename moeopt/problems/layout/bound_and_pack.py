@@ -1,0 +1,25 @@
+"""Bound and pack: a proven bound and an incumbent for one scenario or for several.
+
+Proof. With one scenario `single_scenario` branches over how many experts the hosts read striped and
+localized; its bound is the least over branches that together cover every solution, and so optimal
+when the incumbent meets it. With several, `multi_scenario` reports the largest of bounds each of
+which holds for every solution: wait and see, groups of scenarios, the aggregated model. The lemmas
+stand in `formulations/layout/spec.md`, sections "Bound and pack" and "Several scenarios".
+"""
+
+from moeopt.problems.search import Search
+
+from .instance import Instance
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Solve an instance; incumbents and bounds go to the search as they are found."""
+    # Compiled code and solvers are imported when they are run.
+    if len(instance.scenarios) == 1:
+        from . import single_scenario
+
+        single_scenario.solve(instance, search)
+    else:
+        from . import multi_scenario
+
+        multi_scenario.solve(instance, search)

@@ -1,0 +1,185 @@
+"""A layout with its schedules and the loads that follow, kept up to date while experts move.
+
+Times are floats in units of a common divisor: whole numbers, exact below 2**53. They guide the
+search; what it finds is judged anew in integers.
+"""
+
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.numeric.compiled import compiled
+from moeopt.problems.device_loads import OWN, STRIPED_READS
+from moeopt.problems.layout.bounds import makespan_grid
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.paths import IDLE, PATH_OF, STRIPED, Device
+from moeopt.problems.layout.second_stage import Devices, Layout, as_solution
+from moeopt.problems.layout.solution import DOMAINS, Solution
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NOBODY = -1
+GPU, CPU, NDP = Device
+
+
+class Costs(NamedTuple):
+    """The instance as the moves see it: few arrays, since each one costs compile time.
+
+    Attributes
+    ----------
+    weight
+        Shape (scenarios,).
+    time, read
+        `cost` and `read` of `paths.PathTimes`, over a common unit.
+    """
+
+    weight: Floats
+    time: Floats
+    read: Floats
+
+
+class SearchState(NamedTuple):
+    """A layout, its schedules and loads; times in the unit of `Costs`.
+
+    Attributes
+    ----------
+    resident, dimm
+        The layout, shape (experts,).
+    device
+        Shape (scenarios, experts): a `Device`, or `IDLE` where an expert has no tokens.
+    loads
+        Shape (scenarios, 3 + dimms), in the order of `moeopt.problems.device_loads`: the GPU, the
+        CPU, the striped reads that keep every DIMM busy, and each DIMM's own work.
+    own_sum
+        Shape (scenarios,): the sum of the DIMMs' own work.
+    longest
+        Shape (scenarios, 3): the DIMMs with most own work, most first (`NOBODY` if fewer).
+    free
+        Shape (1 + dimms,): the slots left for residents, and then on each DIMM.
+    """
+
+    resident: NDArray[np.bool_]
+    dimm: Integers
+    device: Integers
+    loads: Floats
+    own_sum: Floats
+    longest: Integers
+    free: Integers
+
+
+@compiled
+def load_of(
+    costs: Costs, s: int, i: int, resident: bool, dimm: int, device: int
+) -> tuple[float, float, float, float]:
+    """Return what an expert adds to the GPU, the CPU, every DIMM and its own DIMM."""
+    if device == IDLE:
+        return 0.0, 0.0, 0.0, 0.0
+    path = PATH_OF[device, int(dimm != STRIPED), int(resident)]
+    time, read = costs.time[path, s, i], costs.read[path]
+    gpu = time if device == GPU else 0.0
+    cpu = time if device == CPU else 0.0
+    if dimm == STRIPED:
+        return gpu, cpu, read, 0.0
+    return gpu, cpu, 0.0, time if device == NDP else read
+
+
+@compiled
+def add(
+    at: SearchState, s: int, dimm: int, gpu: float, cpu: float, every: float, own: float
+) -> None:
+    """Add what `load_of` gives, times a sign, to the loads of a scenario; `longest` is not kept."""
+    loads = at.loads
+    loads[s, GPU] += gpu
+    loads[s, CPU] += cpu
+    loads[s, STRIPED_READS] += every
+    if dimm != STRIPED:
+        at.own_sum[s] += own
+        loads[s, OWN + dimm] += own
+
+
+@compiled
+def book(costs: Costs, at: SearchState, s: int, i: int, sign: float) -> None:
+    """Add (or, with sign -1, take away) an expert's load in a scenario; `longest` is not kept."""
+    gpu, cpu, every, own = load_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])
+    add(at, s, at.dimm[i], sign * gpu, sign * cpu, sign * every, sign * own)
+
+
+@compiled
+def rank(at: SearchState, s: int) -> None:
+    """Find the three DIMMs with most work of their own."""
+    longest, loads = at.longest, at.loads
+    for d in range(loads.shape[1] - OWN):
+        k = min(d, 3)
+        while k > 0 and loads[s, OWN + d] > loads[s, OWN + longest[s, k - 1]]:
+            if k < 3:
+                longest[s, k] = longest[s, k - 1]
+            k -= 1
+        if k < 3:
+            longest[s, k] = d
+
+
+def costs_of(instance: Instance) -> Costs:
+    """Return the instance in units of `unit_of`."""
+    times, unit = instance.path_times, unit_of(instance)
+    return Costs(times.weight.astype(np.float64), times.cost / unit, times.read / unit)
+
+
+def unit_of(instance: Instance) -> int:
+    """Return the divisor of all times: in its steps floats are whole and as small as can be."""
+    return gcd(*(makespan_grid(instance, number) for number in range(len(instance.scenarios))))
+
+
+def state_of(instance: Instance, costs: Costs, layout: Layout, device: Devices) -> SearchState:
+    """Return the state of a layout and its schedules, whose slots must not be exceeded."""
+    scenarios, dimms = len(instance.scenarios), instance.dimms
+    dimm_slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
+    free = np.full(1 + dimms, dimm_slots, dtype=np.int64)
+    free[0] = instance.hbm_slots - layout.resident.sum()
+    free[1:] -= np.bincount(layout.dimm[layout.dimm != STRIPED], minlength=dimms)
+    state = SearchState(
+        layout.resident.copy(),
+        layout.dimm.copy(),
+        device.copy(),
+        np.zeros((scenarios, OWN + dimms)),
+        np.zeros(scenarios),
+        np.full((scenarios, 3), NOBODY, dtype=np.int64),
+        free,
+    )
+    for number in range(scenarios):
+        for expert in range(instance.experts):
+            book(costs, state, number, expert, 1.0)
+        rank(state, number)
+    return state
+
+
+def decision_of(solution: Solution) -> tuple[Layout, Devices]:
+    """Return a solution's layout and schedules as arrays."""
+    code = {None: IDLE} | {domain: number for number, domain in enumerate(DOMAINS)}
+    dimm = np.array([STRIPED if d is None else d for d in solution.dimm], dtype=np.int64)
+    layout = Layout(np.array(solution.resident, dtype=np.bool_), dimm)
+    rows = [[code[domain] for domain in row] for row in solution.assignment]
+    return layout, np.array(rows, dtype=np.int64)
+
+
+def solution_of(instance: Instance, state: SearchState) -> Solution:
+    """Return the state's layout and schedules as a solution."""
+    return as_solution(instance, Layout(state.resident, state.dimm), state.device)
+
+
+def copy_of(state: SearchState) -> SearchState:
+    """Return a state of its own."""
+    fields = {name: array.copy() for name, array in state._asdict().items()}
+    return SearchState(**fields)
+
+
+@compiled
+def objective_of(costs: Costs, at: SearchState) -> float:
+    """Return the weighted sum of the makespans, in the unit of `Costs`."""
+    found, loads = 0.0, at.loads
+    for s in range(len(costs.weight)):
+        dimm = loads[s, STRIPED_READS] + loads[s, OWN + at.longest[s, 0]]
+        found += costs.weight[s] * max(loads[s, GPU], loads[s, CPU], dimm)
+    return found

@@ -1,0 +1,361 @@
+"""Users' heuristics: accepted in every form, and never on trust."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from moeopt.problems.layout.solution import Solution as LayoutSolution
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.solution import Solution
+from moeopt.solvers import rules
+from moeopt.solvers.rules import Rule, load_rule
+from tests.problems.layout.layout_random_instances import random_instance as random_layout
+from tests.problems.tri_domain.random_instances import random_instance
+
+INSTANCE = random_instance(4, experts=7)
+ON_GPU = ["gpu"] * 7
+OF_LAYOUT = LayoutSolution(instance=INSTANCE.name, resident=(), dimm=(), assignment=())
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what a test registers, installs and adds to the path."""
+    monkeypatch.setattr(rules, "_registered", {})
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    rules._plugins.cache_clear()
+    yield
+    rules._plugins.cache_clear()
+
+
+def on_gpu(instance: Instance) -> list[str]:
+    """Run everything on the GPU."""
+    return ["gpu"] * len(instance.experts)
+
+
+class OnGpu:
+    """A rule as an object."""
+
+    def __call__(self, instance: Instance) -> list[str]:
+        return on_gpu(instance)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        on_gpu,
+        OnGpu(),
+        partial(on_gpu),
+        lambda i: Solution(instance=i.name, assignment=ON_GPU),
+        lambda i: tuple(ON_GPU),
+        lambda i: np.array(ON_GPU),
+        lambda i: {"assignment": np.array(ON_GPU, dtype=object)},
+        lambda i: {"problem": "tri_domain", "instance": i.name, "assignment": ON_GPU},
+    ],
+)
+def test_what_a_rule_may_return(rule: Callable[[Any], Any]) -> None:
+    """A solution, or what one is made of."""
+    result = moeopt.solve(INSTANCE, rule)
+    assert (result.status, result.bound, result.raw_status) == ("feasible", None, "HEURISTIC")
+    assert result.solution == Solution(instance=INSTANCE.name, assignment=ON_GPU)
+    assert result.objective == moeopt.check(INSTANCE, result.solution).objective
+
+
+def test_a_decision_of_several_fields() -> None:
+    """A mapping of NumPy arrays: booleans, integers, and nested lists of them."""
+    instance = random_layout(1, experts=4)
+    best = moeopt.solve(instance, "cp-sat").solution
+
+    def same(_: object) -> dict[str, object]:
+        data = best.model_dump(exclude={"problem", "instance"})
+        return {
+            "resident": np.array(data["resident"]),
+            "dimm": [None if d is None else np.int32(d) for d in data["dimm"]],
+            "assignment": [np.array(row, dtype=object) for row in data["assignment"]],
+        }
+
+    assert moeopt.solve(instance, same).solution == best
+
+
+def raises(instance: Instance) -> None:
+    """Fail."""
+    raise ValueError("the first line\nand the second")
+
+
+def exits(instance: Instance) -> None:
+    """Leave the interpreter, or try to."""
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (lambda i: None, "returned None, not a Solution or its assignment"),
+        (lambda i: 5, "returned an int, not a Solution or its assignment"),
+        (lambda i: "gpu", "returned a str, not a Solution or its assignment"),
+        (lambda i: ["gpu", "tpu"], "returned what is no solution: assignment[1]: "),
+        (lambda i: {"assigment": ON_GPU}, "returned what is no solution: assignment: is missing"),
+        (
+            lambda i: Solution(instance="another", assignment=ON_GPU),
+            "returned a solution of instance 'another', not of ",
+        ),
+        (
+            lambda i: {"instance": "another", "assignment": ON_GPU},
+            "returned a solution of instance",
+        ),
+        (lambda i: OF_LAYOUT, "returned a solution of 'layout', not"),
+        (lambda i: [None] * 7, "its solution violates TD-C1: "),
+        (lambda i: ["gpu"], "its solution violates TD-C1: "),
+        (raises, "raised ValueError: the first line and the second (test_rules.py, line "),
+        (exits, "raised SystemExit: 3 (test_rules.py, line "),
+    ],
+)
+def test_what_goes_wrong_is_one_line(rule: Callable[[Any], Any], reason: str) -> None:
+    """Status "failed", nothing accepted, nothing claimed, and the result still becomes JSON."""
+    result = moeopt.solve(INSTANCE, rule)
+    assert result.raw_status.startswith(reason)
+    assert "\n" not in result.raw_status
+    assert (result.status, result.objective, result.bound, result.solution) == (
+        "failed",
+        *[None] * 3,
+    )
+    assert json.loads(json.dumps(result.to_dict()))["status"] == "failed"
+    assert repr(result).count(result.raw_status) == 1
+
+
+def test_the_checkers_instance_is_not_the_rules() -> None:
+    """A rule that changes what it is given changes neither the objective nor the instance."""
+
+    def cheat(instance: Instance) -> list[str]:
+        instance.columns.gpu_ns[:] = 0
+        instance.__dict__["experts"] = instance.experts[:1]
+        return ON_GPU
+
+    INSTANCE.columns  # noqa: B018  # the arrays are made when first asked for
+    honest = moeopt.solve(INSTANCE, on_gpu).objective
+    assert moeopt.solve(INSTANCE, cheat).objective == honest
+    assert len(INSTANCE.experts) == 7
+    assert INSTANCE.columns.gpu_ns.all()
+
+
+def test_a_rule_that_stalls_is_left_behind() -> None:
+    """At the time limit nothing is known, and nobody waits for it."""
+    result = moeopt.solve(INSTANCE, lambda i: time.sleep(60), time_limit_s=0.1)
+    assert (result.status, result.termination) == ("unknown", "time_limit")
+    assert result.raw_status == "LEFT BEHIND"
+
+
+def test_registered_rules_are_methods() -> None:
+    """By name, in the list, and the name stands for the latest function."""
+    decorated = moeopt.heuristic("tri_domain", "mine")(lambda i: None)
+    moeopt.heuristic("tri_domain", "mine")(on_gpu)
+    assert decorated(INSTANCE) is None
+    assert "mine" in moeopt.methods("tri_domain")
+    assert "mine" not in moeopt.methods("layout")
+    for method in ("mine", on_gpu):
+        result = moeopt.solve(INSTANCE, method)
+        assert (result.method, result.status) == ("mine", "feasible")
+    with pytest.raises(moeopt.InputError, match="'mine' is for tri_domain, not for layout"):
+        moeopt.solve(random_layout(1), on_gpu)
+
+
+@pytest.mark.parametrize(
+    ("problem", "name", "message"),
+    [
+        ("tri-domain", "mine", 'problem: "tri-domain" is unknown'),
+        ("tri_domain", "greedy", "name: 'greedy' is a method of tri_domain already"),
+        ("tri_domain", "auto", "name: 'auto' is a method of tri_domain already"),
+        ("tri_domain", "threshold", "is a method of tri_domain already"),
+        ("tri_domain", "two\nlines", "name: must be a name for a method"),
+        ("tri_domain", 5, "name: must be a name for a method, not 5"),
+    ],
+)
+def test_names_that_cannot_be_registered(problem: str, name: Any, message: str) -> None:
+    """One line says why."""
+    with pytest.raises(moeopt.InputError, match=r"^[^\n]*$") as caught:
+        moeopt.heuristic(problem, name)
+    assert message in str(caught.value)
+
+
+RULES = """
+import neighbour
+
+def mine(instance):
+    return neighbour.everything(instance, "gpu")
+
+def none(instance):
+    print("thinking")
+
+def fails(instance):
+    return 1 / 0
+
+nothing = 5
+"""
+
+
+@pytest.fixture
+def rule_file(tmp_path: Path) -> Path:
+    """Return a file of rules that imports the file beside it."""
+    neighbour = "def everything(instance, where):\n    return [where] * len(instance.experts)\n"
+    (tmp_path / "neighbour.py").write_text(neighbour)
+    path = tmp_path / "my_rules.py"
+    path.write_text(RULES)
+    return path
+
+
+@pytest.fixture
+def instance_file(tmp_path: Path) -> Path:
+    """Return a file with the instance."""
+    path = tmp_path / "instance.json"
+    moeopt.save(INSTANCE, path)
+    return path
+
+
+def test_a_rule_from_a_file(rule_file: Path) -> None:
+    """Its name is short, its spec can be loaded anywhere, its hash is the file's."""
+    rule = load_rule(f"{rule_file}:mine")
+    assert (rule.name, rule.problem, rule.source_path) == ("my_rules.py:mine", None, rule_file)
+    assert rule.spec is not None
+    assert load_rule(rule.spec).source_sha256 == rule.source_sha256
+    result = moeopt.solve(INSTANCE, rule)
+    assert (result.method, result.objective) == (
+        rule.name,
+        moeopt.solve(INSTANCE, on_gpu).objective,
+    )
+
+
+def test_an_edited_file_is_another_rule(rule_file: Path) -> None:
+    """At once, also where only one character differs and the clock stands still."""
+    before = load_rule(f"{rule_file}:mine")
+    stat = rule_file.stat()
+    rule_file.write_text(RULES.replace('"gpu"', '"cpu"'))
+    import os
+
+    os.utime(rule_file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    after = load_rule(f"{rule_file}:mine")
+    assert after.source_sha256 != before.source_sha256
+    assert moeopt.solve(INSTANCE, after).solution.assignment == ("cpu",) * 7
+
+
+def test_a_registered_rule_in_a_file_keeps_its_name(tmp_path: Path) -> None:
+    """And its problem."""
+    path = tmp_path / "named.py"
+    path.write_text(
+        "import moeopt\n@moeopt.heuristic('tri_domain', 'mine')\ndef f(i):\n    return None\n"
+    )
+    rule = load_rule(f"{path}:f")
+    assert (rule.name, rule.problem) == ("mine", "tri_domain")
+
+
+def test_a_rule_from_a_module() -> None:
+    """By its dotted name; the hash is of the file that defines it."""
+    rule = load_rule(f"{__name__}:on_gpu")
+    assert (rule.name, rule.source_path) == (f"{__name__}:on_gpu", Path(__file__).resolve())
+    assert moeopt.solve(INSTANCE, rule).status == "feasible"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("my_rules.py", "rule: must be FILE.py:function or package.module:function"),
+        ("my_rules.py:not a name", "rule: must be FILE.py:function"),
+        ("absent.py:mine", "there is no file"),
+        ("my_rules.py:absent", "there is no 'absent' in"),
+        ("my_rules.py:nothing", "'nothing' is an int, not a function"),
+        (
+            "broken.py:mine",
+            "cannot be loaded: ZeroDivisionError: division by zero (broken.py, line 2)",
+        ),
+        ("grammar.py:mine", "cannot be loaded: SyntaxError"),
+        ("leaves.py:mine", "cannot be loaded: SystemExit: 1"),
+        ("no.such.module:mine", "cannot be loaded: ModuleNotFoundError: No module named 'no'"),
+    ],
+)
+def test_a_rule_that_cannot_be_loaded(spec: str, message: str, rule_file: Path) -> None:
+    """One line that begins with what was asked for."""
+    (rule_file.parent / "broken.py").write_text("x = 0\ny = 1 / x\n")
+    (rule_file.parent / "grammar.py").write_text("def (:\n")
+    (rule_file.parent / "leaves.py").write_text("import sys\nsys.exit(1)\n")
+    full = f"{rule_file.parent}/{spec}" if ".py" in spec else spec
+    with pytest.raises(moeopt.InputError, match=r"^[^\n]*$") as caught:
+        load_rule(full)
+    assert message in str(caught.value)
+
+
+def test_the_command_takes_a_rule(
+    rule_file: Path, instance_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Solved: 0. A failed one: one line and 2, with --json the result; its prints go to stderr."""
+    assert run(["solve", str(instance_file), "--method", f"{rule_file}:mine"]) == 0
+    assert "my_rules.py:mine" in capsys.readouterr().out
+    assert run(["solve", str(instance_file), "--method", f"{rule_file}:fails"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"moeopt: error: {instance_file}: my_rules.py:fails: "
+        "raised ZeroDivisionError: division by zero (my_rules.py, line 11)\n"
+    )
+    assert run(["solve", str(instance_file), "--json", "--method", f"{rule_file}:none"]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["status"] == "failed"
+    assert captured.err.startswith("thinking\n")
+    assert run(["solve", str(instance_file), "--method", f"{rule_file}:absent"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+class Installed:
+    """Stands for a package with entry points."""
+
+    name = "a-package"
+
+
+def plugin(name: str, value: str) -> metadata.EntryPoint:
+    """Return an entry point of an installed package."""
+    entry = metadata.EntryPoint(name, value, rules.GROUP)
+    vars(entry).update(dist=Installed())
+    return entry
+
+
+def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listed without being imported; a broken one is one line, and nobody else's trouble."""
+    found = [
+        plugin("tri_domain:theirs", f"{__name__}:on_gpu"),
+        plugin("tri_domain.dotted", f"{__name__}:on_gpu"),
+        plugin("tri_domain:broken", "no.such.module:rule"),
+        plugin("tri_domain:number", f"{__name__}:ON_GPU"),
+        plugin("tri_domain:greedy", "no.such.module:rule"),
+        plugin("nobodys", "no.such.module:rule"),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: found)
+    rules._plugins.cache_clear()
+    listed = moeopt.methods("tri_domain")
+    assert [m for m in listed if m in ("theirs", "dotted", "broken", "number")] == [
+        *("theirs", "dotted", "broken", "number"),
+    ]
+    assert listed.count("greedy") == 1
+    assert "nobodys" not in listed
+    for name in ("theirs", "dotted"):
+        result = moeopt.solve(INSTANCE, name)
+        assert (result.method, result.status) == (name, "feasible")
+    assert moeopt.solve(INSTANCE, "greedy").status == "feasible"
+    with pytest.raises(moeopt.InputError, match=r"^plugin 'tri_domain:broken' of a-package cannot"):
+        moeopt.solve(INSTANCE, "broken")
+    with pytest.raises(moeopt.InputError, match=r"'tri_domain:number' of a-package is a list, not"):
+        moeopt.solve(INSTANCE, "number")
+
+
+def test_a_rule_says_where_it_is_from() -> None:
+    """The hash of the file for functions, objects and partials; none where there is no source."""
+    made = {rules.rule_of(rule).source_sha256 for rule in (on_gpu, OnGpu(), partial(on_gpu))}
+    assert len(made) == 1
+    assert None not in made
+    assert rules.rule_of(len) == Rule("builtins:len", None, len)

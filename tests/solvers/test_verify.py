@@ -1,0 +1,99 @@
+"""``verify``: what floats claim is proven again in integers."""
+
+from collections.abc import Callable
+
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from moeopt.solvers.backends import cpsat, mathprog, milp
+from moeopt.solvers.task import Outcome, Task
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.solvers.test_statuses import partition
+
+INSTANCE = random_instance(4, experts=7)
+FLOATS = {"milp": milp, "mathprog": mathprog}
+
+
+@pytest.mark.parametrize("method", FLOATS)
+def test_a_proof_is_confirmed(method: str) -> None:
+    """By CP-SAT; without verify it is not asked."""
+    result = moeopt.solve(INSTANCE, method, verify=True)
+    assert result.status == "optimal"
+    assert result.raw_status.endswith("cp-sat on the proof: OPTIMAL")
+    assert "cp-sat" not in moeopt.solve(INSTANCE, method).raw_status
+
+
+@pytest.mark.parametrize("method", ["auto", "threshold", "cp-sat", "brute-force", "greedy"])
+def test_methods_in_integers_have_nothing_to_verify(method: str) -> None:
+    """The same result."""
+    results = [moeopt.solve(INSTANCE, method, verify=verify) for verify in (False, True)]
+    assert len({(r.status, r.objective, r.bound, r.raw_status) for r in results}) == 1
+
+
+def claims(bound: int) -> Callable[..., int]:
+    """Return a safe bound that is not one."""
+    return lambda *_: bound
+
+
+@pytest.mark.parametrize("method", FLOATS)
+def test_a_wrong_bound_is_found_out(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the incumbent is so bad that nothing else would contradict it."""
+    optimum = moeopt.solve(INSTANCE, "brute-force").objective
+    assert isinstance(optimum, int)
+    heuristic = moeopt.solve(INSTANCE, "greedy")
+    assert isinstance(heuristic.objective, int)
+    assert heuristic.objective > optimum
+    backend = FLOATS[method]
+    honest = backend.verified
+
+    def worse(task: Task, outcome: Outcome) -> Outcome:
+        outcome.solution = heuristic.solution
+        outcome.claim = outcome.bound = heuristic.objective  # type: ignore[assignment]
+        return honest(task, outcome)
+
+    monkeypatch.setattr(backend, "verified", worse)
+    with pytest.raises(moeopt.ModelMismatchError, match=r"claims the bound .*, cp-sat finds"):
+        moeopt.solve(INSTANCE, method, verify=True, warm_start=False)
+
+
+@pytest.mark.parametrize("method", FLOATS)
+def test_without_time_to_confirm_it_is_feasible(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solution stays; the bound is the combinatorial one."""
+    monkeypatch.setattr(
+        cpsat, "run", lambda task: Outcome(None, "UNKNOWN", termination="time_limit")
+    )
+    result = moeopt.solve(INSTANCE, method, verify=True)
+    assert (result.status, result.termination) == ("feasible", "time_limit")
+    assert result.bound is not None
+    assert result.bound < result.objective  # type: ignore[operator]
+    assert moeopt.solve(INSTANCE, method).status == "optimal"
+
+
+def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MILP solver that cuts off everything within its tolerances."""
+    from moeopt.solvers.engines import highs
+    from moeopt.solvers.engines.answer import Answer
+
+    monkeypatch.setattr(highs, "solve", lambda *_: Answer("infeasible", proven="infeasible"))
+    options = {"warm_start": False}
+    assert moeopt.solve(INSTANCE, "milp", **options).status == "infeasible"
+    with pytest.raises(moeopt.ModelMismatchError, match="claims infeasible, cp-sat finds"):
+        moeopt.solve(INSTANCE, "milp", verify=True, **options)
+
+
+def test_a_limit_that_has_passed() -> None:
+    """An instance that takes all the time leaves none to verify: no bound on trust."""
+    result = moeopt.solve(partition(), "milp", verify=True, time_limit_s=1.0)
+    assert result.status == "feasible"
+    assert result.solution is not None
+
+
+def test_the_command(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--verify``."""
+    path = f"{tmp_path}/i.json"
+    moeopt.save(INSTANCE, path)
+    assert run(["solve", path, "--method", "milp", "--verify"]) == 0
+    assert "cp-sat on the proof: OPTIMAL" in capsys.readouterr().out
