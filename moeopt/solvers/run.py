@@ -81,7 +81,8 @@ def solve(
     InputError
         If an argument is of a wrong type or out of range; the message names it.
     ModelMismatchError
-        If the checker rejects the solution, recomputes another objective, or a proof is contradicted.
+        If the checker rejects the solution or computes another objective, or a proof is
+        contradicted.
 
     Notes
     -----
