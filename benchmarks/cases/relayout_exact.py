@@ -1,4 +1,4 @@
-"""relayout to proven optimality: evacuation search against the models a user would write."""
+"""relayout to proven optimality: `evacuation` against the models a user would write."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -18,7 +18,7 @@ LIBRARY = Path(__file__).parents[2] / "instances" / "relayout"
 
 
 def contenders() -> Mapping[str, Contender]:
-    """Return evacuation search and the two textbook models, which start from nothing."""
+    """Return `evacuation` and the two textbook models, which start from nothing."""
     return {
         "evacuation": moeopt_solve(method="evacuation"),
         "cp-sat": moeopt_solve(method="cp-sat"),

@@ -70,7 +70,7 @@ def test_what_is_refused(tmp_path: Any, change: dict[str, Any], line: str) -> No
 def test_a_wide_lookup_must_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The array is as wide as the widest lookup, for every token and layer."""
     monkeypatch.setattr(module, "MAX_ENTRIES", 7)
-    with pytest.raises(ValueError, match="tokens x layers x 2 experts is above 7"):
+    with pytest.raises(InputError, match="tokens x layers x 2 experts is above 7"):
         Instance(**DATA)
 
 

@@ -137,7 +137,7 @@ def test_no_time_leaves_a_valid_bracket() -> None:
 
 
 def test_one_scenario_below_an_upper_bound() -> None:
-    """With an upper bound above the optimum the same answer; at the optimum, no plan: a proof."""
+    """With an upper bound above the optimum the same answer; at the optimum none: a proof."""
     for seed in range(12):
         instance = larger_instance(seed)
         weight = instance.scenarios[0].weight

@@ -290,7 +290,7 @@ def flow_rows(graph: Graph, bins: int) -> tuple[csr_array, Vector, Vector]:
 
 
 def arc_costs(graph: Graph) -> NDArray[np.float64]:
-    """Return a price of each arc, between 0 and 1.
+    """Return a cost of each arc, between 0 and 1.
 
     Any flow will do, but with an objective, whichever it is, flows run along few arcs, and are
     whole sooner: that makes HiGHS up to ten times faster.

@@ -8,7 +8,7 @@ Why HiGHS's "infeasible" is taken for a refutation. Times are scaled so that the
 `LONGEST`, paths that take longer are out, and `MARGIN` is added to the makespan: a schedule that
 exists satisfies every row with that to spare, a hundred times HiGHS's tolerance for a row. With
 ``Search.verify`` it is taken only where `class_cpsat` confirms it. Its "feasible" is never trusted:
-the caller recomputes everything, and asks `class_cpsat` where there is none.
+the caller recomputes everything, and turns to `class_cpsat` where there is no schedule.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """A greedy assignment of the dominant experts to GPU and CPU; `class_milp` decides where it fails.
 
-It prefers little host time in all: the second key for a deterministic plan, no part of any proof.
+It prefers little host time in all: a second key that makes the schedule deterministic, no part of
+any proof.
 """
 
 import numpy as np
@@ -21,9 +22,9 @@ ON_GPU = np.isin(np.arange(len(Path)), GPU_PATHS)
 def assign_hosts(scenario: SingleScenario, branch: Branch, makespan: int) -> Ints | None:
     """Return paths of all experts with which the hosts keep to the makespan; None refutes nothing.
 
-    The `leaving` experts of largest NDP cost leave; those read neither way are hits. Where a host
-    is late, experts change host: first the one whose change costs least host time per
-    time it relieves.
+    The `leaving` experts of largest NDP cost leave; those that are not read are hits. Where a host
+    is late, experts change host: first the one whose change costs least host time per time it
+    relieves.
     """
     leavers = leaving(scenario, branch)
     here, cost = np.arange(leavers), scenario.cost[:, :leavers]

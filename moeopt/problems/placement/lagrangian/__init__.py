@@ -41,8 +41,8 @@ PERTURBATIONS = 5
 """In a round; they take about one third of its time, the steps about two thirds."""
 
 VERY_FEW, FEW, SMALL_GAP = 30, 400, 0.005
-"""HiGHS is asked at once if so few experts are open, and if `FEW` are or the gap is small when the
-bound hardly rises."""
+"""HiGHS gets the residual problem at once if so few experts are open; and when the bound hardly
+rises, if `FEW` are or the gap is small."""
 
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
@@ -149,7 +149,7 @@ class _Run:
         self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid))
 
     def is_time(self, proof: Certified, marks: list[float]) -> bool:
-        """Tell whether to ask HiGHS, from the bounds of the last rounds."""
+        """Tell whether the residual problem is worth HiGHS's time, from the last rounds' bounds."""
         free = int(residual_of(self.model, proof, self.best_ns).free.sum())
         if free <= VERY_FEW:
             return True
@@ -169,7 +169,8 @@ class _Run:
         if not limit_s:
             return
         residual = residual_of(self.model, proof, self.best_ns)
-        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s)
+        verify = self.search.verify
+        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s, verify)
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)

@@ -179,7 +179,7 @@ def on_grid(value: int, grid: int) -> int:
 
 
 def grid_and_scale(experts: Ints) -> tuple[int, int]:
-    """Return what every makespan is a multiple of, and a safe scale of weights.
+    """Return what every makespan is a multiple of, and a safe scale of multipliers.
 
     The grid is the greatest common divisor of all costs, at least 1. The scale is a power of two by
     which any sum of the instance's costs can be multiplied safely.
