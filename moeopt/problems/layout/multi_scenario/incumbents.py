@@ -29,6 +29,9 @@ from moeopt.problems.search import Search
 EVALUATIONS = 16_000_000
 """Moves times scenarios that the descents of the first round may look at: some seconds."""
 
+DESCENTS = 400
+"""And how many descents: small instances need few moves for each."""
+
 FIRST_MOVES = 12_000
 """Moves per expert when annealing for the first time."""
 
@@ -112,8 +115,10 @@ class Improver:
         """Go from the start to a local optimum, and on to others nearby."""
         rng = np.random.default_rng(int(self.random[0]))
         budget = EVALUATIONS // len(self.instance.scenarios)
-        slices = self._stopped(until_s)
-        self._keep(iterated(self.costs, self.start, self.experts, rng, budget, budget, 0, slices))
+        stopped = self._stopped(until_s)
+        self._keep(
+            iterated(self.costs, self.start, self.experts, rng, budget, DESCENTS, 0, stopped)
+        )
 
     def _stopped(self, until_s: float) -> Callable[[], bool]:
         """Return what tells that no more than `until_s` seconds are left."""
