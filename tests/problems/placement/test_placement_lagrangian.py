@@ -5,9 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from moeopt.numeric.highs import Found
+from moeopt.numeric.program import Program
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.check import objective, violations
 from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.lagrangian import residual_problem
 from moeopt.problems.placement.lagrangian import solve as price_and_swap
 from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
 from moeopt.problems.placement.lagrangian.relaxation import (
@@ -229,3 +232,26 @@ def test_the_same_seed_gives_the_same_answer() -> None:
         results = [solve(instance, "price-and-swap", seed=7) for _ in range(2)]
         assert results[0].solution == results[1].solution
         assert results[0].bound == results[1].bound
+
+
+def test_verified_proofs_do_not_rest_on_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS that calls everything infeasible is believed, but not with `verify`: CP-SAT decides."""
+
+    def wrong(program: Program, limit_s: float) -> Found:
+        return Found(program, "infeasible", "wrong")
+
+    monkeypatch.setattr(residual_problem, "minimize", wrong)
+    believed = 0
+    for seed in range(12):
+        instance = random_instance(seed, "gpu-bound").model_copy(update={"host_slots": None})
+        model = model_of(instance)
+        best, worst = (
+            extreme(total for _, total in placements(instance)) for extreme in (min, max)
+        )
+        proof = certify(model, first_multipliers(model, next(placements(instance))[0]))
+        residual = residual_of(model, proof, worst)
+        believed += solve_residual(model, residual, proof, worst, 9.0)[0] > best
+        assert solve_residual(model, residual, proof, worst, 9.0, verify=True)[0] <= best
+        result = solve(instance, "price-and-swap", verify=True)
+        assert (result.status, result.objective) == ("optimal", best)
+    assert believed

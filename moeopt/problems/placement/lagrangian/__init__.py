@@ -104,6 +104,8 @@ class _Run:
             if volume.converged or self.is_time(proof, marks):
                 self.finish(proof)
                 marks = [volume.bound_ns]
+                if self.search.verify:  # CP-SAT proves again what HiGHS may have found
+                    return
             if self.search.closed:
                 return
 
@@ -169,7 +171,9 @@ class _Run:
         if not limit_s:
             return
         residual = residual_of(self.model, proof, self.best_ns)
-        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s)
+        bound_ns, held = solve_residual(
+            self.model, residual, proof, self.best_ns, limit_s, self.search.verify
+        )
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)

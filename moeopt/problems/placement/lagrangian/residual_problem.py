@@ -9,7 +9,8 @@ is none. A cut per row, cost >= row bound + multipliers of its experts on the GP
 placement (`relaxation`); with it the program's linear relaxation is as good as the Lagrangian
 bound. HiGHS's bound is in floats and lowered by what they may be off
 (`moeopt.numeric.safe_bound`); it is counted from the sum of what the rows cost in any case, which
-keeps that small.
+keeps that small. With ``Search.verify`` HiGHS's bound and its "infeasible" are not taken: CP-SAT
+goes on with the whole model.
 """
 
 from dataclasses import dataclass
@@ -54,9 +55,17 @@ def residual_of(model: Model, proof: Certified, incumbent_ns: int) -> Residual:
 
 
 def solve_residual(
-    model: Model, residual: Residual, proof: Certified, incumbent_ns: int, limit_s: float
+    model: Model,
+    residual: Residual,
+    proof: Certified,
+    incumbent_ns: int,
+    limit_s: float,
+    verify: bool = False,
 ) -> tuple[int, Flags | None]:
-    """Return a lower bound on the objective, at most the incumbent's, and a placement if found."""
+    """Return a lower bound on the objective, at most the incumbent's, and a placement if found.
+
+    With `verify` the bound rests on integers alone: HiGHS's placement counts, its bound does not.
+    """
     if residual.impossible:
         return incumbent_ns, None
     rows = _Program(model, residual, proof)
@@ -66,10 +75,11 @@ def solve_residual(
         allows = model.capacity.allows(residual.sure)
         return (rows.base_ns, residual.sure) if allows else (incumbent_ns, None)
     found = minimize(rows.program(), limit_s)
-    if found.status == "infeasible":
-        return incumbent_ns, None
     bound_ns = rows.base_ns
-    bound_ns += max(0, found.safe_bound(rows.unit) or 0)
+    if not verify:
+        bound_ns += max(0, found.safe_bound(rows.unit) or 0)
+        if found.status == "infeasible":
+            return incumbent_ns, None
     held = None
     if found.values is not None:
         held = residual.sure
