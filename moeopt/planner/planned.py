@@ -56,6 +56,11 @@ class Planned:
     candidates: int
     seconds: float
 
+    def __repr__(self) -> str:
+        r = self.request
+        chosen = f"{self.candidates} candidates, {len(self.comparisons)} plans compared"
+        return f"<plan for {r.model.name} on {r.machine.name}: {chosen}, {self.seconds:.1f} s>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values; `plan` is a plan file for ``moeopt simulate``."""
         r = self.request

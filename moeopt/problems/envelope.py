@@ -151,7 +151,7 @@ def _package(data: BaseModel) -> str:
 def _in_short(decision: Any) -> str:
     """Return a decision in a few words: how often each value is taken, or the first values."""
     if isinstance(decision, BaseModel):
-        return ", ".join(f"{name} {_in_short(value)}" for name, value in decision)
+        return f"of {', '.join(type(decision).model_fields)}"
     if not isinstance(decision, tuple) or not decision:
         return "none" if decision == () else shown(decision)
     if all(isinstance(item, tuple) for item in decision):
@@ -160,7 +160,8 @@ def _in_short(decision: Any) -> str:
         return f"{len(decision)}"
     counts = Counter(decision)
     if len(counts) <= MANY_VALUES:
-        words = (f"{count} {'nowhere' if v is None else v}" for v, count in counts.most_common())
+        times = " x " if any(isinstance(v, int) for v in counts) else " "
+        words = (f"{count}{times}{'none' if v is None else v}" for v, count in counts.most_common())
         return ", ".join(words)
     first = ", ".join(shown(item) for item in decision[:MANY_VALUES])
     return f"{first}, ... ({len(decision)} in all)"

@@ -45,6 +45,10 @@ class Trace:
     facts: dict[str, Any] | None = None
     decode: NDArray[np.bool_] | None = None
 
+    def __repr__(self) -> str:
+        chosen = f"{self.tokens} tokens, {self.layers} layers, top {self.topk_ids.shape[2]}"
+        return f"<trace {self.name!r}: {chosen}>"
+
     @property
     def tokens(self) -> int:
         """Number of tokens."""

@@ -15,15 +15,15 @@ from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_compared import timeless
 
-SOLVES = 240
+SOLVES = 120
 METHODS = ("greedy", "trimoe", "cp-sat")
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    """Return a campaign of 240 solves: milliseconds each, some tens for cp-sat."""
+    """Return a campaign of 120 solves: milliseconds each, some tens for cp-sat."""
     (tmp_path / "family").mkdir()
-    for seed in range(40):
+    for seed in range(20):
         moeopt.save(random_instance(seed, experts=9), tmp_path / "family" / f"{seed}.json")
     path = tmp_path / "campaign.toml"
     names = ", ".join(f'"{name}"' for name in METHODS)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 
@@ -81,17 +82,23 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
     assert [isinstance(end, Solved) for end in ended.values()] == [True] * len(easy)
 
 
-def test_an_idle_workers_death_is_not_a_solves_death() -> None:
-    """It is replaced, and the next solve is made."""
-    job = jobs_of(INSTANCES[0], methods=("threshold",))[0]
+@pytest.fixture(scope="module")
+def single() -> Iterator[Pool]:
+    """Return a pool of one process, which the tests that end it share."""
     pool = Pool(1, Watch())
-    pool.submit(job)
-    pool.completed()
-    pool._workers[0].process.kill()
-    pool._workers[0].process.join()
-    pool.submit(job)
-    assert isinstance(pool.completed()[1], Solved)
+    yield pool
     pool.close()
+
+
+def test_an_idle_workers_death_is_not_a_solves_death(single: Pool) -> None:
+    """It is replaced, and the next solve is made."""
+    [job] = jobs_of(INSTANCES[0], methods=("threshold",))
+    single.submit(job)
+    single.completed()
+    single._workers[0].process.kill()
+    single._workers[0].process.join()
+    single.submit(job)
+    assert isinstance(single.completed()[1], Solved)
 
 
 def leave(instance: object) -> None:
@@ -114,32 +121,28 @@ def mischief(deed: str) -> Job:
     return jobs_of(INSTANCES[0], methods=(f"tests.study.test_pool:{deed}",))[0]
 
 
-def test_a_process_with_a_thread_left_behind_retires() -> None:
+def test_a_process_with_a_thread_left_behind_retires(single: Pool) -> None:
     """The job that was sent to it meanwhile is made by the next one."""
-    second = jobs_of(INSTANCES[1], methods=("threshold",))[0]
-    pool = Pool(1, Watch())
-    before = pool._workers[0].process.pid
-    pool.submit(mischief("thread"))
-    _, ended = pool.completed()
+    [second] = jobs_of(INSTANCES[1], methods=("threshold",))
+    before = single._workers[0].process.pid
+    single.submit(mischief("thread"))
+    _, ended = single.completed()
     assert isinstance(ended, Failure)
     assert ended.kind == "rule"
-    pool.submit(second)
-    done, ended = pool.completed()
+    single.submit(second)
+    done, ended = single.completed()
     assert done == second
     assert isinstance(ended, Solved)
-    assert pool._workers[0].process.pid != before
-    pool.close()
+    assert single._workers[0].process.pid != before
 
 
-def test_a_process_that_leaves_is_reported() -> None:
+def test_a_process_that_leaves_is_reported(single: Pool) -> None:
     """As one that is killed."""
-    pool = Pool(1, Watch())
     [job] = jobs_of(INSTANCES[0], methods=("threshold",))
-    pool.submit(mischief("leave"))
-    assert pool.completed()[1] == Failure("died", "the worker process ended with exit code 3")
-    pool.submit(job)
-    assert isinstance(pool.completed()[1], Solved)
-    pool.close()
+    single.submit(mischief("leave"))
+    assert single.completed()[1] == Failure("died", "the worker process ended with exit code 3")
+    single.submit(job)
+    assert isinstance(single.completed()[1], Solved)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

@@ -100,7 +100,7 @@ def test_without_provenance_there_are_no_twins() -> None:
 
 
 def test_a_decision_that_does_not_fit_is_left_out() -> None:
-    """Provenance may come from a stranger: here it hides that the later GPU is smaller."""
+    """Provenance may say anything: here it hides that the later GPU is smaller."""
     earlier, later = placement("earlier", [0], 0), placement("later", [1], 1)
     small = later.model_copy(update={"gpu_slots": 0})
     assert found(earlier, small) == []

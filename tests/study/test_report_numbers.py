@@ -225,7 +225,7 @@ def test_a_restriction_is_priced_between_twins() -> None:
 
 
 def test_fields_are_numbers() -> None:
-    """From the data, else from the options; a stranger's text, flag or NaN is left out."""
+    """From the data, else from the options; a text, flag or NaN is left out."""
     instance = random_instance(1)
     found = dict(fields(instance))
     tokens = [expert.tokens for expert in instance.experts]
@@ -283,6 +283,6 @@ def test_a_limit_that_nobody_felt_is_not_told() -> None:
 
 
 def test_labels_are_cut_and_printable() -> None:
-    """A stranger's store may hold any text."""
+    """A store may hold any text."""
     assert plain("a\x07b\ud800") == "a?b?"
     assert len(plain("x" * 500)) == 48

@@ -1,4 +1,4 @@
-"""The store: what goes in comes out, nothing is doubled, and strangers' files are refused."""
+"""The store: what goes in comes out, nothing is doubled, and other files are refused."""
 
 import re
 import sqlite3

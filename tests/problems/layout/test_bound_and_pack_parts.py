@@ -1,6 +1,7 @@
 """The parts of bound and pack, each against something that needs no theory."""
 
 import random
+from collections.abc import Iterable
 from functools import cache
 from itertools import product
 from typing import Any
@@ -19,6 +20,7 @@ from moeopt.problems.layout.single_scenario.incumbent import Incumbent
 from moeopt.problems.layout.single_scenario.lagrangian import dual_multipliers, largest_item
 from moeopt.problems.layout.single_scenario.packing import longest_first, repair
 from moeopt.problems.layout.single_scenario.scenario import (
+    CPU_PATHS,
     GPU_PATHS,
     LOCAL_READS,
     STRIPED_READS,
@@ -150,9 +152,11 @@ def test_flows_of_rounded_sizes_refute_no_packing(
 def test_no_margin_refutes_a_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much is added to it, a makespan that is attained is never refuted."""
     scenario = SingleScenario.of(larger_instance(seed), 0)
-    schedules = schedules_of(scenario)
-    for path, branch in random.Random(seed).sample(schedules, min(25, len(schedules))):
-        problem = class_problem(scenario, branch, int(np.ceil(aggregated(scenario, path, branch))))
+    schedules = Schedules(scenario)
+    count = len(schedules.branch)
+    for number in random.Random(seed).sample(range(count), min(10, count)):
+        makespan = int(np.ceil(schedules.aggregated[number]))
+        problem = class_problem(scenario, schedules.branch[number], makespan)
         for margin in (0.0001, 30.0, 1000.0):
             monkeypatch.setattr(class_milp, "MARGIN", margin)
             assert solve_class_milp(problem, 10.0).feasibility == FEASIBLE
@@ -165,10 +169,9 @@ def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
     """No schedule within a makespan is done later."""
     monkeypatch.setattr(class_milp, "MANY_COSTS", 10)
     scenario = SingleScenario.of(larger_instance(seed), 0)
-    rng, everyone, times = random.Random(seed), np.arange(scenario.experts), {}
-    for path, branch in schedules_of(scenario):
-        on_gpu = np.isin(path, GPU_PATHS)
-        times.setdefault(branch, set()).add(int(scenario.cost[path, everyone][on_gpu].sum()))
+    rng, times, schedules = random.Random(seed), {}, Schedules(scenario)
+    for branch, gpu in zip(schedules.branch, schedules.gpu.tolist(), strict=True):
+        times.setdefault(branch, set()).add(gpu)
     for branch in rng.sample(sorted(times), min(10, len(times))):
         for makespan in rng.sample(sorted(times[branch]), min(3, len(times[branch]))):
             assert class_milp.largest_gpu_sum(scenario, branch, makespan) == makespan
@@ -197,15 +200,19 @@ def test_a_branch_is_feasible_from_its_least_makespan_on(
 ) -> None:
     """HiGHS and, where it admits too much, CP-SAT find what trying every packing finds."""
     scenario = SingleScenario.of(larger_instance(seed), 0)
-    exact: dict[Branch, int] = {}
-    for path, branch in schedules_of(scenario):
-        sizes = (*sorted(scenario.ndp[path == Path.NDP].tolist()),)
-        sizes += (scenario.local_read,) * branch.local
-        own = least_makespan(sizes, scenario.dimms, scenario.slots)
-        if own is not None:
-            hosts = Assignment(path, np.full(scenario.experts, -1)).host_makespan(scenario)
-            makespan = max(hosts, branch.striped * scenario.striped_read + own)
-            exact[branch] = min(exact.get(branch, makespan), makespan)
+    schedules = Schedules(scenario)
+    hosts = np.maximum(schedules.gpu, schedules.cpu).tolist()
+    stay = [tuple(row) for row in (schedules.path == Path.NDP).tolist()]
+    makespans = []
+    for branch, on_ndp, host in zip(schedules.branch, stay, hosts, strict=True):
+        sizes = sorted(np.compress(on_ndp, scenario.ndp).tolist())
+        reads = [scenario.local_read] * branch.local
+        own = least_makespan((*sizes, *reads), scenario.dimms, scenario.slots)
+        striped = branch.striped * scenario.striped_read
+        makespans.append(np.inf if own is None else max(host, striped + own))
+    exact = {
+        b: int(m) for b, m in least_by_branch(schedules.branch, makespans).items() if m < np.inf
+    }
     for branch in random.Random(seed).sample(sorted(exact), min(8, len(exact))):
         for at in (exact[branch], exact[branch] - 1) if exact[branch] else (0,):
             for margin in (0.0001, 10_000.0):
@@ -231,34 +238,40 @@ def test_repair_keeps_what_it_says(seed: int) -> None:
     assert done == (np.bincount(place, sizes, bins).max() <= least)
 
 
-def schedules_of(scenario: SingleScenario) -> list[tuple[np.ndarray, Branch]]:
-    """Return every choice of paths that respects HBM and DIMM slots, with its branch."""
-    found = []
-    for paths in product(Path, repeat=scenario.experts):
-        if paths.count(Path.HIT) <= scenario.hits:
-            branch = Branch(
-                *(sum(p in kind for p in paths) for kind in (STRIPED_READS, LOCAL_READS))
-            )
-            if paths.count(Path.NDP) + branch.local <= scenario.dimms * scenario.slots:
-                found.append((np.array(paths), branch))
-    return found
+class Schedules:
+    """Every choice of paths that respects HBM and DIMM slots, one a row, and what it comes to."""
+
+    def __init__(self, scenario: SingleScenario) -> None:
+        path = np.indices((len(Path),) * scenario.experts).reshape(scenario.experts, -1).T
+        reads = np.isin(path, LOCAL_READS)
+        localized = (reads | (path == Path.NDP)).sum(axis=1)
+        kept = (path == Path.HIT).sum(axis=1) <= scenario.hits
+        kept &= localized <= scenario.dimms * scenario.slots
+        self.path, reads = path[kept], reads[kept]
+        self.striped = np.isin(self.path, STRIPED_READS).sum(axis=1)
+        self.branch = list(map(Branch, self.striped.tolist(), reads.sum(axis=1).tolist()))
+        cost = scenario.cost[self.path, np.arange(scenario.experts)]
+        self.gpu = np.where(np.isin(self.path, GPU_PATHS), cost, 0).sum(axis=1)
+        self.cpu = np.where(np.isin(self.path, CPU_PATHS), cost, 0).sum(axis=1)
+        own = np.where(self.path == Path.NDP, cost, np.where(reads, scenario.local_read, 0))
+        dimm = np.maximum(own.sum(axis=1) / scenario.dimms, own.max(axis=1))
+        striped_ns = self.striped * scenario.striped_read
+        self.aggregated = np.maximum(np.maximum(self.gpu, self.cpu), striped_ns + dimm)
+        """The makespan with the DIMM rows aggregated, but each item on one of them."""
 
 
-def aggregated(scenario: SingleScenario, path: np.ndarray, branch: Branch) -> float:
-    """Return the makespan with the DIMM rows aggregated, but each item on one of them."""
-    own = scenario.cost[Path.NDP][path == Path.NDP].tolist()
-    own += [scenario.local_read] * branch.local
-    striped = branch.striped * scenario.striped_read
-    hosts = Assignment(path, np.full(scenario.experts, -1)).host_makespan(scenario)
-    return max(hosts, striped + max([sum(own) / scenario.dimms, *own], default=0))
+def least_by_branch(branches: list[Branch], values: Iterable[float]) -> dict[Branch, float]:
+    """Return the least value of each branch."""
+    least: dict[Branch, float] = {}
+    for branch, value in zip(branches, values, strict=True):
+        least[branch] = min(least.get(branch, np.inf), value)
+    return least
 
 
 def least_aggregated(scenario: SingleScenario) -> dict[Branch, float]:
     """Return the least of these makespans of each branch."""
-    least: dict[Branch, float] = {}
-    for path, branch in schedules_of(scenario):
-        least[branch] = min(least.get(branch, np.inf), aggregated(scenario, path, branch))
-    return least
+    schedules = Schedules(scenario)
+    return least_by_branch(schedules.branch, schedules.aggregated.tolist())
 
 
 def class_problem(scenario: SingleScenario, branch: Branch, makespan: int) -> ClassProblem:

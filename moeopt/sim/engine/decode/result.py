@@ -57,6 +57,11 @@ class Simulation:
     migrations_needless: int
     timeline: Timeline | None = None
 
+    def __repr__(self) -> str:
+        what = f"{self.plan} on {self.machine}, {self.model}"
+        size = f"{self.steps} steps of {self.layers} layers, {self.tokens} tokens"
+        return f"<simulation of {what}: {size}; {self.makespan_ns} ns>"
+
     @property
     def tokens_per_s(self) -> float | None:
         """Tokens decoded per second of step latencies; None if the steps take no time."""
