@@ -9,8 +9,7 @@ is none. A cut per row, cost >= row bound + multipliers of its experts on the GP
 placement (`relaxation`); with it the program's linear relaxation is as good as the Lagrangian
 bound. HiGHS's bound is in floats and lowered by what they may be off
 (`moeopt.numeric.safe_bound`); it is counted from the sum of what the rows cost in any case, which
-keeps that small. With ``Search.verify`` HiGHS's bound and its "infeasible" are not taken: CP-SAT
-goes on with the whole model.
+keeps that small.
 """
 
 from dataclasses import dataclass
@@ -64,7 +63,7 @@ def solve_residual(
 ) -> tuple[int, Flags | None]:
     """Return a lower bound on the objective, at most the incumbent's, and a placement if found.
 
-    With `verify` the bound rests on integers alone: HiGHS's placement counts, its bound does not.
+    With `verify` HiGHS's bound, which is in floats, counts for nothing: CP-SAT goes on from there.
     """
     if residual.impossible:
         return incumbent_ns, None
@@ -77,9 +76,9 @@ def solve_residual(
     found = minimize(rows.program(), limit_s)
     bound_ns = rows.base_ns
     if not verify:
-        bound_ns += max(0, found.safe_bound(rows.unit) or 0)
         if found.status == "infeasible":
             return incumbent_ns, None
+        bound_ns += max(0, found.safe_bound(rows.unit) or 0)
     held = None
     if found.values is not None:
         held = residual.sure
