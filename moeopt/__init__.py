@@ -35,7 +35,6 @@ their base `MoeoptError`. Every name is imported when first used: ``import moeop
 """
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,7 +102,9 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "__version__":
-        value = _version("moeopt")
+        from importlib.metadata import version
+
+        value = version("moeopt")
     elif name in (problems := _problems()):
         value = import_module(problems[name])
     else:

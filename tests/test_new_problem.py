@@ -13,7 +13,8 @@ import pytest
 import moeopt
 
 NAME = "knapsack"
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "site", "*.egg-info", Path(__file__).name)
+CACHES = (".git", ".*_cache", ".hypothesis", ".venv", "__pycache__", "site", "*.egg-info")
+LEFT_OUT = shutil.ignore_patterns(*CACHES, Path(__file__).name)
 
 
 @pytest.fixture

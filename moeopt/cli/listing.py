@@ -44,15 +44,15 @@ def _list_problems(with_methods: bool) -> None:
     from importlib import import_module
 
     from moeopt.problems.registry import PROBLEMS, get_problem
-    from moeopt.solvers.methods import problem_methods
+    from moeopt.solvers.methods import method_kind, methods
 
     for name, package in PROBLEMS.items():
         if not with_methods:
             summary = (import_module(package).__doc__ or "").splitlines()[0]
             print(f"{name}\t{summary}")
             continue
-        for method in problem_methods(get_problem(name)).values():
-            print(f"{name}\t{method.name}\t{method.kind}")
+        for method in methods(name):
+            print(f"{name}\t{method}\t{method_kind(get_problem(name), method)}")
 
 
 def _list_targets() -> None:

@@ -90,6 +90,14 @@ def _rule(problem: Problem, rule: Rule) -> Method:
     return Method(rule.name, "heuristic", "rule", rule=rule)
 
 
+def method_kind(problem: Problem, name: str) -> str:
+    """Return "heuristic" or "exact"; users' rules are heuristics, and are not imported for this."""
+    if name == AUTO:
+        return "exact"
+    found = problem_methods(problem).get(name)
+    return found.kind if found else "heuristic"
+
+
 def methods(problem: str) -> list[str]:
     """Return the names of the methods that a problem can be solved with.
 

@@ -27,12 +27,12 @@ class Result:
     termination
         Why the method stopped.
     objective
-        The judge's objective of `solution` (with `without`: the relaxed model's own objective). A
+        The checker's objective of `solution` (with `without`: the relaxed model's own objective). A
         lexicographic one is a tuple.
     bound
         The best proven lower bound on the objective.
     solution
-        The decision; it passed the judge.
+        The decision; it passed the checker.
     violations
         (constraint ID, sentence): empty, but for rules that were left out with `without`.
     build_s, solve_s

@@ -81,7 +81,8 @@ def solve(
     InputError
         If an argument is of a wrong type or out of range; the message names it.
     ModelMismatchError
-        If the judge rejects the solution, recomputes another objective, or a proof is contradicted.
+        If the checker rejects the solution or computes another objective, or a proof is
+        contradicted.
 
     Notes
     -----
@@ -134,7 +135,7 @@ def solve(
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=engine)
     outcome.build_s += prepared_s
-    result = _judged(task, outcome)
+    result = _checked(task, outcome)
     if is_auto and outcome.went_on_with is not None:
         return replace(result, method=f"{chosen.name}, then {outcome.went_on_with}")
     return result
@@ -154,7 +155,7 @@ def _prepare(task: Task) -> None:
     start = task.problem.part("heuristics").WARM_START(task.instance)
     check = task.problem.part("check")
     if start is not None and not check.violations(task.instance, start):
-        task.start, task.upper = start, task.judged_objective(start)
+        task.start, task.upper = start, task.checked_objective(start)
     task.deadline.checkpoint()
     if not task.without:  # a rule left out can lower the optimum below the bound
         bounds = task.problem.part("bounds")
@@ -170,7 +171,7 @@ def _closed_by_bound(task: Task) -> Outcome | None:
     return Outcome(task.start, "CLOSED_BY_BOUND", claim=task.upper, proven="optimal")
 
 
-def _judged(task: Task, outcome: Outcome) -> Result:
+def _checked(task: Task, outcome: Outcome) -> Result:
     """Check the outcome with the problem's checker and turn it into a result."""
     method = task.method
     if outcome.proven == "infeasible" and task.start is not None:
@@ -206,12 +207,12 @@ def _judged(task: Task, outcome: Outcome) -> Result:
 
 
 def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[str, str]]]:
-    """Return the judge's objective and the violations that `without` excuses.
+    """Return the checker's objective and the violations that `without` excuses.
 
     Raises
     ------
     ModelMismatchError
-        If there is any other violation, or the claim and the judge's objective differ. A solver
+        If there is any other violation, or the claim and the checker's objective differ. A solver
         stopped early may claim more than its solution costs, never less.
     """
     if outcome.solution is None:
@@ -220,7 +221,7 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
         theirs = shown(outcome.solution.instance)
         raise ModelMismatchError(f"{_where(task)}: its solution is of instance {theirs}")
     check = task.problem.part("check")
-    actual = task.judged_objective(outcome.solution)
+    actual = task.checked_objective(outcome.solution)
     claim = actual if outcome.claim is None else outcome.claim
     if abs(claim - actual) <= outcome.tolerance:
         claim = actual
@@ -234,7 +235,9 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
         return claim, found
     if claim < actual or (claim > actual and outcome.proven == "optimal"):
         claimed, computed = task.packing.unpack(claim), task.packing.unpack(actual)
-        raise ModelMismatchError(f"{_where(task)}: claims {claimed}, the judge computes {computed}")
+        raise ModelMismatchError(
+            f"{_where(task)}: claims {claimed}, the checker computes {computed}"
+        )
     return actual, []
 
 

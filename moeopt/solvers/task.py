@@ -119,14 +119,14 @@ class Task:
         """How this problem's objectives become one integer."""
         return self.trace.packing
 
-    def judged_objective(self, solution: SolutionEnvelope) -> int:
-        """Return the judge's objective of a solution, packed."""
+    def checked_objective(self, solution: SolutionEnvelope) -> int:
+        """Return the checker's objective of a solution, packed."""
         return self.packing.pack(self.problem.part("check").objective(self.instance, solution))
 
 
 @dataclass
 class Outcome:
-    """A method's claim, not yet judged.
+    """A method's claim, not yet checked.
 
     Attributes
     ----------

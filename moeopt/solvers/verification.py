@@ -31,7 +31,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
         if check.violations(task.instance, outcome.solution):  # of a relaxed model, or a bug
             known.start = known.upper = None
         else:
-            known.start, known.upper = outcome.solution, task.judged_objective(outcome.solution)
+            known.start, known.upper = outcome.solution, task.checked_objective(outcome.solution)
     exact = _unknown(outcome)
     if outcome.termination != "interrupted":
         try:

@@ -1,4 +1,4 @@
-"""A method and the judge disagree: that is raised, never returned."""
+"""A method and the checker disagree: that is raised, never returned."""
 
 from collections.abc import Callable
 
@@ -19,13 +19,13 @@ MODELS = {"cp-sat": cpsat.Model, "milp": milp.Model}
 
 @pytest.mark.parametrize("shift", [-1000, 1000])
 @pytest.mark.parametrize("method", ["cp-sat", "milp", "mathprog"])
-def test_another_objective_than_the_judges(
+def test_another_objective_than_the_checkers(
     method: str, shift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The judge's value counts: a solver that claims more or less is not believed."""
+    """The checker's value counts: a solver that claims more or less is refused."""
     honest = check.objective
     monkeypatch.setattr(check, "objective", lambda i, s: honest(i, s) + shift)
-    with pytest.raises(moeopt.ModelMismatchError, match=r"claims \d+, the judge computes -?\d+"):
+    with pytest.raises(moeopt.ModelMismatchError, match=r"claims \d+, the checker computes -?\d+"):
         moeopt.solve(INSTANCE, method, warm_start=False)
 
 
@@ -37,7 +37,7 @@ def solve_a_dozen(method: str) -> None:
 
 @pytest.mark.parametrize("method", MODELS)
 def test_a_model_that_forgot_a_constraint(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each constraint's method emptied in turn: the judge names the rule that is broken."""
+    """Each constraint's method emptied in turn: the checker names the rule that is broken."""
     for rule, name in MODELS[method].constraints().items():
         with monkeypatch.context() as patch:
             patch.setattr(MODELS[method], name, lambda self: None)
@@ -46,7 +46,7 @@ def test_a_model_that_forgot_a_constraint(method: str, monkeypatch: pytest.Monke
 
 
 def test_a_decoder_that_reads_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decoded solution is judged, not the solver's variables."""
+    """The decoded solution is checked, not the solver's variables."""
     everything_on_gpu = Solution(instance=INSTANCE.name, assignment=("gpu",) * 7)
     monkeypatch.setattr(cpsat.Model, "decode", lambda self, value: everything_on_gpu)
     with pytest.raises(moeopt.ModelMismatchError):
@@ -54,7 +54,7 @@ def test_a_decoder_that_reads_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_heuristic_with_an_invalid_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heuristics are judged, too."""
+    """Heuristics are checked, too."""
     nowhere = Solution(instance=INSTANCE.name, assignment=(None,) * 7)
     monkeypatch.setitem(heuristics.HEURISTICS, "greedy", lambda instance: nowhere)
     with pytest.raises(moeopt.ModelMismatchError, match="TD-C1"):

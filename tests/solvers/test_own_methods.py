@@ -1,4 +1,4 @@
-"""A problem's own exact algorithms: run, stopped, judged, and gone on from."""
+"""A problem's own exact algorithms: run, stopped, checked, and gone on from."""
 
 import time
 from typing import Any
@@ -41,7 +41,7 @@ def test_it_is_listed_and_reports() -> None:
     assert [point[1:] for point in result.trace] == [(OPTIMUM, None), (OPTIMUM, OPTIMUM)]
 
 
-def test_what_it_claims_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_claims_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong objective, an invalid solution and a contradicted bound are never returned."""
     everything = Solution(instance=INSTANCE.name, kept=(True,) * len(INSTANCE.experts))
     for solution, objective, bound in (

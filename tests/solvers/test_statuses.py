@@ -34,7 +34,7 @@ def partition(experts: int = 40) -> Instance:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_result_is_complete_and_consistent(method: str, instance: Instance) -> None:
-    """Every method: the judge's objective, an honest status, JSON that survives a round trip."""
+    """Every method: the checker's objective, an honest status, JSON that survives a round trip."""
     result = moeopt.solve(instance, method)
     assert result.solution is not None
     verdict = moeopt.check(instance, result.solution)

@@ -1,4 +1,4 @@
-"""Enumerate every candidate and let the judge choose: slow, and hard to get wrong."""
+"""Enumerate every candidate and let the checker choose: slow, and hard to get wrong."""
 
 from moeopt.errors import InputError
 from moeopt.solvers.task import Outcome, Task

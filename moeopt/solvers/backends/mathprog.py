@@ -1,7 +1,7 @@
 """Run a problem's algebraic model (GNU MathProg) with GLPK.
 
 The model prints its own solution as JSON in the contract's form, so that it can be used with plain
-``glpsol`` too, and no decoding stands between the mathematics and the judge.
+``glpsol`` too, and no decoding stands between the mathematics and the checker.
 """
 
 import json

@@ -62,12 +62,12 @@ def _outcome(task: Task, search: Search, running: Interruptible[Any]) -> Outcome
 def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     """Hand incumbent and bound to another method; `solve` keeps the better of the two answers.
 
-    An incumbent that the judge does not confirm is handed to nobody: it goes back as it is, to be
+    An incumbent that the checker does not confirm is handed to nobody: it goes back as it is, to be
     rejected.
     """
     check = task.problem.part("check")
     if first.solution is not None:
-        actual = task.judged_objective(first.solution)
+        actual = task.checked_objective(first.solution)
         if actual != first.claim or check.violations(task.instance, first.solution):
             return first
         if task.upper is None or actual < task.upper:

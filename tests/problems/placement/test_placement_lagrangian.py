@@ -1,13 +1,17 @@
 """The parts of price-and-swap: bounds against all placements, changes against the checker."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from moeopt.numeric.highs import Found
+from moeopt.numeric.program import Program
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.check import objective, violations
 from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.lagrangian import residual_problem
 from moeopt.problems.placement.lagrangian import solve as price_and_swap
 from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
 from moeopt.problems.placement.lagrangian.relaxation import (
@@ -210,6 +214,26 @@ def test_highs_closes_whatever_is_left(kind: str) -> None:
         assert best - 1 <= bound_ns <= best
         residual = residual_of(model, proof, best)
         assert solve_residual(model, residual, proof, best, 30.0)[0] >= best - 1
+
+
+def test_with_verify_highs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound stays what integers prove, whatever HiGHS says."""
+    instance = next(i for i in map(random_instance, range(9)) if len(list(placements(i))) > 2)
+    model = model_of(instance)
+    found = list(placements(instance))
+    best, worst = min(total for _, total in found), max(total for _, total in found)
+    everything = np.ones(found[0][0].shape, dtype=bool)
+    residual = Residual(everything, everything)
+    proof = certify(model, first_multipliers(model, found[0][0]))
+    honest = residual_problem.minimize
+
+    def wrong(program: Program, limit_s: float) -> Found:
+        return replace(honest(program, limit_s), status="infeasible", values=None)
+
+    monkeypatch.setattr(residual_problem, "minimize", wrong)
+    assert solve_residual(model, residual, proof, worst + 1, 30.0) == (worst + 1, None)
+    bound_ns, _ = solve_residual(model, residual, proof, worst + 1, 30.0, verify=True)
+    assert bound_ns <= best
 
 
 def test_it_stops_when_told_with_a_bound_and_a_placement() -> None:

@@ -12,7 +12,7 @@ Each branch passes through stages, all at the same bound before any at a higher 
 `UNDECIDED`         nothing left to try: the search ends without a proof when this is the least.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -101,9 +101,11 @@ class BranchAndBound:
 
     def run(self) -> None:
         """Search until the proof is complete, nothing is left to try, or the time is up."""
-        first = simple_bounds(self._scenario, self._upper)
-        self._first_incumbent(first[:FIRST_BRANCHES])
-        for bound, stage, branch in self._branches(first):
+        branches = simple_bounds(self._scenario, self._upper)
+        self._first_incumbent(branches[:FIRST_BRANCHES])
+        self._heap = [(bound, Stage.SHARPEN, branch) for bound, branch in branches]  # sorted
+        while self._heap:
+            bound, stage, branch = heappop(self._heap)
             if bound >= self._upper:
                 break
             self._raise_bound(bound)
@@ -131,16 +133,6 @@ class BranchAndBound:
                 if path is not None:
                     self.incumbent.pack(path, makespan, FIRST_TRIALS)
                     break
-
-    def _branches(self, first: list[tuple[int, Branch]]) -> Iterator[Key]:
-        """Yield the open branch of least bound, first stages first."""
-        for bound, branch in first:
-            fresh = (bound, Stage.SHARPEN, branch)
-            while self._heap and self._heap[0] < fresh:
-                yield heappop(self._heap)
-            yield fresh
-        while self._heap:
-            yield heappop(self._heap)
 
     def _push(self, bound: int, stage: Stage, branch: Branch) -> None:
         if bound < self._upper:

@@ -169,7 +169,8 @@ class _Run:
         if not limit_s:
             return
         residual = residual_of(self.model, proof, self.best_ns)
-        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s)
+        verify = self.search.verify
+        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s, verify)
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)
