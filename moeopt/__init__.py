@@ -5,7 +5,7 @@
 >>> instance = tri_domain.Instance.from_arrays(
 ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1], dimms=2
 ... )
->>> result = moeopt.solve(instance, method="cp-sat", time_limit_s=10)
+>>> result = moeopt.solve(instance, time_limit_s=600)
 >>> result.status, result.objective, result.solution.assignment
 ('optimal', 50, ('gpu', 'cpu', 'gpu'))
 
@@ -35,7 +35,6 @@ their base `MoeoptError`. Every name is imported when first used: ``import moeop
 """
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,7 +102,9 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name == "__version__":
-        value = _version("moeopt")
+        from importlib.metadata import version
+
+        value = version("moeopt")
     elif name in (problems := _problems()):
         value = import_module(problems[name])
     else:
