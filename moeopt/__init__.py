@@ -5,7 +5,7 @@
 >>> instance = tri_domain.Instance.from_arrays(
 ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1], dimms=2
 ... )
->>> result = moeopt.solve(instance, method="cp-sat", time_limit_s=10)
+>>> result = moeopt.solve(instance, time_limit_s=600)
 >>> result.status, result.objective, result.solution.assignment
 ('optimal', 50, ('gpu', 'cpu', 'gpu'))
 

@@ -7,6 +7,7 @@ import pytest
 
 from moeopt.problems.registry import get_problem
 from moeopt.study.report.analysis import (
+    Curve,
     Dependence,
     dependences,
     fields,
@@ -15,7 +16,7 @@ from moeopt.study.report.analysis import (
     proof_times,
     skew,
 )
-from moeopt.study.report.plots import plain
+from moeopt.study.report.plots import plain, profile_chart
 from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT
@@ -286,3 +287,15 @@ def test_labels_are_cut_and_printable() -> None:
     """A store may hold any text."""
     assert plain("a\x07b\ud800") == "a?b?"
     assert len(plain("x" * 500)) == 48
+
+
+def test_a_legend_of_long_names_fits() -> None:
+    """A rule's name has its file in it; two of them side by side would be cut off."""
+    names = [f"my_rules.py:earliest_finish source 1a2b3c4{n}" for n in range(3)]
+    for shown in (names, ["trimoe", "greedy", "klotski"]):
+        figure = profile_chart([Curve(name, [1.0], [1.0]) for name in shown], (), "instances")
+        figure.draw_without_rendering()
+        [legend] = figure.legends
+        box, page = legend.get_window_extent(), figure.bbox
+        assert page.x0 <= box.x0
+        assert box.x1 <= page.x1

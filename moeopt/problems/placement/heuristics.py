@@ -6,11 +6,17 @@ slot can be filled.
 
 from collections.abc import Callable
 
-from . import rankings
 from .capacity import capacity_of
 from .filling import best_prefix, filled
 from .instance import Instance
 from .layer_steps import Ints
+from .rankings import frequency as frequency_order
+from .rankings import front_loading as front_loading_order
+from .rankings import importance as importance_order
+from .rankings import last_first as last_first_order
+from .rankings import offload_time as offload_time_order
+from .rankings import per_layer_frequency as per_layer_frequency_order
+from .rankings import shuffled as shuffled_order
 from .solution import Solution
 
 Rule = Callable[[Instance], Solution | None]
@@ -21,22 +27,22 @@ HEADROOM = 20
 
 def frequency(instance: Instance) -> Solution | None:
     """Global top-K by tokens, as in the ktransformers runtime; ties: lower layer, lower expert."""
-    return filled(instance, rankings.frequency(instance))
+    return filled(instance, frequency_order(instance))
 
 
 def per_layer_frequency(instance: Instance) -> Solution | None:
     """Top experts by tokens of each layer, slots shared evenly, one more for the first layers."""
-    return filled(instance, rankings.per_layer_frequency(instance))
+    return filled(instance, per_layer_frequency_order(instance))
 
 
 def importance(instance: Instance) -> Solution | None:
     """Global top-K by S = a P~ + (1 - a) W~ (context-aware CXL-NDP 4.1), from counts alone."""
-    return filled(instance, rankings.importance(instance))
+    return filled(instance, importance_order(instance))
 
 
 def offload_time(instance: Instance) -> Solution | None:
     """Global top-K by the offload time that is saved."""
-    return filled(instance, rankings.offload_time(instance))
+    return filled(instance, offload_time_order(instance))
 
 
 def uniform_x(instance: Instance) -> Solution | None:
@@ -47,25 +53,25 @@ def uniform_x(instance: Instance) -> Solution | None:
     alike = instance.model_copy(update={"restriction": "equal-counts"})
     if instance.restriction == "whole-layers":
         return None
-    return filled(alike, rankings.frequency(instance))
+    return filled(alike, frequency_order(instance))
 
 
 def front_loading(instance: Instance) -> Solution | None:
     """First layers completely, as far as slots go (ktransformers' rule of this name)."""
-    return filled(instance, rankings.front_loading(instance))
+    return filled(instance, front_loading_order(instance))
 
 
 def last_first(instance: Instance) -> Solution | None:
     """Last layers completely, none in part: what `--n-cpu-moe N` of llama.cpp leaves on the GPU."""
     if instance.restriction == "equal-counts":
-        return filled(instance, rankings.last_first(instance))
+        return filled(instance, last_first_order(instance))
     whole = instance.model_copy(update={"restriction": "whole-layers"})
-    return filled(whole, rankings.last_first(instance))
+    return filled(whole, last_first_order(instance))
 
 
 def random(instance: Instance) -> Solution | None:
     """Random experts, with the ktransformers runtime's seed 42."""
-    return filled(instance, rankings.shuffled(instance))
+    return filled(instance, shuffled_order(instance))
 
 
 def fiddler(instance: Instance) -> Solution | None:
@@ -74,7 +80,7 @@ def fiddler(instance: Instance) -> Solution | None:
     Fiddler ships a list that was profiled on other data; here the list is that of the instance's
     own steps. `listed` takes another one.
     """
-    return listed(instance, rankings.frequency(instance))
+    return listed(instance, frequency_order(instance))
 
 
 def listed(instance: Instance, ranking: Ints) -> Solution | None:
@@ -91,22 +97,22 @@ def listed(instance: Instance, ranking: Ints) -> Solution | None:
 
 def frequency_stop(instance: Instance) -> Solution | None:
     """As `frequency`, but only as far as the total time falls."""
-    return best_prefix(instance, rankings.frequency(instance))
+    return best_prefix(instance, frequency_order(instance))
 
 
 def per_layer_frequency_stop(instance: Instance) -> Solution | None:
     """As `per-layer-frequency`, but only as far as the total time falls."""
-    return best_prefix(instance, rankings.per_layer_frequency(instance))
+    return best_prefix(instance, per_layer_frequency_order(instance))
 
 
 def importance_stop(instance: Instance) -> Solution | None:
     """As `importance`, but only as far as the total time falls."""
-    return best_prefix(instance, rankings.importance(instance))
+    return best_prefix(instance, importance_order(instance))
 
 
 def offload_time_stop(instance: Instance) -> Solution | None:
     """As `offload-time`, but only as far as the total time falls."""
-    return best_prefix(instance, rankings.offload_time(instance))
+    return best_prefix(instance, offload_time_order(instance))
 
 
 HEURISTICS: dict[str, Rule] = {

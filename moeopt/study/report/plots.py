@@ -30,6 +30,9 @@ LEFT_IN, RIGHT_IN, TOP_IN, BOTTOM_IN = 0.72, 0.12, 0.08, 0.5
 
 LEGEND_PT = 9.0
 
+LONGEST_BESIDE = 22
+"""Most characters of a name that leaves room for another one beside it in the legend."""
+
 LINEAR_UP_TO = 2.0
 """Factors above this are drawn on a logarithmic axis."""
 
@@ -41,7 +44,7 @@ OWN, OTHERS = 2.6, 1.3
 
 def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Figure:
     """Draw the share of instances within a factor of the optimum; those in `own` are thick."""
-    figure, axis = _chart(len(curves))
+    figure, axis = _chart(curves)
     most = max((curve.x[-1] for curve in curves if curve.x), default=1.0)
     end = max(1.02, 1 + 1.05 * (most - 1))
     if most > LINEAR_UP_TO:
@@ -58,12 +61,12 @@ def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Fi
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.set_xlabel("cost, in multiples of the optimum")
     axis.set_ylabel(f"share of {unit}")
-    return _finished(figure)
+    return _finished(figure, curves)
 
 
 def proof_chart(curves: Sequence[Curve]) -> Figure:
     """Draw how many instances each method proves within a time."""
-    figure, axis = _chart(len(curves))
+    figure, axis = _chart(curves)
     shortest = min(curve.x[0] for curve in curves)
     longest = max(curve.x[-1] for curve in curves)
     start, end = max(shortest, 1e-4) / 1.3, max(longest, 1e-4) * 1.3
@@ -78,7 +81,7 @@ def proof_chart(curves: Sequence[Curve]) -> Figure:
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_xlabel("seconds for building and solving")
     axis.set_ylabel("optima proven")
-    return _finished(figure)
+    return _finished(figure, curves)
 
 
 def dependence_chart(found: Sequence[Dependence]) -> Figure:
@@ -108,8 +111,8 @@ def dependence_chart(found: Sequence[Dependence]) -> Figure:
     return figure
 
 
-def _chart(curves: int) -> tuple[Figure, Any]:
-    legend_in = LEGEND_LINE_IN * ((curves + 1) // 2) + 0.1
+def _chart(curves: Sequence[Curve]) -> tuple[Figure, Any]:
+    legend_in = LEGEND_LINE_IN * -(-len(curves) // _columns(curves)) + 0.1
     figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN + legend_in))
     _margins(figure, legend_in, HEIGHT_IN)
     return figure, figure.subplots()
@@ -147,13 +150,18 @@ def _step(
     )
 
 
-def _finished(figure: Figure) -> Figure:
+def _columns(curves: Sequence[Curve]) -> int:
+    """Return how many names stand side by side in the legend."""
+    return 2 if all(len(curve.name) <= LONGEST_BESIDE for curve in curves) else 1
+
+
+def _finished(figure: Figure, curves: Sequence[Curve]) -> Figure:
     [axis] = figure.axes
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(color="#dddddd", linewidth=0.5)
     figure.legend(
         loc="lower center",
-        ncols=2,
+        ncols=_columns(curves),
         frameon=False,
         fontsize=LEGEND_PT,
         borderaxespad=0,

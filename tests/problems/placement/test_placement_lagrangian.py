@@ -253,3 +253,17 @@ def test_the_same_seed_gives_the_same_answer() -> None:
         results = [solve(instance, "price-and-swap", seed=7) for _ in range(2)]
         assert results[0].solution == results[1].solution
         assert results[0].bound == results[1].bound
+
+
+def test_with_verify_cp_sat_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS that calls everything infeasible changes no answer."""
+
+    def wrong(program: Program, limit_s: float) -> Found:
+        return Found(program, "infeasible", "wrong")
+
+    monkeypatch.setattr(residual_problem, "minimize", wrong)
+    for seed in range(8):
+        instance = random_instance(seed, "gpu-bound").model_copy(update={"host_slots": None})
+        result = solve(instance, "price-and-swap", verify=True)
+        best = min(total for _, total in placements(instance))
+        assert (result.status, result.objective) == ("optimal", best)

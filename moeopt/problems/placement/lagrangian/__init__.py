@@ -104,6 +104,8 @@ class _Run:
             if volume.converged or self.is_time(proof, marks):
                 self.finish(proof)
                 marks = [volume.bound_ns]
+                if self.search.verify:  # CP-SAT proves again what HiGHS may have found
+                    return
             if self.search.closed:
                 return
 
