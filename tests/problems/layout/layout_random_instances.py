@@ -62,10 +62,10 @@ def several_scenarios(seeds: int, seeds_of_others: int, most: int = 6_000) -> li
     return [of for of in made if len(of.scenarios) > 1 and count(of) <= most]
 
 
-def share_of_every_kind(instances: Sequence[Instance], share: int, shares: int) -> list[Instance]:
-    """Return one of so many shares of instances in the order of kinds; share 0 has every kind."""
+def of_every_kind(instances: Sequence[Instance], share: slice) -> list[Instance]:
+    """Return a share of each kind of the instances, which stand kind by kind."""
     kinds = groupby(instances, lambda instance: instance.name.rpartition("-")[0])
-    return list(chain.from_iterable(list(of)[share::shares] for _, of in kinds))
+    return list(chain.from_iterable(list(of)[share] for _, of in kinds))
 
 
 def _scenario(rng: random.Random, kind: str, count: int, scale: int) -> dict[str, Any]:

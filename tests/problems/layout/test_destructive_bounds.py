@@ -20,10 +20,11 @@ from moeopt.problems.layout.multi_scenario.destructive_bounds import (
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_optimum import optimum
-from tests.problems.layout.layout_random_instances import several_scenarios, share_of_every_kind
+from tests.problems.layout.layout_random_instances import of_every_kind, several_scenarios
 
 INSTANCES = several_scenarios(60, 12)
-SHARES = [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
+THIRD = slice(0, None, 3)
+SHARES = [THIRD, pytest.param(slice(None), marks=pytest.mark.slow)]
 
 
 def test_pieces_that_fit_get_at_most_one() -> None:
@@ -49,11 +50,11 @@ def test_large_pieces_do_not_share() -> None:
     assert (shares(np.array([7, 4, 3, 5]), 10, 2) / 2).tolist() == [1, 0.5, 0, 0.5]
 
 
-@pytest.mark.parametrize("share", SHARES)
-def test_only_what_does_not_exist_is_infeasible(share: int) -> None:
+@pytest.mark.parametrize("share", SHARES, ids=["third", "all"])
+def test_only_what_does_not_exist_is_infeasible(share: slice) -> None:
     """Within the optimum's slack nothing is called infeasible; below it often."""
     infeasible = 0
-    for instance in share_of_every_kind(INSTANCES, share, len(SHARES)):
+    for instance in of_every_kind(INSTANCES, share):
         best, _ = optimum(instance)
         search = Search(limit_s=600)
         alone = scenario_bounds(instance, search, 600)
@@ -72,7 +73,7 @@ def test_only_what_does_not_exist_is_infeasible(share: int) -> None:
 
 def test_the_relaxation_admits_the_optimum() -> None:
     """With the optimum's own numbers of striped reads, both relaxations are feasible."""
-    for instance in share_of_every_kind(INSTANCES, 0, 3):
+    for instance in of_every_kind(INSTANCES, THIRD):
         best, solution = optimum(instance)
         scenarios = list(range(len(instance.scenarios)))
         reads = []
@@ -92,14 +93,14 @@ def test_the_relaxation_admits_the_optimum() -> None:
 
 
 @pytest.mark.parametrize("group", [2, 3])
-@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("share", SHARES, ids=["third", "all"])
 def test_bounds_of_groups_are_bounds(
-    share: int, group: int, monkeypatch: pytest.MonkeyPatch
+    share: slice, group: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With any incumbent, the groups' bounds sum to no more than the optimum, mostly to it."""
     monkeypatch.setattr("moeopt.problems.layout.multi_scenario.destructive_bounds.GROUP", group)
     met, raised = 0, 0
-    instances = share_of_every_kind(INSTANCES, share, len(SHARES))
+    instances = of_every_kind(INSTANCES, share)
     for number, instance in enumerate(instances):
         best, solution = optimum(instance)
         search = Search(limit_s=600)

@@ -12,9 +12,9 @@ from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_optimum import optimum
 from tests.problems.layout.layout_random_instances import (
+    of_every_kind,
     random_instance,
     several_scenarios,
-    share_of_every_kind,
 )
 
 INSTANCES = several_scenarios(200, 30)
@@ -34,7 +34,7 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
     for moves in ("EVALUATIONS", "FIRST_MOVES", "MOVES"):
         monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 50)
     closed = 0
-    for number, instance in enumerate(share_of_every_kind(INSTANCES, share, SHARES)):
+    for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
         least, _ = optimum(instance)
         scenarios = list(range(len(instance.scenarios)))
         model = aggregated(instance, scenarios, whole=True)  # without whole it is lower
