@@ -160,6 +160,10 @@ def _provers(problem: str) -> list[tuple[str, str | None]]:
     return own + PROVERS
 
 
+ORIGIN = {"machine", "model", "trace", "seed"}
+"""What the provenance of every instance states."""
+
+
 def verify(
     folder: Path, *, execute: bool = True, again: bool = False, time_limit_s: float = 60.0
 ) -> list[str]:
@@ -178,8 +182,15 @@ def verify(
     files = {path.relative_to(folder).as_posix() for path in instance_files(folder)}
     every, some = files & {*index} & {*best}, files | {*index} | {*best}
     wrong = [f"{key}: is not in all of folder and indexes" for key in sorted(some - every)]
+    names: dict[str, str] = {}
     for key in sorted(every):
         instance, entry = moeopt.load(folder / key), best[key]
+        if (first := names.setdefault(instance.name, key)) != key:
+            wrong.append(f"{key}: has the name of {first}")
+        if instance.provenance != index[key]["provenance"]:
+            wrong.append(f"{key}: provenance is not that of the index")
+        if lacks := sorted(ORIGIN - set(instance.provenance or {})):
+            wrong.append(f"{key}: provenance: {', '.join(lacks)} is missing")
         solution = moeopt.load_solution(folder / entry["solution"])
         if hashlib.sha256((folder / key).read_bytes()).hexdigest() != index[key]["sha256"]:
             wrong.append(f"{key}: is not the file that was indexed")

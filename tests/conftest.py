@@ -1,5 +1,6 @@
 """What several test folders share: the repository's root and the miniature problem."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ ROOT = Path(__file__).parents[1]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile all kernels before several workers begin; a single process does so as it goes."""
+    """Compile all kernels before several workers begin; a single process does so as it goes.
+
+    Where the suite runs in the background the shell has made Ctrl-C ignored: it is restored, for
+    the tests that press it, and for the processes that they start.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = getattr(session.config.option, "numprocesses", None)
     if workers and not hasattr(session.config, "workerinput"):
         from tests.compile_kernels import compile_once

@@ -4,7 +4,7 @@
     python benchmarks/studies/library_results.py --compare before.jsonl after.jsonl
 
 After a refactoring the two files must agree: a proven optimum, an infeasible instance and a
-heuristic's objective may not change at all. Instances that stay open are listed apart, with both
+heuristic's objective may not change at all. What was open before is listed apart, with both
 brackets, since what a search finds within its limit depends on the machine. A file has one line per
 instance and method: [file, method, status, objective, bound, seconds].
 """
@@ -62,7 +62,8 @@ def compare(before: Path, after: Path) -> int:
         (was, *was_values, _), (now, *now_values, _) = old[key], new[key]
         if (was, was_values) == (now, now_values):
             continue
-        open_search = was_values[1] is not None and "optimal" not in (was, now)
+        searched = was_values[1] is not None or now_values[1] is not None
+        open_search = searched and was == "feasible" and now in ("feasible", "optimal")
         line = f"{key[0]} {key[1]}: {was} {was_values} -> {now} {now_values}"
         (brackets if open_search else differences).append(line)
     print(f"{len(both)} results in both; only before: {len(old.keys() - new.keys())},"

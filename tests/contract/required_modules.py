@@ -223,7 +223,10 @@ def _instances(home: Home) -> Iterator[str]:
         odd = sorted((files ^ set(index)) | (files ^ set(best)))
         yield f"instances: {odd} not in all of the folder, index.json and best_known.json"
         return
-    for file, entry in best.items():
+    # The smallest ones: `instances/build.py verify`, which the library's tests run, reads them all.
+    smallest = sorted(best, key=lambda file: (home.instances / file).stat().st_size)
+    for file in smallest[:MIN_INSTANCES]:
+        entry = best[file]
         verdict = check(
             load(home.instances / file), load_solution(home.instances / entry["solution"])
         )

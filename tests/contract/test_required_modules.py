@@ -203,8 +203,8 @@ def _remove_best_known(home: Home) -> None:
 def _lower_best_known(home: Home) -> None:
     _edit(
         home.instances / "best_known.json",
-        '"objective": 7420000, "bound": 7420000',
-        '"objective": 7419999, "bound": 7419999',
+        '"objective": 42920000, "bound": 42920000',
+        '"objective": 42919999, "bound": 42919999',
     )
 
 

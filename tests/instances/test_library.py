@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.json_files import read_object
 from moeopt.problems.registry import PROBLEMS
 from moeopt.study.study import instance_files
 
@@ -36,19 +35,6 @@ def entries(root: Path, problem: str, file: str) -> dict[str, Any]:
     """Return the entries of an index file of a problem."""
     loaded: dict[str, Any] = json.loads((root / "instances" / problem / file).read_text())
     return loaded
-
-
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_file_states_its_origin(problem: str, root: Path) -> None:
-    """One name each, and the provenance that the index has; `verify` compares the bytes."""
-    index = entries(root, problem, "index.json")
-    names = set()
-    for file, entry in index.items():
-        data = read_object(root / "instances" / problem / file)
-        assert data["provenance"] == entry["provenance"], file
-        assert {"machine", "model", "trace", "seed"} <= set(data["provenance"]), file
-        names.add(data["name"])
-    assert len(names) == len(index)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +63,25 @@ def test_nothing_is_wrong(problem: str, root: Path) -> None:
 
 
 def test_verification_sees_faults(root: Path, tmp_path: Path) -> None:
-    """A changed file, objective, bound or solution, and a file too many, are each a fault."""
+    """A changed file, objective, bound, solution or origin, and files too many: each a fault."""
     build = build_script(root)
-    folder = tmp_path / "bitwidth"
-    shutil.copytree(root / "instances" / "bitwidth", folder)
+    folder = tmp_path / "tri_domain"
+    shutil.copytree(root / "instances" / "tri_domain", folder)
     best = json.loads((folder / "best_known.json").read_text())
-    first, second, third, fourth, fifth = sorted(best)[:5]
+    index = json.loads((folder / "index.json").read_text())
+    first, second, third, fourth, fifth, sixth, seventh, eighth, ninth = sorted(best)[:9]
     best[first]["objective"] += 1
     best[second]["bound"] -= 1
     best[third]["solution"] = best[fourth]["solution"]
+    index[sixth]["provenance"] = {}
+    nameless = moeopt.load(folder / seventh).model_copy(update={"provenance": {"seed": 0}})
+    moeopt.save(nameless, folder / seventh)
+    shutil.copy(folder / eighth, folder / ninth)
     (folder / "best_known.json").write_text(json.dumps(best))
+    (folder / "index.json").write_text(json.dumps(index))
     other = moeopt.load(folder / fifth).model_copy(update={"quantum_ns": 7})
     moeopt.save(other, folder / fifth)
-    shutil.copy(folder / fourth, folder / fourth.replace("coarse/", "coarse/more-"))
+    shutil.copy(folder / fourth, (folder / fourth).with_name("more.json"))
     wrong = "\n".join(build.verify(folder))
     for key, reason in (
         (first, "the solution costs"),
@@ -97,7 +89,10 @@ def test_verification_sees_faults(root: Path, tmp_path: Path) -> None:
         (second, "status optimal with bound"),
         (third, "the solution is for"),
         (fifth, "is not the file that was indexed"),
-        ("more-", "is not in all of folder and indexes"),
+        (sixth, "provenance is not that of the index"),
+        (seventh, "provenance: machine, model, trace is missing"),
+        (ninth, f"has the name of {eighth}"),
+        ("more.json", "is not in all of folder and indexes"),
     ):
         assert any(key in line and reason in line for line in wrong.splitlines()), (key, reason)
 

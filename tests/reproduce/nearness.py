@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 
@@ -23,6 +24,7 @@ def without_traces() -> Iterator[None]:
         yield
 
 
+@cache
 def figure_of(figure: str) -> Figure:
     """Return a figure computed without real traces."""
     with without_traces():

@@ -16,7 +16,9 @@ def reproduced(name: str) -> Figure:
     return Figure(published()[name], figure_function(name)())
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model", [MODELS[0], *(pytest.param(m, marks=pytest.mark.slow) for m in MODELS[1:])]
+)
 def test_t14_the_cpu_curve_bends_at_half_of_amx(model: str) -> None:
     """Hard: exactly at the published 0.5, for every model."""
     assert knee(CPU_SCALES, cpu_curve(model, samples=2)) == 0.5

@@ -29,7 +29,7 @@ KNOWN = Workload(
 @pytest.fixture(scope="module")
 def refitted() -> Fit:
     """Return the fit to a trace whose law is known."""
-    return fit_trace(routing_trace(KNOWN, 16, 2, 3, 3000, seed=9), name="again", evaluations=40)
+    return fit_trace(routing_trace(KNOWN, 16, 2, 3, 3000, seed=9), name="again", evaluations=25)
 
 
 def errors(fit: Fit) -> dict[str, float]:
@@ -102,7 +102,7 @@ def test_stated_figures_are_met() -> None:
 def test_stated_reuse_and_hit_rates_are_met() -> None:
     """Figures of a paper rather than a trace: Mixtral's."""
     goal = Targets(skew=1.3, reuse_any=0.6, lru={2: 0.36, 4: 0.60})
-    fit = fit_targets(goal, experts=8, top_k=2, evaluations=40)
+    fit = fit_targets(goal, experts=8, top_k=2, evaluations=20)
     assert {row.figure for row in fit.rows} >= {"LRU hit rate, 2 cached", "LRU hit rate, 4 cached"}
     for row in fit.rows:
         assert abs(row.error) < 0.1 * max(row.real, 0.3), row
@@ -124,7 +124,7 @@ def test_a_stated_cosine_of_the_phases_is_met() -> None:
     """The CXL paper's .89 for Mixtral, on prompts and answers of 64 tokens."""
     halves = Sequences(tokens=128, decode_share=0.5)
     goal = Targets(skew=1.3, phase_similarity=0.89)
-    fit = fit_targets(goal, experts=8, top_k=2, sequences=halves, evaluations=25)
+    fit = fit_targets(goal, experts=8, top_k=2, sequences=halves, evaluations=12)
     assert {row.figure: abs(row.error) < 0.02 for row in fit.rows}["prefill/decode cosine"]
 
 
@@ -173,6 +173,7 @@ def test_too_short_a_trace_is_refused() -> None:
         fit_targets(Targets(), experts=4, top_k=5)
 
 
+@pytest.mark.parametrize("layers", [13, pytest.param(99, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("file", "preset"),
     [
@@ -180,11 +181,14 @@ def test_too_short_a_trace_is_refused() -> None:
         ("hdmoe_mixtral_8x7b/writing.npz", "hdmoe-mixtral"),
     ],
 )
-def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(file: str, preset: str) -> None:
-    """Skew within 10 %, reuse within .03, the LRU curve within .03 on the mean."""
+def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
+    file: str, preset: str, layers: int
+) -> None:
+    """Skew within 10 %, reuse within .03, the LRU curve within .03 on the mean; of some layers."""
     from moeopt.sim.presets import find
 
-    real = Routing.of(load_trace(real_trace_file(file)))
+    ids = load_trace(real_trace_file(file)).topk_ids
+    real = Routing.of(Trace(name=file, topk_ids=ids[:, :: max(1, ids.shape[1] // layers)]))
     workload = find("workloads", Workload, preset)
     made = routing_trace(workload, real.experts, real.top_k, real.layers, real.tokens, seed=77)
     goal = Targets.of(real, with_affinity=False)

@@ -16,7 +16,7 @@ from moeopt.solvers.backends import own
 
 SMALL = {
     "tri_domain": "esft-window/window-law-layer4-batch256.json",
-    "relayout": "esft-window/window-intent-layer17-batch128.json",
+    "relayout": "paper-scale/deepseek-v2-batch32.json",
     "layout": "dimm-slots/deepseek-v2-batch512-slots12.json",
     "deferral": "few-layers/deepseek-v3-bf16-layers2.json",
     "balance": "decode/decode-deepseek-moe-16b-edge-gpu-ndp-4-slices1.json",

@@ -107,9 +107,13 @@ def test_the_limit_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ctrl_c_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, and the result says why."""
-    replace(monkeypatch, wait_until_stopped)
-    press_ctrl_c_after(0.3)
-    result = moeopt.solve(INSTANCE, "dp", time_limit_s=30)
+
+    def wait_interrupted(instance: Any, search: Search) -> None:
+        press_ctrl_c_after(0.3)
+        wait_until_stopped(instance, search)
+
+    replace(monkeypatch, wait_interrupted)
+    result = moeopt.solve(INSTANCE, "dp", time_limit_s=600)
     assert (result.status, result.termination) == ("feasible", "interrupted")
     assert (result.objective, result.bound) == (COST_OF_NOTHING, 1)
 

@@ -104,8 +104,10 @@ class Model(Formulation):
                 self.model.add_bool_or(self.on[layer][e], self.charged[layer][row])
 
     def start_from(self, solution: Solution, objective: int) -> None:
-        """Look for nothing worse than a known solution, starting from it."""
-        self.model.add(self.total <= objective // self.objective_unit)
+        """Start from a known solution.
+
+        It is a hint only: with `objective` as an upper limit CP-SAT's own bounds rise far slower.
+        """
         held = held_of(solution, self.instance.layers, self.instance.experts)
         for row, flags in zip(self.on, held.tolist(), strict=True):
             for variable, flag in zip(row, flags, strict=True):

@@ -93,18 +93,25 @@ def _placements(prompt: Ints) -> dict[str, NDArray[np.bool_]]:
     """Return which experts the GPU holds after a prompt, by key of the statistic."""
     used = np.bincount(prompt.ravel(), minlength=EXPERTS)
     order = np.argsort(-used, kind="stable")
+    pairs = np.bincount(prompt @ (EXPERTS, 1), minlength=EXPERTS**TOP_K)
     found = {}
     for model, hot in HOT.items():
         held = np.zeros(EXPERTS, dtype=np.bool_)
         held[order[:hot]] = True
         found[model] = held
-        choices = _subsets(hot)
-        on_gpu = choices[:, prompt].sum(axis=2)
         for width in WIDTHS:
-            times = np.array([layer_ns(model, width, n) for n in range(TOP_K + 1)])
-            best = int(times[on_gpu].sum(axis=1).argmin())
-            found[f"{model}, exact at {width:g} bits"] = choices[best]
+            best = int((_pair_times(model, width) @ pairs).argmin())
+            found[f"{model}, exact at {width:g} bits"] = _subsets(hot)[best]
     return found
+
+
+@cache
+def _pair_times(model: str, width: float) -> Ints:
+    """Return the layer's time in ns by set of experts on the GPU and by a token's two experts."""
+    times = np.array([layer_ns(model, width, n) for n in range(TOP_K + 1)])
+    held = _subsets(HOT[model]).astype(np.int64)
+    by_pair: Ints = times[held[:, :, None] + held[:, None, :]]
+    return by_pair.reshape(len(held), -1)
 
 
 @cache

@@ -13,6 +13,7 @@ from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 
 PER_KIND = 32
+SHARES = [range(10), pytest.param(range(10, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 TWO: list[dict[str, Any]] = [
     {"expert": 0, "importance": 1, "loss": [90, 40, 30, 0]},
@@ -84,14 +85,15 @@ def test_the_oracle_leaves_nothing_out() -> None:
     )
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 32 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it, and the grid holds it.
     """
     statuses = set()
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         oracle = solve(instance, "brute-force")
         statuses.add(oracle.status)

@@ -14,6 +14,7 @@ from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 PER_KIND = 26
+SHARES = [range(8), pytest.param(range(8, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 
 
@@ -62,13 +63,14 @@ def test_the_oracle_leaves_nothing_out() -> None:
     assert len(found) == len(set(found)) == count(instance) == 16
 
 
+@pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(kind: str) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 26 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it, and every objective lies on the grid.
     """
-    for seed in range(PER_KIND):
+    for seed in seeds:
         instance = random_instance(seed, kind)
         oracle = solve(instance, "brute-force")
         assert isinstance(oracle.objective, int)

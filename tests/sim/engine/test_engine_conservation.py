@@ -28,20 +28,24 @@ class Given:
 
 @st.composite
 def tasks(draw: st.DrawFn, shortest: int = 0) -> list[Given]:
-    """Draw up to 14 tasks without circles; dependencies point backwards and forwards."""
+    """Draw up to 14 tasks without circles; dependencies point backwards and forwards.
+
+    All of them out of one string of bytes: that is much quicker than a draw for each number.
+    """
     count = draw(st.integers(1, 14))
-    order = draw(st.permutations(range(count)))
-    small = st.integers(0, 6)
+    rows = np.frombuffer(draw(st.binary(min_size=8 * count, max_size=8 * count)), dtype=np.uint8)
+    rows = rows.reshape(count, 8).astype(int)
+    order = np.argsort(rows[:, 0], kind="stable").tolist()
     made = {}
     for place, row in enumerate(order):
-        earlier = order[:place]
-        after = draw(st.sets(st.sampled_from(earlier), max_size=3)) if earlier else set()
+        _, resource, duration, release, priority, *others = rows[row].tolist()
+        after = {order[other % 14] for other in others if other % 14 < place}
         made[row] = Given(
-            draw(st.integers(0, 3)),
-            draw(st.integers(shortest, 5)),
+            resource % 4,
+            shortest + duration % (6 - shortest),
             tuple(sorted(after)),
-            draw(small),
-            draw(st.integers(-1, 1)),
+            release % 7,
+            priority % 3 - 1,
         )
     return [made[row] for row in range(count)]
 

@@ -33,10 +33,11 @@ def test_the_library_runs_as_checked() -> None:
             assert solution is None or compare(instance, solution).agree, file
 
 
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 30), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_schedules_run_as_checked(kind: str) -> None:
+def test_random_schedules_run_as_checked(kind: str, seeds: range) -> None:
     """Any counts in any order of the CPU, started as early as can be."""
-    for seed in range(30):
+    for seed in seeds:
         instance = random_instance(seed, kind).model_copy(update={"max_total_penalty": None})
         found = list(candidates(instance))
         for solution in random.Random(seed).sample(found, min(6, len(found))):

@@ -15,11 +15,12 @@ LIBRARY = Path(__file__).parents[3] / "instances" / "placement"
 STEPS = 3
 
 
-def test_the_library_runs_as_checked() -> None:
+@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.slow)])
+def test_the_library_runs_as_checked(first: int) -> None:
     """The first steps of every fifth instance, with the best-known placement of the whole."""
     entries = list(read_object(LIBRARY / "best_known.json").items())
     assert len(entries) >= 30
-    for file, entry in entries[::5]:
+    for file, entry in entries[first::10]:
         whole = moeopt.load(LIBRARY / file)
         assert isinstance(whole, Instance)
         instance = whole.model_copy(update={"steps": whole.steps[:STEPS]})

@@ -47,8 +47,12 @@ rises, if `FEW` are or the gap is small."""
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
 
-PATIENCE = 0.6
-"""Part of the time left that HiGHS gets each time."""
+PATIENCE, AT_LEAST, AT_LEAST_S = 0.25, 0.6, 8.0
+"""Part of the time left that HiGHS gets each time: of short times more, up to so many seconds.
+
+What it closes at all takes it seconds; where residual problems are many alike, CP-SAT, which has
+the rest, is the better of the two.
+"""
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -102,10 +106,9 @@ class _Run:
             self.look_for_better(volume)
             marks.append(volume.bound_ns)
             if volume.converged or self.is_time(proof, marks):
-                self.finish(proof)
+                if not self.finish(proof) or self.search.verify:
+                    return  # to CP-SAT, which also proves again what HiGHS may have found
                 marks = [volume.bound_ns]
-                if self.search.verify:  # CP-SAT proves again what HiGHS may have found
-                    return
             if self.search.closed:
                 return
 
@@ -165,14 +168,16 @@ class _Run:
         bound = self.search.bound
         return 1 - bound / max(1, self.best_ns) if isinstance(bound, int) else 1.0
 
-    def finish(self, proof: Certified) -> None:
-        """Let HiGHS solve the residual problem."""
-        limit_s = PATIENCE * self.search.remaining_s
+    def finish(self, proof: Certified) -> bool:
+        """Let HiGHS solve the residual problem; return False if its time was too short."""
+        left_s = self.search.remaining_s
+        limit_s = max(PATIENCE * left_s, min(AT_LEAST * left_s, AT_LEAST_S))
         if not limit_s:
-            return
+            return False
         residual = residual_of(self.model, proof, self.best_ns)
         verify = self.search.verify
         bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s, verify)
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)
+        return self.search.closed or self.search.remaining_s > left_s - limit_s
