@@ -15,23 +15,53 @@ from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_compared import timeless
 
-SOLVES = 120
-METHODS = ("greedy", "trimoe", "cp-sat")
+INSTANCES = 20
+METHODS = ("greedy", "brute-force", "rules.py:waits")
+SOLVES = INSTANCES * len(METHODS) * 2
+FREE = SOLVES - len(METHODS) * 2
+"""The solves that come before the last instance, whose rule waits for the file ``go``."""
+
+RULES = """
+from pathlib import Path
+from time import sleep
+
+def waits(instance):
+    sleep(0.02)
+    while instance.name == LAST and not Path(GO).exists():
+        sleep(0.02)
+    return ["cpu"] * len(instance.experts)
+"""
+
+ENOUGH_S = 600
+"""What no wait takes, however busy the machine is."""
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    """Return a campaign of 120 solves: milliseconds each, some tens for cp-sat."""
-    (tmp_path / "family").mkdir()
-    for seed in range(20):
-        moeopt.save(random_instance(seed, experts=9), tmp_path / "family" / f"{seed}.json")
-    path = tmp_path / "campaign.toml"
-    names = ", ".join(f'"{name}"' for name in METHODS)
+    """Return a campaign of 120 solves that cannot end before :func:`let_end`."""
+    return make_campaign(tmp_path, METHODS)
+
+
+def make_campaign(folder: Path, methods: tuple[str, ...]) -> Path:
+    """Return a campaign file with two seeds of the methods on all instances."""
+    (folder / "family").mkdir()
+    for seed in range(INSTANCES):
+        instance = random_instance(seed, experts=5)
+        moeopt.save(instance, folder / "family" / f"{seed:02}.json")
+    rules = RULES.replace("LAST", repr(instance.name)).replace("GO", repr(str(folder / "go")))
+    (folder / "rules.py").write_text(rules)
+    path = folder / "campaign.toml"
+    names = ", ".join(f'"{name}"' for name in methods)
     path.write_text(
         f'campaign = "kills"\ninstances = ["family"]\nmethods = [{names}]\n'
         "seeds = [0, 1]\nwarm_start = false\n"
     )
     return path
+
+
+def let_end(campaign: Path) -> None:
+    """Let the last instance's rule return."""
+    (campaign.parent / "go").touch()
 
 
 def start(campaign: Path, store: Path, jobs: int) -> "subprocess.Popen[str]":
@@ -48,7 +78,7 @@ def start(campaign: Path, store: Path, jobs: int) -> "subprocess.Popen[str]":
 
 def finish(process: "subprocess.Popen[str]") -> str:
     """Wait for the campaign's regular end and return its table."""
-    out, errors = process.communicate(timeout=300)
+    out, errors = process.communicate(timeout=ENOUGH_S)
     assert process.returncode == 0, errors
     return out
 
@@ -66,52 +96,40 @@ def raw(store: Path) -> set[tuple[object, ...]]:
         connection.close()
 
 
+def wait_for_solves(store: Path, count: int) -> None:
+    """Wait until a store has so many."""
+    give_up = monotonic() + ENOUGH_S
+    while len(raw(store)) < count:
+        assert monotonic() < give_up
+        sleep(0.02)
+
+
 def kill_and_resume(campaign: Path, folder: Path, kills: int, jobs: int) -> None:
-    """Kill the campaign so often, at random moments; a finished one starts anew."""
-    began = monotonic()
-    table = finish(start(campaign, folder / "whole.db", jobs))
-    whole_s = monotonic() - began
-    with Store(folder / "whole.db") as store:
-        expected = timeless(store.rows())
-    assert len(expected) == SOLVES
+    """Kill the campaign so often, at random moments of it; then let it end."""
+    file = folder / "killed.db"
     rng = random.Random(8)
+    before: set[tuple[object, ...]] = set()
     seen: list[int] = []
-    while len(seen) < kills:
-        file = folder / f"killed-{len(seen)}.db"
-        before: set[tuple[object, ...]] = set()
-        while True:
-            process = start(campaign, file, jobs)
-            if len(seen) == kills or not killed_in_time(process, file, len(before), whole_s, rng):
-                break
-            now = raw(file)
-            assert before <= now  # nothing is lost, nothing is solved again
-            before = now
-            seen.append(len(now))
-        assert finish(process) == table
-        assert before <= raw(file)
-        with Store(file) as store:
-            assert timeless(store.rows()) == expected
-    print(f"solves in the store after each kill: {seen}")
-    assert any(0 < count < SOLVES for count in seen)
-
-
-def killed_in_time(
-    process: "subprocess.Popen[str]", store: Path, stored: int, whole_s: float, rng: random.Random
-) -> bool:
-    """Kill a campaign, and tell whether it was still running.
-
-    One in four at any moment since its start, the others soon after it has stored something new.
-    """
-    anywhere = rng.random() < 0.25
-    while not anywhere and process.poll() is None and len(raw(store)) == stored:
-        sleep(0.01)
-    try:
-        process.wait(rng.uniform(0, whole_s if anywhere else whole_s / 4))
-    except subprocess.TimeoutExpired:
+    for _ in range(kills):
+        process = start(campaign, file, jobs)
+        more = rng.randint(0, 2 * FREE // kills)
+        wait_for_solves(file, min(len(before) + more, FREE))
+        sleep(rng.uniform(0, 0.1 if more else 1.0))
         process.kill()
         process.communicate()
-        return True
-    return False
+        now = raw(file)
+        assert before <= now  # nothing is lost, nothing is solved again
+        before = now
+        seen.append(len(now))
+    print(f"solves in the store after each kill: {seen}")
+    assert any(0 < count < SOLVES for count in seen)
+    let_end(campaign)
+    table = finish(start(campaign, file, jobs))
+    assert before <= raw(file)
+    assert table == finish(start(campaign, folder / "whole.db", jobs))
+    with Store(file) as resumed, Store(folder / "whole.db") as whole:
+        assert timeless(resumed.rows()) == timeless(whole.rows())
+        assert len(whole.rows()) == SOLVES
 
 
 def test_killed_and_resumed_is_as_if_never_killed(campaign: Path, tmp_path: Path) -> None:
@@ -121,33 +139,30 @@ def test_killed_and_resumed_is_as_if_never_killed(campaign: Path, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_twenty_kills(campaign: Path, tmp_path: Path, jobs: int) -> None:
-    """Twenty, and with a pool."""
+def test_twenty_kills(tmp_path: Path, jobs: int) -> None:
+    """Twenty, with a solver's library loaded in each process, and with a pool."""
+    campaign = make_campaign(tmp_path, ("trimoe", "cp-sat", "rules.py:waits"))
     kill_and_resume(campaign, tmp_path, kills=20, jobs=jobs)
 
 
-def wait_for_solves(store: Path, count: int) -> None:
-    """Wait until a store has so many."""
-    give_up = monotonic() + 120
-    while len(raw(store)) < count:
-        assert monotonic() < give_up
-        sleep(0.02)
-
-
 def test_ctrl_c_keeps_and_prints_what_is_done(campaign: Path, tmp_path: Path) -> None:
-    """Of a pool: the terminal sends it to every process; no traceback, and resume goes on."""
+    """Of a pool: the terminal sends it to every process; no traceback, and resume goes on.
+
+    The signal comes after the first solves and surely before the last.
+    """
     import os
 
     file = tmp_path / "results.db"
     process = start(campaign, file, jobs=2)
     wait_for_solves(file, 10)
     os.killpg(process.pid, signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=ENOUGH_S)
     done = len(raw(file))
     assert process.returncode == 0
     assert errors.splitlines()[-1] == f"moeopt: interrupted: {done} of {SOLVES} solves done"
     assert "Traceback" not in errors
-    assert "`trimoe`" in out
+    assert "`greedy`" in out
+    let_end(campaign)
     finish(start(campaign, file, jobs=1))
     assert len(raw(file)) == SOLVES
 
@@ -155,6 +170,7 @@ def test_ctrl_c_keeps_and_prints_what_is_done(campaign: Path, tmp_path: Path) ->
 def test_two_campaigns_on_one_store(campaign: Path, tmp_path: Path) -> None:
     """Both end, with the same table; every solve is there once."""
     file = tmp_path / "results.db"
+    let_end(campaign)
     both = [start(campaign, file, jobs=1) for _ in range(2)]
     first, second = map(finish, both)
     assert first == second
