@@ -26,7 +26,7 @@ from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
 
-SHARES = [range(15), pytest.param(range(15, 45), marks=pytest.mark.slow)]
+SHARES = [range(8), pytest.param(range(8, 45), marks=pytest.mark.slow)]
 LIMIT_S = 600.0
 """Far more than any of these instances takes, also on a busy machine."""
 
@@ -103,9 +103,12 @@ def test_the_optimum_is_found_and_proven(kind: str, seeds: range, from_nothing: 
 
 
 @pytest.mark.parametrize("kind", ["mixed", "dimms bind", "idle and resident experts"])
-def test_more_experts_than_brute_force_can_take(kind: str, from_nothing: None) -> None:
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 12), marks=pytest.mark.slow)])
+def test_more_experts_than_brute_force_can_take(
+    kind: str, seeds: range, from_nothing: None
+) -> None:
     """Five experts: several on one DIMM, so that patterns of more than one expert matter."""
-    for seed in range(12):
+    for seed in seeds:
         instance = random_instance(seed, kind, experts=5)
         search = run(instance)
         assert (search.objective, search.bound) == (least_makespan(instance),) * 2, seed
