@@ -55,10 +55,10 @@ def _search(
 
     The DIMMs are identical: only layouts that number them by first use are looked at.
     """
-    scenarios, experts = tokens.shape
+    scenarios = len(tokens)
     dimms, hbm_slots, dimm_slots = sizes
-    now_resident, now_dimm = np.zeros_like(resident), np.full(experts, -1)
-    now_domain, trial = np.full((scenarios, experts), -1), np.full(experts, -1)
+    now_resident, now_dimm = np.zeros_like(resident), np.full_like(dimm, -1)
+    now_domain, trial = np.full_like(domain, -1), np.full_like(dimm, -1)
     best = np.iinfo(np.int64).max
     for code in range((2 * (dimms + 1)) ** len(rows)):
         left, kept, used, ordered = code, 0, 0, True
@@ -80,9 +80,9 @@ def _search(
             for row in rows:
                 active += tokens[s, row] > 0
             for number in range(3**active):
-                trial[:] = -1
                 rest, valid = number, True
                 for row in rows:
+                    trial[row] = -1
                     if tokens[s, row]:
                         trial[row], rest = rest % 3, rest // 3
                         valid = valid and (trial[row] < 2 or now_dimm[row] >= 0)
@@ -90,12 +90,15 @@ def _search(
                     span = _makespan(cost[s], reads, dimms, now_resident, now_dimm, trial)
                     if span < least:
                         least = span
-                        now_domain[s] = trial
+                        for row in rows:  # copying arrays as wholes takes seconds to compile
+                            now_domain[s, row] = trial[row]
             value += weight[s] * least
         if value < best:
             best = value
-            resident[:], dimm[:] = now_resident, now_dimm
-            domain[:] = now_domain
+            for row in rows:
+                resident[row], dimm[row] = now_resident[row], now_dimm[row]
+                for s in range(scenarios):
+                    domain[s, row] = now_domain[s, row]
     return best
 
 

@@ -1,9 +1,12 @@
 """Small random layout instances of every kind that the tests tell apart."""
 
 import random
+from collections.abc import Sequence
+from itertools import chain, groupby
 from typing import Any
 
 from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.layout.oracle import count
 
 KINDS = (
     "mixed",
@@ -50,6 +53,19 @@ def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) 
         dram_localized_ns=0 if kind == "zero costs" else local_read * scale,
         scenarios=rows,
     )
+
+
+def several_scenarios(seeds: int, seeds_of_others: int, most: int = 6_000) -> list[Instance]:
+    """Return instances of two or three scenarios and at most `most` candidates, kind by kind."""
+    seeds_of = dict.fromkeys(KINDS, seeds_of_others) | {"several scenarios": seeds}
+    made = [random_instance(seed, kind) for kind in KINDS for seed in range(seeds_of[kind])]
+    return [of for of in made if len(of.scenarios) > 1 and count(of) <= most]
+
+
+def of_every_kind(instances: Sequence[Instance], share: slice) -> list[Instance]:
+    """Return a share of each kind of the instances, which stand kind by kind."""
+    kinds = groupby(instances, lambda instance: instance.name.rpartition("-")[0])
+    return list(chain.from_iterable(list(of)[share] for _, of in kinds))
 
 
 def _scenario(rng: random.Random, kind: str, count: int, scale: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import pytest
 import moeopt
 from moeopt.numeric.feasibility import Feasibility
 from moeopt.numeric.highs import Found, Program
-from moeopt.problems.layout import oracle
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.single_scenario import (
@@ -24,6 +23,7 @@ from moeopt.problems.layout.single_scenario import (
 )
 from moeopt.problems.layout.single_scenario.class_milp import ClassAnswer
 from moeopt.problems.search import Search
+from tests.problems.layout import layout_optimum
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 SEEDS = range(12)
@@ -75,11 +75,7 @@ def solved(instance: Instance, limit_s: float = 30.0, *, verify: bool = False) -
 
 def least(instance: Instance) -> int:
     """Return the optimum by brute force."""
-    return min(
-        objective(instance, candidate)
-        for candidate in oracle.candidates(instance)
-        if not violations(instance, candidate)
-    )
+    return layout_optimum.optimum(instance)[0]
 
 
 def tiny_instances(kind: str) -> Iterator[Instance]:

@@ -1,7 +1,7 @@
 """The parts of bound and pack, each against something that needs no theory."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import product
 from typing import Any
@@ -38,6 +38,14 @@ from moeopt.problems.layout.single_scenario.subproblems import Subproblems
 from tests.problems.layout.test_bound_and_pack import larger_instance
 
 FEASIBLE, INFEASIBLE, UNKNOWN = Feasibility.FEASIBLE, Feasibility.INFEASIBLE, Feasibility.UNKNOWN
+
+SMALL = [seed for seed in range(60) if larger_instance(seed).experts <= 5]
+
+
+def first_quick(seeds: Sequence[int], quick: int) -> list[Any]:
+    """Return parameters of which only so many first ones are not slow."""
+    slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[quick:]]
+    return [*seeds[:quick], *slow]
 
 
 @cache
@@ -148,7 +156,7 @@ def test_flows_of_rounded_sizes_refute_no_packing(
         assert dived != INFEASIBLE
 
 
-@pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
+@pytest.mark.parametrize("seed", first_quick([s for s in SMALL if s < 40], 6))
 def test_no_margin_refutes_a_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much is added to it, a makespan that is attained is never refuted."""
     scenario = SingleScenario.of(larger_instance(seed), 0)
@@ -162,7 +170,7 @@ def test_no_margin_refutes_a_schedule(seed: int, monkeypatch: pytest.MonkeyPatch
             assert solve_class_milp(problem, 10.0).feasibility == FEASIBLE
 
 
-@pytest.mark.parametrize("seed", [s for s in range(40) if larger_instance(s).experts <= 5])
+@pytest.mark.parametrize("seed", [s for s in SMALL if s < 40])
 def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +202,7 @@ def test_cpsat_without_a_flow_aggregates_the_dimms() -> None:
 
 
 @pytest.mark.parametrize("verify", [False, True])
-@pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
+@pytest.mark.parametrize("seed", first_quick(SMALL[:9], 4))
 def test_a_branch_is_feasible_from_its_least_makespan_on(
     seed: int, verify: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,7 +288,7 @@ def class_problem(scenario: SingleScenario, branch: Branch, makespan: int) -> Cl
     return ClassProblem(scenario, branch, makespan, dual_multipliers(scenario, branch, largest))
 
 
-@pytest.mark.parametrize("seed", [s for s in range(60) if larger_instance(s).experts <= 5][:9])
+@pytest.mark.parametrize("seed", SMALL[:9])
 def test_bounds_and_decisions_hold_in_every_branch(seed: int) -> None:
     """Simple and Lagrangian bounds are below every schedule of a branch; HiGHS decides rightly."""
     scenario = SingleScenario.of(larger_instance(seed), 0)

@@ -18,22 +18,13 @@ from moeopt.problems.layout.multi_scenario.destructive_bounds import (
     shares,
 )
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
-from moeopt.problems.layout.oracle import count
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_optimum import optimum
-from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.problems.layout.layout_random_instances import of_every_kind, several_scenarios
 
-MAX_CANDIDATES = 6_000
-
-
-def _instances() -> list[Instance]:
-    made = [random_instance(seed, "several scenarios") for seed in range(60)]
-    made += [random_instance(seed, kind) for kind in KINDS for seed in range(12)]
-    made = [instance for instance in made if len(instance.scenarios) > 1]
-    return [instance for instance in made if count(instance) <= MAX_CANDIDATES]
-
-
-INSTANCES = _instances()
+INSTANCES = several_scenarios(60, 12)
+THIRD = slice(0, None, 3)
+SHARES = [THIRD, pytest.param(slice(None), marks=pytest.mark.slow)]
 
 
 def test_pieces_that_fit_get_at_most_one() -> None:
@@ -59,30 +50,30 @@ def test_large_pieces_do_not_share() -> None:
     assert (shares(np.array([7, 4, 3, 5]), 10, 2) / 2).tolist() == [1, 0.5, 0, 0.5]
 
 
-@pytest.mark.parametrize("share", range(2))
-def test_only_what_does_not_exist_is_infeasible(share: int) -> None:
+@pytest.mark.parametrize("share", SHARES, ids=["third", "all"])
+def test_only_what_does_not_exist_is_infeasible(share: slice) -> None:
     """Within the optimum's slack nothing is called infeasible; below it often."""
     infeasible = 0
-    for instance in INSTANCES[share::2]:
+    for instance in of_every_kind(INSTANCES, share):
         best, _ = optimum(instance)
         search = Search(limit_s=600)
         alone = scenario_bounds(instance, search, 600)
-        least = sum(alone)
+        apart = sum(alone)
         scenarios = list(range(len(alone)))
         weights = [scenario.weight for scenario in instance.scenarios]
         least_ns = [bound // weight for bound, weight in zip(alone, weights, strict=True)]
         group = Group.of(instance, scenarios, least_ns)
-        answer = decide(group, best - least, lambda: 600.0)
+        answer = decide(group, best - apart, lambda: 600.0)
         assert answer == Feasibility.FEASIBLE, instance.name
-        if best > least:
-            answer = decide(group, best - least - 1, lambda: 600.0)
+        if best > apart:
+            answer = decide(group, best - apart - 1, lambda: 600.0)
             infeasible += answer == Feasibility.INFEASIBLE
     assert infeasible > 5
 
 
 def test_the_relaxation_admits_the_optimum() -> None:
     """With the optimum's own numbers of striped reads, both relaxations are feasible."""
-    for instance in INSTANCES[::3]:
+    for instance in of_every_kind(INSTANCES, THIRD):
         best, solution = optimum(instance)
         scenarios = list(range(len(instance.scenarios)))
         reads = []
@@ -101,12 +92,16 @@ def test_the_relaxation_admits_the_optimum() -> None:
             assert answer == Feasibility.FEASIBLE, instance.name
 
 
-@pytest.mark.parametrize("share", range(2))
-def test_bounds_of_groups_are_bounds(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("group", [2, 3])
+@pytest.mark.parametrize("share", SHARES, ids=["third", "all"])
+def test_bounds_of_groups_are_bounds(
+    share: slice, group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With any incumbent, the groups' bounds sum to no more than the optimum, mostly to it."""
-    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.destructive_bounds.GROUP", 2 + share)
+    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.destructive_bounds.GROUP", group)
     met, raised = 0, 0
-    for number, instance in enumerate(INSTANCES[share::2]):
+    instances = of_every_kind(INSTANCES, share)
+    for number, instance in enumerate(instances):
         best, solution = optimum(instance)
         search = Search(limit_s=600)
         search.offer(solution, best + number % 3)
@@ -116,7 +111,7 @@ def test_bounds_of_groups_are_bounds(share: int, monkeypatch: pytest.MonkeyPatch
         raised += sum(bounds) > sum(alone)
         met += sum(bounds) == best
     assert raised > 5
-    assert met > len(INSTANCES) // 4
+    assert met > len(instances) // 2
 
 
 def test_one_resident_for_two_windows() -> None:

@@ -1,6 +1,7 @@
 """What theory says about changed instances: deletion, permutation, scaling, relaxation."""
 
 import random
+from functools import cache
 from typing import Any
 
 import pytest
@@ -28,8 +29,13 @@ def result(instance: Instance, **options: Any) -> Any:
 
 
 def optimum(instance: Instance) -> int:
-    """Return the proven optimum by CP-SAT."""
-    objective = result(instance).objective
+    """Return the proven optimum by CP-SAT, found once for each instance."""
+    return _optimum(instance.model_dump_json())
+
+
+@cache
+def _optimum(instance: str) -> int:
+    objective = result(Instance.model_validate_json(instance)).objective
     assert isinstance(objective, int)
     return objective
 

@@ -16,9 +16,14 @@ SEEDS = range(2)
 DELETION_KINDS = ("mixed", "dear rebalance", "dear relayout", "no slots", "dimms bind")
 
 
-def optimum(instance: Instance, **options: object) -> int:
-    """Return the proven optimum by CP-SAT."""
-    result = solve(instance, "cp-sat", **options)  # type: ignore[arg-type]
+def optimum(instance: Instance) -> int:
+    """Return the proven optimum by CP-SAT, found once for each instance."""
+    return _optimum(instance.model_dump_json())
+
+
+@cache
+def _optimum(instance: str) -> int:
+    result = solve(Instance.model_validate_json(instance), "cp-sat")
     assert result.status == "optimal"
     assert result.objective is not None
     return result.objective
