@@ -179,12 +179,28 @@ def test_unusable_options_are_refused(argv, capsys):
     assert "error:" in capsys.readouterr().err
 
 
-def test_the_cases_of_the_project_are_listed_and_complete(capsys):
+def test_the_cases_of_the_project_are_listed(capsys):
     assert main(["--list"]) == 0
     listed = capsys.readouterr().out
     for name in case_names(CASES):
         assert f"{name}: " in listed
-        assert parts(name, load_case(CASES, name))
+
+
+LONG_CASES = {"placement_exact", "cache_curves"}
+"""A second or more to make their instances."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in LONG_CASES else name
+        for name in case_names(CASES)
+    ],
+)
+def test_a_case_of_the_project_is_complete(name):
+    contenders, instances = parts(name, load_case(CASES, name))
+    assert contenders
+    assert instances
 
 
 def tiny_instance() -> Instance:

@@ -234,16 +234,18 @@ def test_bad_usage_is_one_line(
 
 
 def test_malformed_instances_never_give_a_traceback(tmp_path: Path) -> None:
-    """The real process: exit 2, one line, for a file and for a directory."""
+    """The real process: exit 2 and a line each, for a file and for a directory."""
     (tmp_path / "nan.json").write_text('{"problem": "tri_domain", "dimms": NaN}')
-    for target in (tmp_path / "nan.json", tmp_path):
-        done = subprocess.run(
-            [sys.executable, "-m", "moeopt", "solve", str(target)], capture_output=True, text=True
-        )
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert len(done.stderr.splitlines()) == 1
-        assert str(target) in done.stderr
+    targets = [str(tmp_path / "nan.json"), str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "moeopt", "solve", *targets], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    for line, target in zip(lines, targets, strict=True):
+        assert line.startswith(f"moeopt: error: {target}: ")
 
 
 def test_a_path_with_a_line_break_is_still_one_line(tmp_path: Path, capsys: Capture) -> None:

@@ -19,14 +19,14 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "family").mkdir()
     for seed in (0, 1):
         moeopt.save(random_instance(seed), tmp_path / "family" / f"{seed}.json")
-    asked = {"campaign": "small", "instances": ["family"], "methods": ["greedy", "threshold"]}
+    asked = {"campaign": "small", "instances": ["family"], "methods": ["greedy", "brute-force"]}
     (tmp_path / "small.json").write_text(json.dumps(asked))
     return "small.json"
 
 
 def test_a_campaign_is_resumed(campaign: str, capsys: Capture) -> None:
-    """The second time everything is in the store, and the same table is printed."""
-    command = ["gap", campaign, "--store", "s.db", "--markdown"]
+    """Of a pool: the second time everything is in the store, and the same table is printed."""
+    command = ["gap", campaign, "--store", "s.db", "--jobs", "2", "--markdown"]
     assert run(command) == 0
     first = capsys.readouterr()
     assert first.err == ""
@@ -51,9 +51,9 @@ def test_a_store_alone_gives_tables_and_exports(campaign: str, capsys: Capture) 
 
 
 def test_options_say_what_a_file_would(campaign: str, capsys: Capture) -> None:
-    """Several seeds and limits, separated by commas; a pool."""
+    """Several seeds and limits, separated by commas."""
     options = ["--methods", "heuristics,threshold", "--seed", "0,1", "--time-limit", "5,60"]
-    assert run(["gap", "family/0.json", *options, "--jobs", "2", "--csv", "a.csv"]) == 0
+    assert run(["gap", "family/0.json", *options, "--csv", "a.csv"]) == 0
     text = capsys.readouterr().out
     assert "threshold 5 s" in text
     assert "median of 2 seeds" in text

@@ -1,4 +1,4 @@
-"""Dask: a real cluster of two worker processes gives what the local pool gives."""
+"""Dask: a real cluster of two worker processes gives what this process gives."""
 
 import subprocess
 import sys
@@ -41,15 +41,15 @@ def cluster() -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own
-def test_dask_gives_what_the_pool_gives(cluster: str, tmp_path: Path) -> None:
+def test_dask_gives_what_this_process_gives(cluster: str, tmp_path: Path) -> None:
     """Two problems, heuristics, an exact method, and a rule from a file that fails on one."""
-    files = tmp_path / "pool.db", tmp_path / "dask.db"
+    files = tmp_path / "here.db", tmp_path / "dask.db"
     (tmp_path / "rules.py").write_text("def cpu(instance): return ['cpu'] * len(instance.experts)")
     methods = ["heuristics", "cp-sat", f"{tmp_path}/rules.py:cpu"]
-    moeopt.gap(INSTANCES, methods, jobs=2, store=files[0])
+    moeopt.gap(INSTANCES, methods, store=files[0])
     moeopt.gap(INSTANCES, methods, executor=cluster, store=files[1])
-    with Store(files[0]) as pooled, Store(files[1]) as sent:
-        assert timeless(pooled.rows()) == timeless(sent.rows())
+    with Store(files[0]) as here, Store(files[1]) as sent:
+        assert timeless(here.rows()) == timeless(sent.rows())
         assert len(sent.rows()) > 40
         mine = [row.result.status for row in sent.rows() if row.key.method == "rules.py:cpu"]
     assert sorted(mine) == ["failed"] * 2 + ["feasible"] * 4
