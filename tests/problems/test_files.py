@@ -418,7 +418,7 @@ def test_an_instance_is_not_a_solution_and_the_other_way_round(tmp_path: Path) -
 
 
 def test_a_solution_may_leave_an_expert_out(tmp_path: Path) -> None:
-    """Null is read, so that the judge can report it."""
+    """Null is read, so that the checker can report it."""
     path = written(tmp_path, edited("assignment[0]", "null", VALID_SOLUTION))
     assert moeopt.load_solution(path).assignment == (None, "ndp")
 

@@ -126,7 +126,7 @@ def closed_form_ns(instance: Instance, pulled: list[int]) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_flow_shop_is_the_best_of_all_orders(kind: str) -> None:
-    """Up to six slices in all orders, run one by one: judge and formula give the least end."""
+    """Up to six slices in all orders, run one by one: checker and formula give the least end."""
     for seed in range(12):
         instance, rng = random_instance(seed, kind), random.Random(seed)
         pulled = [rng.randint(0, min(instance.slices, 2)) for _ in instance.experts]
@@ -141,7 +141,7 @@ def test_the_flow_shop_is_the_best_of_all_orders(kind: str) -> None:
 
 
 def test_the_flow_shop_is_what_slices_do_one_by_one() -> None:
-    """500 random sets of up to hundreds of slices: judge, formula and one-by-one run agree."""
+    """500 random sets of up to hundreds of slices: checker, formula and one-by-one run agree."""
     for seed in range(500):
         rng = random.Random(seed)
         instance = random_instance(seed, rng.choice(KINDS))

@@ -1,4 +1,4 @@
-"""The judge: each constraint's violation is named, and devices' loads are what Eq. 5 and 6 say."""
+"""The checker: each constraint's violation is named, and devices' loads are what Eq. 5 and 6 say."""
 
 import random
 
@@ -95,7 +95,7 @@ def test_a_valid_solution_within_its_claim_has_no_violation() -> None:
 
 
 def test_every_constraint_can_be_violated() -> None:
-    """The cases above cover the judge's whole table."""
+    """The cases above cover the checker's whole table."""
     cases = test_each_violation_is_named.pytestmark[0].args[1]
     assert {rule for _, _, rule, _ in cases} == set(CONSTRAINTS)
 

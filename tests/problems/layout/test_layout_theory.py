@@ -52,7 +52,7 @@ DELETION_KIND = {"LA-C4": "dimm slots tight", "LA-C3": "residents tight", "LA-C6
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
-    """Without any one rule some optimum falls and the judge names that rule, and no other."""
+    """Without any one rule some optimum falls and the checker names that rule, and no other."""
     fell = named = 0
     for seed in range(12):
         kinds = ("several scenarios", DELETION_KIND.get(rule, "mixed"))

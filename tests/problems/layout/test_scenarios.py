@@ -81,7 +81,7 @@ def test_a_layout_of_each_scenario_alone_is_not_enough() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_annealing_keeps_its_books(seed: int) -> None:
-    """The value that annealing gives its best plan is the judge's."""
+    """The value that annealing gives its best plan is the checker's."""
     instance = random_instance(seed, "several scenarios")
     search = Search(limit_s=600, seed=seed)
     improver = _improver(instance, search)
