@@ -1,4 +1,4 @@
-"""The checker: each constraint's violation is named, and devices' loads are what Eq. 5 and 6 say."""
+"""The checker: each constraint's violation is named; loads of devices are what Eq. 5 and 6 say."""
 
 import random
 
