@@ -117,6 +117,12 @@ class InstanceEnvelope(Data):
                 del vars(copied)[name]
         return copied
 
+    def __eq__(self, other: object) -> bool:
+        """Compare the fields; what was derived from them, arrays say, does not count."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
     def size(self) -> str:
         """Return how large the instance is, in words; a problem says what counts."""
         lists = ((name, getattr(self, name)) for name in type(self).model_fields)
