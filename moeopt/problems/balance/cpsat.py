@@ -53,10 +53,6 @@ class Counts(Formulation):
             for count in counts:
                 self.model.add(count <= self.instance.slices_per_unit)
 
-    def ba_c2_gpu_side(self) -> None:
-        """Post BA-C2: the GPU's flow shop and its activations end by the makespan."""
-        raise NotImplementedError
-
     def ba_c3_ndp_side(self) -> None:
         """Post BA-C3: each unit computes what it keeps."""
         overhead = self._steps(self.instance.ndp_overhead_ns) * self._remains()
