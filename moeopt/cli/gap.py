@@ -1,5 +1,6 @@
 """``moeopt gap``: methods against the optimum, as tables, CSV and Parquet."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
+
+COMMA = re.compile(r",(?![^\[]*\])")
+"""A comma between methods, not one between the settlements in a method's brackets."""
 
 DONE = 0
 
@@ -141,7 +145,7 @@ def _campaign(
         _refuse(ctx, ("methods", "time_limit", "seed", "workers"), f"{files[0]}: the campaign")
         return read_campaign(files[0]).beside(rules)
     settings = make_settings(
-        methods=None if methods is None else [name.strip() for name in methods.split(",")],
+        methods=None if methods is None else [name.strip() for name in COMMA.split(methods)],
         time_limits_s=_numbers("--time-limit", time_limit, float),
         seeds=_numbers("--seed", seed, int),
         workers=workers,

@@ -101,6 +101,9 @@ class ProblemInfo:
     absent
         Why something is None or missing: "restrictions", "holdout", "lanes" (in ``view.py``) or
         "executor" (``moeopt/sim/engine/problems/<problem>.py``).
+    labels
+        Method name -> what a table has to say beside it, in a few words, so that nobody takes its
+        figure for more than it is, e.g. "on the given layout".
     """
 
     title: str
@@ -110,3 +113,4 @@ class ProblemInfo:
     holdout: Stretch | Phases | None
     exact_methods: Mapping[str, ExactMethod | ExactModel]
     absent: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)

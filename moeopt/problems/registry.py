@@ -11,6 +11,7 @@ from typing import Any
 from moeopt.errors import InputError
 from moeopt.problems.info import ProblemInfo
 from moeopt.problems.objective import Packing
+from moeopt.problems.settlements import Settlement
 from moeopt.problems.wording import shown
 
 PROBLEMS: dict[str, str] = {
@@ -59,6 +60,14 @@ class Problem:
         """What the problem says about itself."""
         info: ProblemInfo = import_module(self.package).INFO
         return info
+
+    @cached_property
+    def settlements(self) -> tuple[Settlement, ...]:
+        """What its papers leave open, and how it is read; empty if nothing is listed."""
+        if not self.has("settlements"):
+            return ()
+        found: tuple[Settlement, ...] = self.part("settlements").SETTLEMENTS
+        return found
 
     @cached_property
     def formulation_dir(self) -> Path:

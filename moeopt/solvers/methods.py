@@ -7,6 +7,7 @@ from typing import Any
 from moeopt.errors import InputError
 from moeopt.problems.info import ExactMethod, ExactModel
 from moeopt.problems.registry import Problem, get_problem
+from moeopt.problems.settlements import check_settled, settled_name, split_name
 from moeopt.problems.wording import shown
 from moeopt.solvers.backends import EXACT as EXACT
 from moeopt.solvers.rules import AUTO, Rule, get_rule, own_names, rule_names, rule_of
@@ -58,13 +59,13 @@ def get_method(problem: Problem, name: str | Rule | Callable[[Any], Any]) -> Met
     ----------
     name
         ``auto``, one of `problem_methods`, a registered rule's or a plugin's name; or the rule
-        itself.
+        itself. A heuristic's name may carry settlements: ``trimoe[tie_order=gpu]``.
 
     Raises
     ------
     InputError
-        If the problem has no such method, the message listing those it has; if the rule is for
-        another problem, or a plugin cannot be loaded.
+        If the problem has no such method, the message listing those it has; if it takes no such
+        settlement; if the rule is for another problem, or a plugin cannot be loaded.
     """
     if isinstance(name, Rule):
         return _rule(problem, name)
@@ -80,6 +81,10 @@ def get_method(problem: Problem, name: str | Rule | Callable[[Any], Any]) -> Met
     rule = get_rule(problem.name, name)
     if rule is not None:
         return _rule(problem, rule)
+    plain, settled = split_name(name)
+    if settled and plain in found:
+        check_settled(plain, settled, problem.settlements)
+        return replace(found[plain], name=settled_name(plain, settled), settled=settled)
     known = [AUTO, *found, *rule_names(problem.name)]
     raise InputError(f"method: {name!r} is unknown for {problem.name}; known: {', '.join(known)}")
 
@@ -94,7 +99,7 @@ def method_kind(problem: Problem, name: str) -> str:
     """Return "heuristic" or "exact"; users' rules are heuristics, and are not imported for this."""
     if name == AUTO:
         return "exact"
-    found = problem_methods(problem).get(name)
+    found = problem_methods(problem).get(split_name(name)[0])
     return found.kind if found else "heuristic"
 
 

@@ -1,6 +1,6 @@
 """What a method is given, and what it gives back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
@@ -69,6 +69,8 @@ class Method:
         The exact method that goes on from what this one leaves open; None if there is none.
     rule
         The user's rule that it is, if it is one.
+    settled
+        Settlements that a heuristic is to take, other than its defaults.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Method:
     module: str = ""
     then: str | None = None
     rule: Rule | None = None
+    settled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def warm_starts(self) -> bool:

@@ -85,7 +85,7 @@ def take(instance: Instance, slices: int) -> Solution:
     return Solution(instance=instance.name, gpu_slices=tuple(rows))
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+HEURISTICS: dict[str, Callable[..., Solution]] = {
     "balance-equation": balance_equation,
     "e-max": e_max,
     "framework": framework,

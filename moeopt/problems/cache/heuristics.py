@@ -103,7 +103,7 @@ def _solution(instance: Instance, ways: Ints) -> Solution:
     return Solution(instance=instance.name, ways=tuple(ways.tolist()))
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+HEURISTICS: dict[str, Callable[..., Solution]] = {
     "uniform-ways": uniform_ways,
     "best-uniform": best_uniform,
     "proportional": proportional,

@@ -66,7 +66,7 @@ def local_search(instance: Instance) -> Solution:
     return improve(instance, min(others, key=lambda solution: objective(instance, solution)))
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+HEURISTICS: dict[str, Callable[..., Solution]] = {
     "trimoe-layout": trimoe_layout,
     "trimoe-layout-tuned": trimoe_layout_tuned,
     "lpt": lpt,

@@ -192,7 +192,7 @@ def best_cheap(instance: Instance) -> Solution:
     return min(tried, key=lambda solution: objective(instance, solution))
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+HEURISTICS: dict[str, Callable[..., Solution]] = {
     "benefit-greedy": benefit_greedy,
     "benefit-makespan": benefit_makespan,
     "rebalance-only": rebalance_only,

@@ -190,7 +190,7 @@ def hybrimoe(instance: Instance) -> Solution:
     return _solution(instance, choice)
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution]] = {
+HEURISTICS: dict[str, Callable[..., Solution]] = {
     "greedy": greedy,
     "trimoe": trimoe,
     "klotski": klotski,
