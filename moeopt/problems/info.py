@@ -104,6 +104,9 @@ class ProblemInfo:
     labels
         Method name -> what a table has to say beside it, in a few words, so that nobody takes its
         figure for more than it is, e.g. "on the given layout".
+    coincide
+        Heuristic -> another one that decides the same by construction, on some instances at least;
+        the specification has the proof. Tables merge the two where all their solves agree.
     """
 
     title: str
@@ -114,3 +117,4 @@ class ProblemInfo:
     exact_methods: Mapping[str, ExactMethod | ExactModel]
     absent: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    coincide: Mapping[str, str] = field(default_factory=dict)
