@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ProblemInfo
+from moeopt.problems.info import THIS_STEP, ExactMethod, ProblemInfo
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -31,6 +31,16 @@ INFO = ProblemInfo(
         ["klotski", "ktransformers", "monde", "fiddler", "fiddler-as-coded", "hybrimoe"],
         "on the given layout",
     ),
+    knows={
+        "greedy": THIS_STEP,
+        "trimoe": THIS_STEP,
+        "klotski": THIS_STEP,
+        "ktransformers": THIS_STEP,
+        "monde": THIS_STEP,
+        "fiddler": THIS_STEP,
+        "fiddler-as-coded": THIS_STEP,
+        "hybrimoe": THIS_STEP,
+    },
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})
