@@ -252,8 +252,8 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 def sentences(readings: Sequence[Reading]) -> list[str]:
     """Return one sentence per method: the range of its median, and on which settlement it hangs."""
     return [
-        f"- {problem}, {labelled(problem, method)}: median excess {percent(low)} to {percent(high)}, moved most by "
-        f"`{settlement.name}` ({settlement.source})."
+        f"- {problem}, {labelled(problem, method)}: median excess {percent(low)} to "
+        f"{percent(high)}, moved most by `{settlement.name}` ({settlement.source})."
         for problem, method, settlement, low, high in strongest(readings)
     ]
 
