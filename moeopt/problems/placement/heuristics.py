@@ -12,7 +12,6 @@ from collections.abc import Callable
 from .capacity import capacity_of
 from .filling import best_prefix, filled
 from .instance import Instance
-from .known import Usage, of_profile, of_prompts, of_steps
 from .layer_steps import Ints
 from .rankings import descending, layer_by_layer
 from .rankings import front_loading as front_loading_order
@@ -21,6 +20,7 @@ from .rankings import last_first as last_first_order
 from .rankings import offload_time as offload_time_order
 from .rankings import shuffled as shuffled_order
 from .solution import Solution
+from .usage import Usage, of_profile, of_prompts, of_steps
 
 Rule = Callable[..., Solution | None]
 Filling = Callable[[Instance, Ints], Solution | None]

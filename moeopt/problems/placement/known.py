@@ -1,24 +1,14 @@
 """What a rule may know before the steps are there: counts of the prompts and of an offline profile.
 
-Exact methods ignore it. Each published rule decides by what its paper gives it, and where an
-instance does not have that, by the next best; `Usage.words` says which it was.
+Exact methods ignore it.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from moeopt.problems.envelope import Count, Data, field_error
 from moeopt.problems.host_memory import absent
-from moeopt.problems.info import HINDSIGHT
-
-if TYPE_CHECKING:
-    from .instance import Instance
-
-Ints = NDArray[np.int64]
 
 MAX_LAYERS = 1024
 MAX_EXPERTS = 4096
@@ -77,46 +67,3 @@ class Known(Data):
                 if len(row) != experts:
                     reason = f"must have one entry per expert, {experts}, not {len(row)}"
                     raise field_error([name, layer], reason)
-
-
-@dataclass(frozen=True)
-class Usage:
-    """How much each expert was used, as far as a rule may know.
-
-    Attributes
-    ----------
-    counts
-        Tokens that chose each expert, shape (layers, experts).
-    words
-        What this is, for tables.
-    scores
-        The tokens' summed routing weights, of the same shape, in any unit; None if not known.
-    """
-
-    counts: Ints
-    words: str
-    scores: Ints | None = None
-
-
-def of_prompts(instance: "Instance") -> Usage:
-    """Return the usage in the sequences' own prompts; else of the profile, else of the steps."""
-    known = instance.known
-    if known is None or known.prefill_counts is None:
-        return of_profile(instance)
-    scores = None if known.prefill_scores is None else np.array(known.prefill_scores)
-    return Usage(np.array(known.prefill_counts), "prefill counts", scores)
-
-
-def of_profile(instance: "Instance") -> Usage:
-    """Return the usage in an offline profile; else that of the prompts, else of the steps."""
-    known = instance.known
-    if known is None:
-        return of_steps(instance)
-    if known.profile_counts is None:
-        return of_prompts(instance)
-    return Usage(np.array(known.profile_counts), "offline profile")
-
-
-def of_steps(instance: "Instance") -> Usage:
-    """Return the usage in the steps themselves, which nobody knows beforehand."""
-    return Usage(instance.tokens, HINDSIGHT)

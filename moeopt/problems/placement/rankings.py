@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from .bounds import summed
 from .instance import Instance
-from .known import Usage
 from .layer_steps import Ints
+from .usage import Usage
 
 Floats = NDArray[np.float64]
 Scores = Ints | Floats

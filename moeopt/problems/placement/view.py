@@ -7,8 +7,8 @@ from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
 from .check import layer_steps
 from .instance import Instance
-from .known import of_profile, of_prompts
 from .solution import Solution
+from .usage import of_profile, of_prompts
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:

@@ -181,6 +181,16 @@ def generate(source: Source, options: Options) -> Instance:
     )
 
 
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same steps under another value of a settlement; None if that takes the trace."""
+    if settlement == "rules_know" and value == "steps":
+        return instance.model_copy(update={"known": None, "schema_version": 1})
+    options = (instance.provenance or {}).get("options")
+    share = options.get("prompt_share") if isinstance(options, dict) else None
+    is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}
+    return instance if is_so.get(settlement) else None
+
+
 def memory_of(
     machine: Machine, model: ModelShape, sequences: int, context: int, reserved_gib: float
 ) -> dict[str, int]:
