@@ -116,7 +116,7 @@ ALL_STRIPED = ("klotski", "ktransformers", "fiddler", "hybrimoe")
 
 def has_forecast(instance: Instance) -> bool:
     """Tell whether layouts can be decided without hindsight."""
-    return getattr(instance, "forecast_tokens", None) is not None
+    return instance.forecast_tokens is not None
 
 
 def forecast_of(instance: Instance) -> list[int]:
@@ -124,9 +124,8 @@ def forecast_of(instance: Instance) -> list[int]:
 
     Real ones are summed over the scenarios by their weights.
     """
-    forecast = getattr(instance, "forecast_tokens", None)
-    if forecast is not None:
-        return list(forecast)
+    if instance.forecast_tokens is not None:
+        return list(instance.forecast_tokens)
     total = [0] * instance.experts
     for scenario in instance.scenarios:
         for expert, tokens in enumerate(scenario.tokens):
@@ -198,7 +197,7 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
             (Path.GPU_STRIPED, Path.CPU_STRIPED) if striped else (Path.GPU_LOCAL, Path.CPU_LOCAL)
         )
         read = instance.dram_striped_ns if striped else instance.dram_localized_ns
-        cost = times.cost[:, number, row]
+        cost = times.alone[:, number, row]
         rows.append(
             Expert(
                 expert=row,
