@@ -104,7 +104,7 @@ def solve_scenario(
         Whether refutations by floating-point software count only where CP-SAT confirms them.
     """
     if not any(instance.scenarios[scenario_index].tokens):
-        return ScenarioAnswer(0)
+        return ScenarioAnswer(instance.base_ns)
     scenario = SingleScenario.of(instance, scenario_index)
     top = None if upper is None else -(-upper // scenario.unit_ns)
     run = _run(scenario, remaining_s, _ignore, _ignore, top, seed=seed, verify=verify)
