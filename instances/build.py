@@ -275,12 +275,18 @@ def table() -> str:
         folder = LIBRARY / problem
         families = tomllib.loads((folder / "families.toml").read_text())["family"]
         best = json.loads((folder / "best_known.json").read_text())
-        about = {family["name"]: family["about"] for family in reversed(families)}
+        about = {family["name"]: _words(family) for family in reversed(families)}
         for name in dict.fromkeys(family["name"] for family in families):
             of = [entry for key, entry in best.items() if key.startswith(f"{name}/")]
             proven = sum(entry["status"] == "optimal" for entry in of)
             lines.append(f"| `{problem}` | `{name}` | {len(of)} | {proven} | {about[name]} |")
     return "\n".join(lines) + "\n"
+
+
+def _words(family: dict[str, Any]) -> str:
+    """Return what a family is, and what was found out about it after it was made."""
+    remark = family.get("remark")
+    return f"{family['about']} ({remark})" if remark else str(family["about"])
 
 
 def write_table() -> None:
