@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import STRIPED, Instance, active_experts, costs_ns
+from .expert import STRIPED, costs_ns
+from .instance import Instance, active_experts
 from .windows import link_moves_allowed, prefetch_allowed
 
 SCALE = 2**16
