@@ -93,9 +93,9 @@ def eviction_bound_ns(instance: Instance) -> int:
     least as many as it takes if the largest floors go first. Whatever else lies on the DIMMs
     only adds. Each of these migrations is a prefetch or takes time of the links (`link_use`): one
     of the k at least that of a layout change, one that leaves a DIMM at least the lesser of a
-    change's and a move's. Link time is least if the prefetches allowed are spent on the k first. If that
-    exceeds the links' windows for every k, no valid solution has makespan C. A larger C needs no
-    more evictions, so the least C that is not ruled out, found by bisection, is a lower bound.
+    change's and a move's. Link time is least if the prefetches allowed are spent on the k first. If
+    that exceeds the links' windows for every k, no valid solution has makespan C. A larger C needs
+    no more evictions, so the least C that is not ruled out, found by bisection, is a lower bound.
     """
     return _Counting(instance).bound()
 
