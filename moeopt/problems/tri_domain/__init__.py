@@ -27,6 +27,10 @@ INFO = ProblemInfo(
         "restrictions": "a given layout leaves every path open that it allows",
         "holdout": "a schedule is made anew for the loads of every step",
     },
+    labels=dict.fromkeys(
+        ["klotski", "ktransformers", "monde", "fiddler", "fiddler-as-coded", "hybrimoe"],
+        "on the given layout",
+    ),
     knows={
         "greedy": THIS_STEP,
         "trimoe": THIS_STEP,
