@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .instance import Expert, Instance
 from .solution import Migration, Solution
+from .windows import link_time_ns
 
 CONSTRAINTS = {
     "RE-C1": "each expert with tokens runs in exactly one domain, one without in none",
@@ -238,28 +239,14 @@ def _full_windows(instance: Instance, solution: Solution) -> list[tuple[str, str
 def link_busy_ns(instance: Instance, solution: Solution) -> list[int]:
     """Return how long migrations keep DIMM-Link busy: one entry, or one per DIMM with own links.
 
-    A layout change takes its whole length on the link of its one DIMM, the expert's today's or
-    the new one, and `relayout_share_ns` on every other; a move takes its length on both DIMMs'.
+    A migration starts from where its expert lies today, whatever another one does with it.
     """
-    kinds = Counter(migration.kind for migration in solution.migrations)
-    changes, moves = kinds["localize"] + kinds["stripe"], kinds["rebalance"]
-    share = instance.relayout_share_ns
-    if share is None:
-        return [changes * instance.relayout_ns + moves * instance.rebalance_ns]
-    busy = [changes * share] * instance.dimms
+    busy = [0] * (1 if instance.relayout_share_ns is None else instance.dimms)
     today = {expert.expert: expert.dimm for expert in instance.experts}
     for migration in solution.migrations:
-        source, target = today.get(migration.expert), migration.dimm
-        if migration.kind == "rebalance":
-            ends, length = [source, target], instance.rebalance_ns
-        elif migration.kind == "prefetch":
-            continue
-        else:
-            ends = [source if migration.kind == "stripe" else target]
-            length = instance.relayout_ns - share
-        for dimm in ends:
-            if dimm is not None and dimm < instance.dimms:
-                busy[dimm] += length
+        source = today.get(migration.expert)
+        for link, length in enumerate(link_time_ns(instance, migration, source)):
+            busy[link] += length
     return busy
 
 

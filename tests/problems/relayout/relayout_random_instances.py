@@ -90,7 +90,9 @@ def _schema_2(
     if has("shares", "channels bind"):
         thirds = [] if scale > 10**9 else [[1, 3], [2, 3]]  # rounded up, so off the grid of scale
         found["dimm_share"] = rng.choice([[1, 2], [1, 1], *thirds])
-    if has("base load"):
+    # HiGHS, told to be exact to 1e-9, cut off an optimum of 1.68e6 units in favour of one unit more
+    # (a base load of 1.26e12 ns, seed 5): the checker refused its bound. Huge numbers go without.
+    if has("base load") and scale < 10**9:
         found["gpu_base_ns"] = rng.randint(0, 20) * scale
     if has("own links", "own links bind"):
         found["relayout_share_ns"] = rng.randint(0, common["relayout_ns"] // scale) * scale
