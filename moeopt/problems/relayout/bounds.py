@@ -204,9 +204,8 @@ class _Rows:
     def of(cls, instance: Instance) -> "_Rows":
         named = sorted(set(instance.channels or ()))
         channel = [named.index(of) for of in instance.channels or [0] * instance.dimms if named]
-        two_parts = any(e.gpu_calc_ns is not None for e in instance.experts)
         numbers = np.array(channel or [0] * instance.dimms, dtype=np.int64)
-        return cls(instance.dimms, numbers, len(named), int(two_parts))
+        return cls(instance.dimms, numbers, len(named), int(instance.two_parts))
 
     @property
     def count(self) -> int:

@@ -252,6 +252,11 @@ class Instance(HostMemory):
             experts=experts,
         )
 
+    @property
+    def two_parts(self) -> bool:
+        """Whether runs on the GPU have two parts that may overlap."""
+        return self.experts[0].gpu_calc_ns is not None
+
     def size(self) -> str:
         """Return how many experts there are, and what they may lie on, in words."""
         active = sum(expert.tokens > 0 for expert in self.experts)
