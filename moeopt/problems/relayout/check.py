@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from .instance import Expert, Instance
 from .solution import Migration, Solution
-from .windows import link_time_ns
 
 CONSTRAINTS = {
     "RE-C1": "each expert with tokens runs in exactly one domain, one without in none",
@@ -248,6 +247,28 @@ def link_busy_ns(instance: Instance, solution: Solution) -> list[int]:
         for link, length in enumerate(link_time_ns(instance, migration, source)):
             busy[link] += length
     return busy
+
+
+def link_time_ns(instance: Instance, migration: Migration, source: int | None) -> list[int]:
+    """Return how long a migration keeps DIMM-Link busy: one entry, or one per DIMM with own links.
+
+    With own links a layout change takes its whole length on the link of its one DIMM, where the
+    expert lies or will lie, and `relayout_share_ns` on every other; a move on both its DIMMs'.
+
+    Parameters
+    ----------
+    source
+        The DIMM where its expert lies before, None if it is striped.
+    """
+    i, kind, share = instance, migration.kind, instance.relayout_share_ns
+    links = 1 if share is None else i.dimms
+    if kind == "prefetch":
+        return [0] * links
+    if share is None:
+        return [i.rebalance_ns if kind == "rebalance" else i.relayout_ns]
+    ends = {"stripe": [source], "localize": [migration.dimm]}.get(kind, [source, migration.dimm])
+    length, elsewhere = (i.rebalance_ns, 0) if kind == "rebalance" else (i.relayout_ns, share)
+    return [length if dimm in ends else elsewhere for dimm in range(links)]
 
 
 def _overruns(instance: Instance, load: Loads, makespan_ns: int) -> list[tuple[str, str]]:

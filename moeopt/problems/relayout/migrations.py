@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from moeopt.problems.cold_cut import ColdCut
 
+from .check import link_time_ns
 from .instance import Expert, Instance
 from .solution import Kind, Migration
-from .windows import link_time_ns, prefetch_allowed
+from .windows import prefetch_allowed
 
 HOT_TOKENS = 0.22
 """Share of the tokens left to hot experts: warm ones have "up to 70%", cold ones "8%" (3.1)."""

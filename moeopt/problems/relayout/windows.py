@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from math import gcd
 
 from .instance import Instance, active_experts
-from .solution import Migration
 
 
 def prefetch_limit(instance: Instance) -> int:
@@ -45,28 +44,6 @@ def own_link_threshold_ns(instance: Instance) -> float:
     share = instance.relayout_share_ns or 0
     step = gcd(instance.relayout_ns, instance.rebalance_ns, share) or 1
     return (instance.dimm_link_window_ns // step + 0.5) * step
-
-
-def link_time_ns(instance: Instance, migration: Migration, source: int | None) -> list[int]:
-    """Return how long a migration keeps DIMM-Link busy: one entry, or one per DIMM with own links.
-
-    With own links a layout change takes its whole length on the link of its one DIMM, where the
-    expert lies or will lie, and `relayout_share_ns` on every other; a move on both its DIMMs'.
-
-    Parameters
-    ----------
-    source
-        The DIMM where its expert lies before, None if it is striped.
-    """
-    i, kind, share = instance, migration.kind, instance.relayout_share_ns
-    links = 1 if share is None else i.dimms
-    if kind == "prefetch":
-        return [0] * links
-    if share is None:
-        return [i.rebalance_ns if kind == "rebalance" else i.relayout_ns]
-    ends = {"stripe": [source], "localize": [migration.dimm]}.get(kind, [source, migration.dimm])
-    length, elsewhere = (i.rebalance_ns, 0) if kind == "rebalance" else (i.relayout_ns, share)
-    return [length if dimm in ends else elsewhere for dimm in range(links)]
 
 
 @dataclass(frozen=True)
