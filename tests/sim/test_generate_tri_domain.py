@@ -184,7 +184,8 @@ def test_each_row_is_what_the_paper_says(
 
     The layout is that of step 1, or of all of the six steps but step 2; 16 tokens are in none.
     """
-    instance = made(step=2, layer=1, batching=batching, residents=5, layout_from=layout_from)
+    options = {"layout_from": layout_from, "dimm_choice": "in turn"}
+    instance = made(step=2, layer=1, batching=batching, residents=5, **options)
     load = loads_by_hand(TRACE, list(now), 1)
     offline = sorted(set(range(384)) - set(now))
     seen = {"last step": list(last), "offline trace": offline}
@@ -256,11 +257,11 @@ def test_the_layout_does_look_at_other_steps(layout_from: str) -> None:
 
 
 def test_a_workload_draws_an_offline_trace_around_the_same_steps() -> None:
-    """Sixteen more steps, which leave the executed one as it was: as many tokens each."""
+    """Step 0 and sixteen more, which leave step 1 as it was: as many tokens each."""
     last, offline = (made(**WORKLOAD, layout_from=of) for of in ("last step", "offline trace"))
     assert [e.tokens for e in last.experts] == [e.tokens for e in offline.experts]
     loads = (offline.provenance or {})["layout_loads"]
-    assert (sum(loads["last step"]), sum(loads["offline trace"])) == (64 * TOP_K, 16 * 64 * TOP_K)
+    assert (sum(loads["last step"]), sum(loads["offline trace"])) == (64 * TOP_K, 17 * 64 * TOP_K)
     assert (last.provenance or {})["layout_loads"] == loads
 
 
@@ -305,7 +306,12 @@ def test_a_share_of_the_experts_has_an_older_spelling() -> None:
     assert (old.provenance or {})["options"]["cold_cut"] == "experts 0.7"
 
 
-SETTLED = [("cold_cut", "experts 0.7"), ("cold_cut", "tokens 0.2"), ("layout_from", "last step")]
+SETTLED = [
+    ("cold_cut", "experts 0.7"),
+    ("cold_cut", "tokens 0.2"),
+    ("dimm_choice", "in turn"),
+    ("layout_from", "last step"),
+]
 
 
 @pytest.mark.parametrize(("settlement", "value"), SETTLED)
