@@ -15,8 +15,9 @@ from moeopt.errors import InputError
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.sim.batching import step_tokens
 from moeopt.sim.generators.tri_domain import resettled
+from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.machine import Machine
-from moeopt.sim.presets import get_machine
+from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
@@ -311,6 +312,10 @@ SETTLED = [
     ("cold_cut", "tokens 0.2"),
     ("dimm_choice", "in turn"),
     ("layout_from", "last step"),
+    ("dimm_share", "1/2"),
+    ("channels", "two DIMMs each"),
+    ("gpu_base", "shared experts"),
+    ("gpu_work", "two parts"),
 ]
 
 
@@ -347,6 +352,23 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again(change: dict[str, A
         change = {"provenance": (instance.provenance or {}) | change}
     assert resettled(instance, "cold_cut", "tokens 0.1") is not None
     assert resettled(instance.model_copy(update=change), "cold_cut", "tokens 0.1") is None
+
+
+def test_schema_2_is_what_the_settlements_say() -> None:
+    """Channels and shares of the DIMMs, the shared experts' time, and Eq. 2 in its parts."""
+    settled = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_base": "shared experts"}
+    plain, memory = made(step=1, dimms=5), made(step=1, dimms=5, **settled)
+    assert memory.experts == plain.experts
+    assert (memory.channels, memory.dimm_share) == ((0, 0, 1, 1, 2), (1, 2))
+    layer = layer_costs(get_machine("trimoe"), get_model("deepseek-v2-lite"), tokens=64)
+    assert memory.gpu_base_ns == layer.shared_ns
+    assert (plain.schema_version, memory.schema_version) == (1, 2)
+    parts = made(step=1, residents=5, gpu_work="two parts")
+    transfer = 5000 * math.ceil(17301504 / 64e9 * 1e9 / 5000)
+    for expert, whole in zip(parts.experts, made(step=1, residents=5).experts, strict=True):
+        assert expert.gpu_ns == whole.gpu_ns
+        assert expert.pcie_ns == (0 if expert.resident else transfer)
+        assert expert.gpu_calc_ns == row_by_hand(expert.tokens, True, None)["gpu_ns"]
 
 
 def test_only_settlements_of_instances_and_their_values_are_taken() -> None:

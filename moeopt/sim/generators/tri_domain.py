@@ -12,13 +12,14 @@ from moeopt.problems.envelope import field_error
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.problems.wording import describe
 from moeopt.sim.cost import expert_costs
+from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.layout_rule import STRIPED, CutOption, cold_localized, expected_ndp_ns
 from moeopt.sim.resettle import Record
 from moeopt.sim.source import Source
-from moeopt.sim.windows import LayerOptions, LayerWindows, LayoutFrom, LayoutLoads, offline_steps
+from moeopt.sim.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps
 
 
-class Options(LayerOptions):
+class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
     `cold_share=0.7` is an older spelling of ``cold_cut="experts 0.7"``.
@@ -101,6 +102,8 @@ def of_load(
     layout = cold_localized(seen, dimms, options.cut, options.residents, work)
     active = np.flatnonzero(now)
     costs = expert_costs(machine, source.model, now[active], source.quantum_ns)
+    calculation, transfer = parts_ns(source, now[active])
+    two_parts = options.gpu_work == "two parts"
     rows = []
     for row, expert in enumerate(active.tolist()):
         resident, dimm = bool(layout.resident[expert]), int(layout.dimm[expert])
@@ -119,9 +122,17 @@ def of_load(
                 ndp_ns=None if striped else int(costs.ndp_ns[row]),
                 gpu_dram_ns=0 if resident else dram,
                 cpu_dram_ns=dram,
+                gpu_calc_ns=int(calculation[row]) if two_parts else None,
+                pcie_ns=(0 if resident else transfer) if two_parts else None,
             )
         )
-    return Instance(name=name, quantum_ns=source.quantum_ns, dimms=dimms, experts=tuple(rows))
+    return Instance(
+        name=name,
+        quantum_ns=source.quantum_ns,
+        dimms=dimms,
+        experts=tuple(rows),
+        **memory_fields(source, options, dimms, int(now.sum()) // source.model.top_k),
+    )
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
@@ -162,7 +173,10 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
     return _from_record(instance, record, after)
 
 
-SETTLED = ("cold_cut", "dimm_choice", "layout_from")
+SETTLED = (
+    *("cold_cut", "dimm_choice", "layout_from"),
+    *("dimm_share", "channels", "gpu_base", "gpu_work"),
+)
 """The options that are settlements of instances."""
 
 
