@@ -8,13 +8,14 @@
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
 multiplied with the others, and ``instance`` is the name, filled in from the grid. Families of large
-instances have ``suffix = ".json.gz"``. ``prove`` solves every instance with the exact methods in
-turn, the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json``
-and ``solutions/``. An instance that none closes stays with status "feasible" and its best bound.
-With ``--open`` only those that are not proven yet are solved again, and the better solution and
-the higher bound are kept; with ``--families`` only those of these families. ``restate`` generates
-again what is indexed, where only the provenance is to change, and keeps solutions and bounds; where
-anything else would change it writes nothing.
+instances have ``suffix = ".json.gz"``; with ``dedupe = true`` they are made from what is left of a
+trace without what it reads twice; ``notes`` go into the provenance. ``prove`` solves every instance
+with the exact methods in turn, the problem's own first, until one closes it, and writes
+``index.json``, ``best_known.json`` and ``solutions/``. An instance that none closes stays with
+status "feasible" and its best bound. With ``--open`` only those that are not proven yet are solved
+again, and the better solution and the higher bound are kept; with ``--families`` only those of
+these families. ``restate`` generates again what is indexed, where only the provenance is to change,
+and keeps solutions and bounds; where anything else would change it writes nothing.
 ``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the
 solution and counts the stated objective, the event engine executes it in that time where it can, no
 bound is above it; with ``--again`` the stated method proves every optimum anew. It prints what is
@@ -34,6 +35,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import moeopt
+from moeopt.interop.traces import read_trace
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.engine.problems.execute import compare
@@ -60,10 +62,13 @@ def generate(folder: Path, traces: Path | None = None) -> None:
                 file = arguments["trace"]
                 if traces is None:
                     sys.exit(f"{family['name']}: needs --traces DIR, the folder with {file}")
-                arguments["trace"] = loaded.setdefault(file, moeopt.load_trace(traces / file))
+                arguments["trace"] = loaded[file] = loaded.get(file) or read_trace(traces / file)
+                if family.get("dedupe"):
+                    arguments["trace"] = moeopt.dedupe_trace(loaded[file])
                 point["trace"] = Path(file).stem
             name = family["instance"].format(**point)
             notes = {"family": family["about"], "origin": family.get("origin")}
+            notes |= family.get("notes", {})
             # A table of models: which other model's instances tell the same.
             if original := family.get("same_experiment_as", {}).get(arguments.get("model")):
                 notes["same_experiment_as"] = original
