@@ -214,7 +214,9 @@ def test_stopping_leaves_a_whole_state() -> None:
 def test_dividing_ends() -> None:
     """Ties are decided by what falls on the whole; by each pair's longer sides this went round."""
     rng, experts, dimms = np.random.default_rng(22), 36, 12
-    costs = Costs(np.ones(3), np.zeros((6, 3, experts)), np.zeros(6))
+    nothing = np.zeros((6, 3, experts))
+    no_channels = np.zeros(6), np.zeros(0, dtype=np.int64)
+    costs = Costs(np.ones(3), nothing.copy(), np.zeros(6), nothing, *no_channels)
     costs.time[5] = rng.integers(1, 9, (experts, 3)).T
     rng = np.random.default_rng(22)
     rng.integers(1, 40, (experts, 3))
@@ -225,6 +227,7 @@ def test_dividing_ends() -> None:
         dimm,
         np.full((3, experts), int(Device.NDP), dtype=np.int64),
         np.column_stack([np.zeros((3, OWN)), own]),
+        np.zeros((3, 0)),
         own.sum(axis=1),
         np.argsort(-own, axis=1, kind="stable")[:, :3].copy(),
         np.concatenate([[0], 36 - np.bincount(dimm, minlength=dimms)]),

@@ -11,7 +11,21 @@ from moeopt.numeric.compiled import compiled
 from moeopt.problems.device_loads import OWN, STRIPED_READS
 from moeopt.problems.layout.paths import IDLE, STRIPED, Device
 
-from .state import NOBODY, Costs, SearchState, add, book, load_of, rank
+from .state import (
+    CHANNEL,
+    EVERY_CHANNEL,
+    NOBODY,
+    PCIE,
+    Costs,
+    SearchState,
+    add,
+    book,
+    channel_of,
+    links_of,
+    load_of,
+    longest_link,
+    rank,
+)
 
 GPU, CPU, NDP = Device
 
@@ -68,6 +82,26 @@ def best_devices(
         if d != NOBODY and d != p and d != q:
             rest = loads[s, OWN + d]
             break
+    linked = at.links.shape[1] > 0
+    pcie = reads = rest_channel = on_p = on_q = 0.0
+    channel_p, channel_q = channel_of(costs, p), channel_of(costs, q)
+    if linked:
+        before = max(before, longest_link(at, s))
+        pcie, reads = at.links[s, PCIE], at.links[s, EVERY_CHANNEL]
+        for column in range(CHANNEL, at.links.shape[1]):
+            if column == channel_p:  # of one channel, its load is in on_p
+                on_p = at.links[s, column]
+            elif column == channel_q:
+                on_q = at.links[s, column]
+            else:
+                rest_channel = max(rest_channel, at.links[s, column])
+        copy, read = links_of(costs, s, i, at.resident[i], p, at.device[s, i])
+        pcie -= copy
+        reads, on_p = (reads - read, on_p) if p == STRIPED else (reads, on_p - read)
+        if j != NOBODY:
+            copy, read = links_of(costs, s, j, resident, q, at.device[s, j])
+            pcie -= copy
+            reads, on_q = (reads - read, on_q) if q == STRIPED else (reads, on_q - read)
     best, best_squares, best_i, best_j = np.inf, np.inf, IDLE, IDLE
     first_i, end_i = devices(at, s, i, q)
     first_j, end_j = devices(at, s, j, p)
@@ -92,6 +126,25 @@ def best_devices(
                 more += new_q - old_q
                 of_squares += new_q * new_q - old_q * old_q
             span = max(g, c, e + most)
+            if linked:
+                copy_i, read_i = links_of(costs, s, i, resident, q, device_i)
+                copy_j, read_j = 0.0, 0.0
+                if j != NOBODY:
+                    copy_j, read_j = links_of(costs, s, j, at.resident[i], p, device_j)
+                every_channel = reads
+                new_p, new_q = on_p, on_q
+                if q == STRIPED:
+                    every_channel += read_i
+                else:
+                    new_q += read_i
+                if p == STRIPED:
+                    every_channel += read_j
+                else:
+                    new_p += read_j
+                if channel_p == channel_q:
+                    new_p += new_q
+                channel = every_channel + max(rest_channel, new_p, new_q)
+                span = max(span, pcie + copy_i + copy_j, channel)
             square = g * g + c * c + _squares(dimms, e, total + more, of_squares)
             if span < best or (span == best and square < best_squares):
                 best, best_squares, best_i, best_j = span, square, device_i, device_j
@@ -129,16 +182,14 @@ def move(costs: Costs, at: SearchState, i: int, resident: bool, dimm: int, j: in
     device_i, device_j = IDLE, IDLE
     for s in range(len(costs.weight)):
         _, _, device_i, device_j = best_devices(costs, at, s, i, resident, dimm, j)
-        book(costs, at, s, i, -1.0)
+        book(costs, at, s, i, -1)
         if j != NOBODY:
-            book(costs, at, s, j, -1.0)
+            book(costs, at, s, j, -1)
         at.device[s, i] = device_i
-        gpu, cpu, every, own = load_of(costs, s, i, resident, dimm, device_i)
-        add(at, s, dimm, gpu, cpu, every, own)
+        add(costs, at, s, i, resident, dimm, device_i, 1)
         if j != NOBODY:
             at.device[s, j] = device_j
-            gpu, cpu, every, own = load_of(costs, s, j, old_resident, old_dimm, device_j)
-            add(at, s, old_dimm, gpu, cpu, every, own)
+            add(costs, at, s, j, old_resident, old_dimm, device_j, 1)
         rank(at, s)
     at.resident[i], at.dimm[i] = resident, dimm
     if j != NOBODY:

@@ -5,7 +5,7 @@ search; what it finds is checked anew in integers.
 """
 
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ Integers = NDArray[np.int64]
 
 NOBODY = -1
 GPU, CPU, NDP = Device
+PCIE, EVERY_CHANNEL, CHANNEL = 0, 1, 2
+"""Columns of `SearchState.links`; channel c has ``CHANNEL + c``."""
 
 
 class Costs(NamedTuple):
@@ -32,13 +34,18 @@ class Costs(NamedTuple):
     ----------
     weight
         Shape (scenarios,).
-    time, read
-        `cost` and `read` of `paths.PathTimes`, over a common unit.
+    time, read, pcie, channel_read
+        `cost` and so on of `paths.PathTimes`, over a common unit.
+    channel
+        As in `paths.PathTimes`.
     """
 
     weight: Floats
     time: Floats
     read: Floats
+    pcie: Floats
+    channel_read: Floats
+    channel: Integers
 
 
 class SearchState(NamedTuple):
@@ -53,6 +60,9 @@ class SearchState(NamedTuple):
     loads
         Shape (scenarios, 3 + dimms), in the order of `moeopt.problems.device_loads`: the GPU, the
         CPU, the striped reads that keep every DIMM busy, and each DIMM's own work.
+    links
+        Shape (scenarios, 2 + channels): PCIe, the striped reads that keep every channel busy, and
+        each channel's localized reads. Shape (scenarios, 0) for an instance without those.
     own_sum
         Shape (scenarios,): the sum of the DIMMs' own work.
     longest
@@ -65,6 +75,7 @@ class SearchState(NamedTuple):
     dimm: Integers
     device: Integers
     loads: Floats
+    links: Floats
     own_sum: Floats
     longest: Integers
     free: Integers
@@ -87,24 +98,61 @@ def load_of(
 
 
 @compiled
-def add(
-    at: SearchState, s: int, dimm: int, gpu: float, cpu: float, every: float, own: float
-) -> None:
-    """Add what `load_of` gives, times a sign, to the loads of a scenario; `longest` is not kept."""
-    loads = at.loads
-    loads[s, GPU] += gpu
-    loads[s, CPU] += cpu
-    loads[s, STRIPED_READS] += every
-    if dimm != STRIPED:
-        at.own_sum[s] += own
-        loads[s, OWN + dimm] += own
+def links_of(
+    costs: Costs, s: int, i: int, resident: bool, dimm: int, device: int
+) -> tuple[float, float]:
+    """Return what an expert adds to PCIe, and to its DIMM's channel or, striped, to all."""
+    if device == IDLE:
+        return 0.0, 0.0
+    path = PATH_OF[device, int(dimm != STRIPED), int(resident)]
+    return costs.pcie[path, s, i], costs.channel_read[path]
 
 
 @compiled
-def book(costs: Costs, at: SearchState, s: int, i: int, sign: float) -> None:
-    """Add (or, with sign -1, take away) an expert's load in a scenario; `longest` is not kept."""
-    gpu, cpu, every, own = load_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])
-    add(at, s, at.dimm[i], sign * gpu, sign * cpu, sign * every, sign * own)
+def channel_of(costs: Costs, dimm: int) -> Any:
+    """Return a DIMM's column of `SearchState.links`; -1 if striped or channels are no limit."""
+    if dimm == STRIPED or len(costs.channel) == 0:
+        return -1
+    return CHANNEL + costs.channel[dimm]
+
+
+@compiled
+def add(
+    costs: Costs, at: SearchState, s: int, i: int, resident: bool, dimm: int, device: int, sign: int
+) -> None:
+    """Add (or, with sign -1, take away) an expert's load; `longest` is not kept."""
+    gpu, cpu, every, own = load_of(costs, s, i, resident, dimm, device)
+    loads, links = at.loads, at.links
+    loads[s, GPU] += sign * gpu
+    loads[s, CPU] += sign * cpu
+    loads[s, STRIPED_READS] += sign * every
+    if dimm != STRIPED:
+        at.own_sum[s] += sign * own
+        loads[s, OWN + dimm] += sign * own
+    if links.shape[1]:
+        pcie, read = links_of(costs, s, i, resident, dimm, device)
+        links[s, PCIE] += sign * pcie
+        if dimm == STRIPED:
+            links[s, EVERY_CHANNEL] += sign * read
+        elif len(costs.channel):
+            links[s, channel_of(costs, dimm)] += sign * read
+
+
+@compiled
+def book(costs: Costs, at: SearchState, s: int, i: int, sign: int) -> None:
+    """Add (or, with sign -1, take away) an expert as it is now; `longest` is not kept."""
+    add(costs, at, s, i, at.resident[i], at.dimm[i], at.device[s, i], sign)
+
+
+@compiled
+def longest_link(at: SearchState, s: int) -> Any:
+    """Return how long PCIe or the busiest channel is busy; 0 in an instance without those."""
+    links, most = at.links, 0.0
+    if not links.shape[1]:
+        return 0.0
+    for column in range(CHANNEL, links.shape[1]):
+        most = max(most, links[s, column])
+    return max(links[s, PCIE], links[s, EVERY_CHANNEL] + most)
 
 
 @compiled
@@ -124,7 +172,14 @@ def rank(at: SearchState, s: int) -> None:
 def costs_of(instance: Instance) -> Costs:
     """Return the instance in units of `unit_of`."""
     times, unit = instance.path_times, unit_of(instance)
-    return Costs(times.weight.astype(np.float64), times.cost / unit, times.read / unit)
+    return Costs(
+        times.weight.astype(np.float64),
+        times.cost / unit,
+        times.read / unit,
+        times.pcie / unit,
+        times.channel_read / unit,
+        times.channel,
+    )
 
 
 def unit_of(instance: Instance) -> int:
@@ -139,18 +194,23 @@ def state_of(instance: Instance, costs: Costs, layout: Layout, device: Devices) 
     free = np.full(1 + dimms, dimm_slots, dtype=np.int64)
     free[0] = instance.hbm_slots - layout.resident.sum()
     free[1:] -= np.bincount(layout.dimm[layout.dimm != STRIPED], minlength=dimms)
+    links = CHANNEL + instance.path_times.channels
+    if instance.channels is None and not instance.in_two_parts:
+        links = 0
     state = SearchState(
         layout.resident.copy(),
         layout.dimm.copy(),
         device.copy(),
         np.zeros((scenarios, OWN + dimms)),
+        np.zeros((scenarios, links)),
         np.zeros(scenarios),
         np.full((scenarios, 3), NOBODY, dtype=np.int64),
         free,
     )
+    state.loads[:, GPU] = instance.base_ns / unit_of(instance)
     for number in range(scenarios):
         for expert in range(instance.experts):
-            book(costs, state, number, expert, 1.0)
+            book(costs, state, number, expert, 1)
         rank(state, number)
     return state
 
@@ -181,5 +241,5 @@ def objective_of(costs: Costs, at: SearchState) -> float:
     found, loads = 0.0, at.loads
     for s in range(len(costs.weight)):
         dimm = loads[s, STRIPED_READS] + loads[s, OWN + at.longest[s, 0]]
-        found += costs.weight[s] * max(loads[s, GPU], loads[s, CPU], dimm)
+        found += costs.weight[s] * max(loads[s, GPU], loads[s, CPU], dimm, longest_link(at, s))
     return found
