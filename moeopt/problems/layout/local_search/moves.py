@@ -5,6 +5,8 @@ makespan there and, at a tie, the least sum of squared loads. With two DIMMs at 
 single move lowers it, but relieving one of them is a step, and the squares see that.
 """
 
+from typing import Any
+
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
@@ -21,6 +23,7 @@ from .state import (
     add,
     book,
     channel_of,
+    links_at,
     links_of,
     load_of,
     longest_link,
@@ -60,7 +63,7 @@ def best_devices(
     """
     p, q = at.dimm[i], dimm
     loads, longest = at.loads, at.longest
-    dimms = loads.shape[1] - OWN
+    dimms = len(at.free) - 1
     gpu, cpu, every, total = loads[s, GPU], loads[s, CPU], loads[s, STRIPED_READS], at.own_sum[s]
     own_p = loads[s, OWN + p] if p != STRIPED else 0.0
     own_q = loads[s, OWN + q] if q != STRIPED else 0.0
@@ -82,26 +85,9 @@ def best_devices(
         if d != NOBODY and d != p and d != q:
             rest = loads[s, OWN + d]
             break
-    linked = at.links.shape[1] > 0
-    pcie = reads = rest_channel = on_p = on_q = 0.0
-    channel_p, channel_q = channel_of(costs, p), channel_of(costs, q)
+    linked = loads.shape[1] > links_at(at)
     if linked:
         before = max(before, longest_link(at, s))
-        pcie, reads = at.links[s, PCIE], at.links[s, EVERY_CHANNEL]
-        for column in range(CHANNEL, at.links.shape[1]):
-            if column == channel_p:  # of one channel, its load is in on_p
-                on_p = at.links[s, column]
-            elif column == channel_q:
-                on_q = at.links[s, column]
-            else:
-                rest_channel = max(rest_channel, at.links[s, column])
-        copy, read = links_of(costs, s, i, at.resident[i], p, at.device[s, i])
-        pcie -= copy
-        reads, on_p = (reads - read, on_p) if p == STRIPED else (reads, on_p - read)
-        if j != NOBODY:
-            copy, read = links_of(costs, s, j, resident, q, at.device[s, j])
-            pcie -= copy
-            reads, on_q = (reads - read, on_q) if q == STRIPED else (reads, on_q - read)
     best, best_squares, best_i, best_j = np.inf, np.inf, IDLE, IDLE
     first_i, end_i = devices(at, s, i, q)
     first_j, end_j = devices(at, s, j, p)
@@ -126,29 +112,49 @@ def best_devices(
                 more += new_q - old_q
                 of_squares += new_q * new_q - old_q * old_q
             span = max(g, c, e + most)
-            if linked:
-                copy_i, read_i = links_of(costs, s, i, resident, q, device_i)
-                copy_j, read_j = 0.0, 0.0
-                if j != NOBODY:
-                    copy_j, read_j = links_of(costs, s, j, at.resident[i], p, device_j)
-                every_channel = reads
-                new_p, new_q = on_p, on_q
-                if q == STRIPED:
-                    every_channel += read_i
-                else:
-                    new_q += read_i
-                if p == STRIPED:
-                    every_channel += read_j
-                else:
-                    new_p += read_j
-                if channel_p == channel_q:
-                    new_p += new_q
-                channel = every_channel + max(rest_channel, new_p, new_q)
-                span = max(span, pcie + copy_i + copy_j, channel)
+            if linked and span <= best:  # else it is no better, whatever the links say
+                span = max(span, link_after(costs, at, s, i, resident, q, j, device_i, device_j))
             square = g * g + c * c + _squares(dimms, e, total + more, of_squares)
             if span < best or (span == best and square < best_squares):
                 best, best_squares, best_i, best_j = span, square, device_i, device_j
     return best - before, best_squares - squares, best_i, best_j
+
+
+@compiled
+def link_after(
+    costs: Costs,
+    at: SearchState,
+    s: int,
+    i: int,
+    resident: bool,
+    dimm: int,
+    j: int,
+    device_i: int,
+    device_j: int,
+) -> Any:
+    """Return how long PCIe or the busiest channel is busy after a move, see `best_devices`."""
+    p, q, loads, links = at.dimm[i], dimm, at.loads, links_at(at)
+    copy, left = links_of(costs, s, i, at.resident[i], p, at.device[s, i])
+    more, came = links_of(costs, s, i, resident, q, device_i)
+    pcie, on_p, on_q = loads[s, links + PCIE] + more - copy, -left, came
+    if j != NOBODY:
+        copy, left = links_of(costs, s, j, resident, q, at.device[s, j])
+        more, came = links_of(costs, s, j, at.resident[i], p, device_j)
+        pcie, on_p, on_q = pcie + more - copy, on_p + came, on_q - left
+    every, most = loads[s, links + EVERY_CHANNEL], 0.0
+    if p == STRIPED:
+        every += on_p
+    if q == STRIPED:
+        every += on_q
+    channel_p, channel_q = channel_of(costs, p), channel_of(costs, q)
+    for channel in range(loads.shape[1] - links - CHANNEL):
+        load = loads[s, links + CHANNEL + channel]
+        if channel == channel_p:
+            load += on_p
+        if channel == channel_q:
+            load += on_q
+        most = max(most, load)
+    return max(pcie, every + most)
 
 
 @compiled

@@ -48,7 +48,7 @@ def least_makespans(at: SearchState, d: int, e: int, least: Floats) -> None:
     loads = at.loads
     for s in range(len(loads)):
         most = 0.0
-        for other in range(loads.shape[1] - OWN):
+        for other in range(len(at.free) - 1):
             if other not in (d, e):
                 most = max(most, loads[s, OWN + other])
         least[s] = max(loads[s, GPU], loads[s, CPU], loads[s, STRIPED_READS] + most)
@@ -100,8 +100,9 @@ def divide(costs: Costs, at: SearchState, d: int, e: int) -> bool:
             stays = False
             for s in range(scenarios):
                 own = load_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])[3]
-                read = links_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])[1]
-                stays = stays or (across and read > 0)
+                if across:
+                    read = links_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])[1]
+                    stays = stays or read > 0
                 part[i, s] = own
                 work[free] -= int(own)
             on_first += at.dimm[i] == d
