@@ -49,8 +49,8 @@ SETTLEMENTS = (
             "cost": "the expert's cost on the receiving device (Eq. 1-4)",
         },
         default="growth",
-        why="The paper speaks of an increase on the device, not of a cost of the expert; it is also "
-        "the kinder reading on the instance library.",
+        why="The paper speaks of an increase on the device, not of a cost of the expert; this is "
+        "also the kinder reading on the instance library.",
         methods=("trimoe",),
     ),
     Settlement(
