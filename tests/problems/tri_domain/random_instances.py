@@ -47,6 +47,15 @@ def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) 
 
 SCHEMA_2_KINDS = ("channels", "shares", "base load", "two parts", "everything")
 
+KIND_OF_RULE = {"TD-C6": "channels", "TD-C7": "two parts"}
+"""For the rules that say nothing of other instances: kinds of schema 2."""
+
+
+def random_instance_for(rule: str, seed: int) -> Instance:
+    """Return a random instance of a kind that a rule says something of."""
+    kind = KIND_OF_RULE.get(rule)
+    return random_schema_2(seed, kind) if kind else random_instance(seed)
+
 
 def random_schema_2(seed: int, kind: str = "everything") -> Instance:
     """Return a random instance with fields of schema 2; some fields of "everything" are absent."""

@@ -8,12 +8,9 @@ import pytest
 from moeopt.problems.tri_domain.check import CONSTRAINTS
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.solvers.run import solve
-from tests.problems.tri_domain.random_instances import random_instance, random_schema_2
+from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
 
 MODELS = ["cp-sat", "milp", "mathprog"]
-KIND = {"TD-C6": "channels", "TD-C7": "two parts"}
-"""Kinds of instances of schema 2, for the rules that say nothing of others."""
-
 SEEDS = range(12)
 
 
@@ -44,7 +41,7 @@ def test_a_deleted_constraint_is_missed(rule: str) -> None:
     fell = dict.fromkeys(MODELS, 0)
     named = dict.fromkeys(MODELS, 0)
     for seed in SEEDS:
-        instance = random_schema_2(seed, KIND[rule]) if rule in KIND else random_instance(seed)
+        instance = random_instance_for(rule, seed)
         full, optima = optimum(instance), set()
         for model in MODELS:
             relaxed = solve(instance, model, without={rule}, warm_start=False)
