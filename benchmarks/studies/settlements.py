@@ -242,7 +242,7 @@ def one_queue(_: Path | None) -> Point:
         "",
         "TriMoE Eq. 2 and 5: an expert's path is one piece of work",
         Figure("two columns, GPU work in one part", differ("esft-window")),
-        Figure("one column there; two where transfers overlap computation", differ("two-part")),
+        Figure("one column there; two where transfers overlap computation", differ("two-parts")),
     )
 
 
@@ -317,11 +317,11 @@ def repeated_text(traces: Path | None) -> Point | None:
     """Point 12: traces that read the same text twice."""
     if traces is None:
         return None
-    from moeopt.sim.repeats import repeated_share
+    from moeopt.sim.repeats import find_repeats
 
     def shares(folder: str) -> str:
         found = [
-            repeated_share(moeopt.load_trace(path))
+            find_repeats(moeopt.load_trace(path)).share
             for path in sorted((traces / folder).glob("*.npz"))
         ]
         return f"{100 * min(found):.0f} to {100 * max(found):.0f} %"
