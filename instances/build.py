@@ -1,6 +1,7 @@
 """Make the instance library: generate instances from families, prove them, write the indexes.
 
     python instances/build.py generate tri_domain [--traces DIR]   # DIR holds the routing traces
+    python instances/build.py restate tri_domain [--traces DIR]  # the same with other provenance
     python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--open]
     python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
     python instances/build.py table [--write]                    # the families, for README.md
@@ -11,20 +12,24 @@ instances have ``suffix = ".json.gz"``. ``prove`` solves every instance with the
 turn, the problem's own first, until one closes it, and writes ``index.json``, ``best_known.json``
 and ``solutions/``. An instance that none closes stays with status "feasible" and its best bound.
 With ``--open`` only those that are not proven yet are solved again, and the better solution and
-the higher bound are kept. ``verify`` reads every instance and solution: the file is the indexed
-one, the checker accepts the solution and counts the stated objective, the event engine executes it
-in that time where it can, no bound is above it; with ``--again`` the stated method proves every
-optimum anew. It prints what is wrong and exits with 1.
+the higher bound are kept. ``restate`` generates again what is indexed, where only the provenance is
+to change, and keeps solutions and bounds; where anything else would change it writes nothing.
+``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the
+solution and counts the stated objective, the event engine executes it in that time where it can, no
+bound is above it; with ``--again`` the stated method proves every optimum anew. It prints what is
+wrong and exits with 1.
 """
 
 import argparse
 import hashlib
 import json
+import shutil
 import sys
 import tomllib
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import moeopt
@@ -58,8 +63,31 @@ def generate(folder: Path, traces: Path | None = None) -> None:
                 point["trace"] = Path(file).stem
             name = family["instance"].format(**point)
             notes = {"family": family["about"], "origin": family.get("origin")}
+            # A table of models: which other model's instances tell the same.
+            if original := family.get("same_experiment_as", {}).get(arguments.get("model")):
+                notes["same_experiment_as"] = original
             instance = moeopt.generate(folder.name, name=name, notes=notes, **arguments)
             moeopt.save(instance, target / f"{name}{family.get('suffix', '.json')}")
+
+
+def restate(folder: Path, traces: Path | None = None) -> None:
+    """Generate indexed instances anew where only their provenance changes; exit where more does.
+
+    An instance that keeps all else has the optimum and the bound that it had.
+    """
+    index = json.loads((folder / "index.json").read_text())
+    with TemporaryDirectory() as scratch:
+        made = Path(scratch) / folder.name
+        made.mkdir()
+        shutil.copy(folder / "families.toml", made)
+        generate(made, traces)
+        for key in index:
+            before, after = moeopt.load(folder / key), moeopt.load(made / key)
+            if after != before.model_copy(update={"provenance": after.provenance}):
+                sys.exit(f"{key}: more than the provenance would change")
+        for key in index:
+            shutil.copy(made / key, folder / key)
+    moeopt.save({key: _entry(folder / key) for key in index}, folder / "index.json")
 
 
 def prove(
@@ -97,11 +125,15 @@ def prove(
 
 
 def _entry(path: Path) -> dict[str, Any]:
-    return {
+    provenance = moeopt.load(path).provenance
+    entry = {
         "family": path.parent.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "provenance": moeopt.load(path).provenance,
+        "provenance": provenance,
     }
+    if original := (provenance or {}).get("same_experiment_as"):
+        entry["same_experiment_as"] = original
+    return entry
 
 
 def _known(folder: Path, index: dict[str, Any]) -> dict[str, Any]:
@@ -268,7 +300,7 @@ def _verify_all(problem: str | None, again: bool, time_limit_s: float) -> int:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["generate", "prove", "verify", "table"])
+    parser.add_argument("action", choices=["generate", "restate", "prove", "verify", "table"])
     parser.add_argument("problem", nargs="?", choices=list(PROBLEMS))
     parser.add_argument("--traces", type=Path, help="folder with the routing traces")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
@@ -291,6 +323,8 @@ def main() -> None:
     if arguments.action == "prove":
         methods = None if arguments.methods is None else arguments.methods.split(",")
         prove(folder, arguments.time_limit, methods, arguments.open)
+    elif arguments.action == "restate":
+        restate(folder, arguments.traces)
     else:
         generate(folder, arguments.traces)
 

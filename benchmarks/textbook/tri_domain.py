@@ -176,7 +176,8 @@ def _able(expert: Expert) -> tuple[Domain, ...]:
 
 
 def _cheapest(expert: Expert) -> Domain:
-    return min(_able(expert), key=lambda domain: _cost_ns(expert, domain))
+    """Return the domain of the cheapest path; of several the CPU, then the GPU."""
+    return min(_able(expert), key=lambda domain: (_cost_ns(expert, domain), domain))
 
 
 def _cost_ns(expert: Expert, domain: Domain) -> int:

@@ -94,6 +94,14 @@ def gap_command(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the summary as Markdown, without times.")
     ] = False,
+    settlements: Annotated[
+        bool,
+        typer.Option(
+            "--settlements",
+            help="Instead: excess under every reading of what the papers leave open, one at a "
+            "time; --methods takes heuristics.",
+        ),
+    ] = False,
 ) -> int:
     """Print how far methods are above the optimum, per instance and per family.
 
@@ -107,6 +115,22 @@ def gap_command(
         raise InputError("--resume: needs --store, the file to go on with")
     if figures is not None:
         need_extra("--figures")
+    if settlements:
+        from moeopt.cli.gap_settlements import SOLVING, settlements_command
+
+        _refuse_others(ctx, SOLVING, "--settlements")
+        chosen = None if methods is None else [name.strip() for name in COMMA.split(methods)]
+        limit = _numbers("--time-limit", time_limit, float)[0]
+        return settlements_command(
+            paths or [],
+            chosen,
+            limit,
+            store=store,
+            resume=resume,
+            jobs=jobs,
+            csv=csv,
+            markdown=markdown,
+        )
     with Store() as memory:
         kept = store or memory
         if paths:
@@ -142,7 +166,11 @@ def _campaign(
     if files:
         if len(paths) > 1:
             raise InputError(f"{files[0]}: a campaign goes alone, without other paths")
-        _refuse(ctx, ("methods", "time_limit", "seed", "workers"), f"{files[0]}: the campaign")
+        _refuse(
+            ctx,
+            ("methods", "time_limit", "seed", "workers"),
+            f"{files[0]}: the campaign decides that",
+        )
         return read_campaign(files[0]).beside(rules)
     settings = make_settings(
         methods=None if methods is None else [name.strip() for name in COMMA.split(methods)],
@@ -154,6 +182,11 @@ def _campaign(
     return Campaign([Part(paths, settings)])
 
 
+def _refuse_others(ctx: typer.Context, known: Sequence[str], who: str) -> None:
+    """Refuse every option but those that are known."""
+    _refuse(ctx, [name for name in ctx.params if name not in known], f"goes not with {who}")
+
+
 def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
     """Refuse options that would be overruled by what a file says."""
     from moeopt.cli.gap_report import flag
@@ -162,7 +195,7 @@ def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
     for option in options:
         source = ctx.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"{flag(option)}: {who} decides that")
+            raise InputError(f"{flag(option)}: {who}")
 
 
 def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
@@ -199,7 +232,7 @@ def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
     from moeopt.study.store import Store
 
     others = ("methods", "rules", "time_limit", "seed", "workers", "jobs", "executor", "resume")
-    _refuse(ctx, others, "without paths the store")
+    _refuse(ctx, others, "without paths the store decides that")
     with Store(path, create=False) as store:
         return store.rows()
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from moeopt.cli.options import shown
 from moeopt.problems.objective import entries
-from moeopt.study.rows import Row, labels
+from moeopt.study.rows import Row, named
 from moeopt.study.table import Summary, by_family, percent, summarise
 
 
@@ -23,14 +23,14 @@ def print_tables(rows: Sequence[Row]) -> None:
 
 def _instances(rows: Sequence[Row]) -> Table:
     """Return a row per instance: the proven optimum or the bracket, and every method's excess."""
-    named = list(zip(labels(rows), rows, strict=True))
-    methods = list(dict.fromkeys(label for label, _ in named))
+    pairs = named(rows)
+    methods = list(dict.fromkeys(label for label, _ in pairs))
     seeds = {row.key.seed for row in rows}
     over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
     title = f"excess over the optimum{over}"
     table = Table("instance", "best known", "bound", *map(escape, methods), title=title)
     by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for label, row in named:
+    for label, row in pairs:
         cells = by_instance.setdefault((row.family, row.key.instance), {})
         cells.setdefault(label, []).append(row)
     for cells in by_instance.values():

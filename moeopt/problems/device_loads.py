@@ -97,18 +97,22 @@ def device_loads(experts: Ints, domain: Ints, dimms: int) -> Ints:
 
 
 @compiled
-def refine(experts: Ints, domain: Ints, dimms: int) -> Any:
+def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool) -> Any:
     """Improve a schedule in place by TriMoE's bottleneck-aware refinement; return its makespan.
 
-    The bottleneck device's costliest expert is the one candidate. Of the other devices it moves to
-    the one that gives the least makespan, at a tie to the one whose own total grows least, as long
-    as the makespan falls (TriMoE 4.2). `moeopt.problems.tri_domain.heuristics.trimoe` says what is
-    settled where the paper is silent; of equally costly experts the first row is the candidate.
+    The bottleneck device's costliest expert is the candidate. Of the other devices it moves to the
+    one that gives the least makespan, at a tie to the one whose own total grows least, as long as
+    the makespan falls (TriMoE 4.2). `moeopt.problems.tri_domain.heuristics.trimoe` says what is
+    settled where the paper is silent; of equally costly experts the first row comes first.
 
     Parameters
     ----------
     experts, domain, dimms
         The table, the schedule to start from, and the number of DIMMs.
+    every
+        Whether the device's other experts are candidates, too, once costlier ones cannot move.
+    by_growth
+        Whether a tie goes to the device whose own total grows least, or else to the cheapest path.
     """
     load = loads_of(experts, domain, dimms)
     while True:
@@ -118,12 +122,13 @@ def refine(experts: Ints, domain: Ints, dimms: int) -> Any:
             now = GPU
         elif load[CPU] == makespan:
             now = CPU
-        row = _costliest(experts, domain, now, place)
-        if row < 0:
-            return makespan
-        to = _best_domain(experts, load, row, now, makespan)
-        if to == now:
-            return makespan
+        row, to = -1, now
+        while to == now:
+            tried = row
+            row = _costliest(experts, domain, now, place, tried)
+            if row < 0 or (tried >= 0 and not every):
+                return makespan
+            to = _best_domain(experts, load, row, now, makespan, by_growth)
         _add(experts, load, row, now, -1)
         _add(experts, load, row, to, 1)
         domain[row] = to
@@ -138,19 +143,28 @@ def _add(experts: Ints, load: Ints, row: int, domain: int, sign: int) -> None:
 
 
 @compiled
-def _costliest(experts: Ints, domain: Ints, now: int, place: int) -> int:
-    """Return the first costliest expert on a host, or on the NDP unit at `place`; -1 if none."""
+def _costliest(experts: Ints, domain: Ints, now: int, place: int, tried: int) -> int:
+    """Return the costliest expert on a host, or on the NDP unit at `place`; -1 if none.
+
+    Equal ones in order of the rows, and only what comes after the row `tried`, if that is not -1.
+    """
     cost = DRAM + NDP if now == NDP else now
     found = -1
     for i in range(len(domain)):
         there = domain[i] == now and (now != NDP or experts[PLACE, i] == place)
+        if there and tried >= 0:
+            there = experts[cost, i] < experts[cost, tried] or (
+                experts[cost, i] == experts[cost, tried] and i > tried
+            )
         if there and (found < 0 or experts[cost, i] > experts[cost, found]):
             found = i
     return found
 
 
 @compiled
-def _best_domain(experts: Ints, load: Ints, row: int, now: int, makespan: int) -> int:
+def _best_domain(
+    experts: Ints, load: Ints, row: int, now: int, makespan: int, by_growth: bool
+) -> int:
     """Return the domain that lowers the makespan most, `now` if none does."""
     best, best_growth, best_domain = makespan, 0, now
     for to in range(2 if experts[PLACE, row] == STRIPED_READS else 3):
@@ -161,10 +175,9 @@ def _best_domain(experts: Ints, load: Ints, row: int, now: int, makespan: int) -
         after = makespan_of(load)
         _add(experts, load, row, to, -1)
         _add(experts, load, row, now, 1)
-        if to == NDP:  # its DIMM is relieved of the host's read at the same time
-            growth = experts[DRAM + NDP, row] - experts[DRAM + now, row]
-        else:
-            growth = experts[to, row]
+        growth = experts[DRAM + NDP if to == NDP else to, row]
+        if to == NDP and by_growth:  # its DIMM is relieved of the host's read at the same time
+            growth -= experts[DRAM + now, row]
         if after < best or (after == best and best_domain != now and growth < best_growth):
             best, best_growth, best_domain = after, growth, to
     return best_domain

@@ -73,6 +73,15 @@ class Phases:
     order: tuple[str, ...]
 
 
+NOTHING = "nothing"
+"""What a rule knew that decides by numbers, sizes and times alone, whatever the loads are."""
+
+THIS_STEP = "this step's loads"
+"""What a rule knew that runs after the router, for the step that it is measured on."""
+
+HINDSIGHT = "the measured loads (hindsight)"
+"""What a rule knew that decides on the loads it is measured on, before they are there."""
+
 OPTIONAL_PARTS = ("restrictions", "holdout", "lanes", "executor")
 """What a problem may lack, if `ProblemInfo.absent` says why."""
 
@@ -104,6 +113,14 @@ class ProblemInfo:
     labels
         Method name -> what a table has to say beside it, in a few words, so that nobody takes its
         figure for more than it is, e.g. "on the given layout".
+    knows
+        Heuristic -> the information about loads that it decides by, in a few words: `NOTHING`,
+        `THIS_STEP`, `HINDSIGHT` or words of the problem's own. Every heuristic has an entry. Where
+        it depends on the instance, the problem's ``view.knew(instance, method)`` says it and the
+        entry is what holds elsewhere; ask `moeopt.problems.registry.Problem.knew`.
+    coincide
+        Heuristic -> another one that decides the same by construction, on some instances at least;
+        the specification has the proof. Tables merge the two where all their solves agree.
     """
 
     title: str
@@ -114,3 +131,5 @@ class ProblemInfo:
     exact_methods: Mapping[str, ExactMethod | ExactModel]
     absent: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    knows: Mapping[str, str] = field(default_factory=dict)
+    coincide: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Any
 from moeopt.errors import InputError
 from moeopt.problems.info import ProblemInfo
 from moeopt.problems.objective import Packing
-from moeopt.problems.settlements import Settlement
+from moeopt.problems.settlements import Settlement, split_name
 from moeopt.problems.wording import shown
 
 PROBLEMS: dict[str, str] = {
@@ -68,6 +68,26 @@ class Problem:
             return ()
         found: tuple[Settlement, ...] = self.part("settlements").SETTLEMENTS
         return found
+
+    def knew(self, method: str, instance: Any) -> str | None:
+        """Return which information about loads a heuristic decided by on an instance, in words.
+
+        Parameters
+        ----------
+        method
+            The heuristic's name; settlements in brackets change nothing.
+
+        Returns
+        -------
+        str or None
+            None for methods that are none of the problem's heuristics: exact ones decide by
+            everything in the instance, users' rules by what they like.
+        """
+        plain, _ = split_name(method)
+        usual = self.info.knows.get(plain)
+        depends = getattr(self.part("view"), "knew", None)
+        said: str | None = usual if usual is None or depends is None else depends(instance, plain)
+        return usual if said is None else said
 
     @cached_property
     def formulation_dir(self) -> Path:

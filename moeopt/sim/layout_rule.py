@@ -1,9 +1,15 @@
-"""Where the experts lie before a step: TriMoE's static rule, decided on an earlier window."""
+"""Where the experts lie before a step: TriMoE's static rule, decided on loads of other steps."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator
+
+from moeopt.errors import InputError
+from moeopt.problems.cold_cut import ColdCut
+from moeopt.problems.envelope import field_error
 
 STRIPED = -1
 
@@ -19,7 +25,7 @@ class Layout:
 def cold_localized(
     load: NDArray[np.int64],
     dimms: int,
-    cold_share: float,
+    cold_cut: str | float,
     residents: int,
     ndp_ns: NDArray[np.int64] | None = None,
 ) -> Layout:
@@ -28,24 +34,45 @@ def cold_localized(
     Parameters
     ----------
     load
-        Tokens per expert in the window that the rule may look at, shape (experts,).
+        Tokens per expert that the rule may look at, shape (experts,).
     dimms
         Number of DIMMs. The cold experts go to them in turn, by falling load (ties: lowest id).
-    cold_share
-        Share of the experts that counts as cold; the paper says "over 70%" (3.1).
+    cold_cut
+        Which experts count as cold, as `moeopt.problems.cold_cut.ColdCut` reads it: the paper says
+        "over 70% of all experts but processes only 8% of tokens" (3.1). A number is a share of the
+        experts.
     residents
         How many of the hottest experts are resident; they keep their host copy.
     ndp_ns
         NDP time of every expert, shape (experts,). If given, each cold expert goes to the DIMM that
         has least of it so far (ties: lowest DIMM), instead of in turn.
+
+    Raises
+    ------
+    InputError
+        If `cold_cut` is no cut.
     """
     order = np.lexsort((np.arange(len(load)), -load))
-    cold = order[len(load) - round(cold_share * len(load)) :]
+    cut = ColdCut.parse(cold_cut) if isinstance(cold_cut, str) else ColdCut("experts", cold_cut)
+    cold = order[len(load) - cut.count(load.tolist()) :]
     dimm = np.full(len(load), STRIPED)
     dimm[cold] = np.arange(len(cold)) % dimms if ndp_ns is None else _balanced(ndp_ns[cold], dimms)
     resident = np.zeros(len(load), dtype=np.bool_)
     resident[order[:residents]] = True
     return Layout(resident, dimm)
+
+
+def _checked(text: str) -> str:
+    try:
+        ColdCut.parse(text)
+    except InputError as error:
+        reason = str(error).removeprefix("cold_cut: ")
+        raise field_error([], reason.translate({ord("{"): "(", ord("}"): ")"})) from None
+    return text
+
+
+CutOption = Annotated[str, AfterValidator(_checked)]
+"""An option that holds a cut, as ``"tokens 0.08"``."""
 
 
 def _balanced(ndp_ns: NDArray[np.int64], dimms: int) -> NDArray[np.int64]:

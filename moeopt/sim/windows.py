@@ -1,7 +1,8 @@
 """The windows of one layer's trace: the loads that instances with several windows are made of."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +10,36 @@ from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import MAX_NUMBER, Frozen
-from moeopt.sim.batching import Batching, step_tokens, steps
+from moeopt.sim.batching import UNUSED, Batching, step_of_token, step_tokens, steps
 from moeopt.sim.source import Source
 from moeopt.sim.trace import Trace
 
 MAX_SYNTHETIC_TOKENS = 2**22
 """Most tokens that are drawn for one instance."""
+
+
+OFFLINE_STEPS = 16
+"""Steps of a workload that are drawn for the offline trace, besides those that are executed."""
+
+MAX_OFFLINE_TOKENS = 2**18
+"""Most tokens of these, but for one step, which is drawn whatever its size."""
+
+LayoutFrom = Literal["offline trace", "last step"]
+"""What a layout is decided from.
+
+"offline trace": the tokens of every step of the trace but the executed ones, summed: TriMoE sets
+its initial layout "via offline trace analysis" (4.3). Steps that come later count as well: the
+offline trace is a sample of the workload, recorded at some other time. The executed steps never do.
+"last step": the step before the executed one.
+"""
+
+LayoutLoads = dict[str, list[int]]
+"""`LayoutFrom` -> tokens of every expert; in provenance, so that a layout can be decided anew."""
+
+
+def offline_steps(batch: int) -> int:
+    """Return how many steps of a workload make up its offline trace."""
+    return min(OFFLINE_STEPS, max(MAX_OFFLINE_TOKENS // batch, 1))
 
 
 class LayerOptions(Frozen):
@@ -70,6 +95,13 @@ class LayerWindows:
         o = self.options
         tokens = step_tokens(self.trace, o.batch, window, o.batching)
         return self.trace.counts(tokens, o.layer, self.experts)
+
+    def load_without(self, executed: Collection[int]) -> NDArray[np.int64]:
+        """Return the tokens of every expert in all windows but these, shape (experts,)."""
+        o = self.options
+        window = step_of_token(self.trace, o.batch, o.batching)
+        kept = (window != UNUSED) & ~np.isin(window, list(executed))
+        return self.trace.counts(np.flatnonzero(kept), o.layer, self.experts)
 
     def choose(self, name: str, given: int | None, low: int, after: int, seed: int) -> int:
         """Return the window that was asked for, or one that the seed draws.

@@ -45,7 +45,8 @@ class Solved:
     Attributes
     ----------
     facts
-        What the problem's view says about the solution, e.g. the bottleneck.
+        What the problem's view says about the solution, e.g. the bottleneck; and, of a heuristic,
+        which information it decided by, `knew`.
     machine
         Processor, cores and system of the machine that solved it: times mean little without.
     """
@@ -163,8 +164,10 @@ _loaded: dict[str, Rule] = {}
 def _facts(job: Job, result: Result) -> Facts:
     if result.solution is None:
         return {}
-    view = get_problem(result.problem).part("view")
-    facts: Facts = view.facts(job.instance, result.solution)
+    problem = get_problem(result.problem)
+    facts: Facts = dict(problem.part("view").facts(job.instance, result.solution))
+    if (knew := problem.knew(result.method, job.instance)) is not None:
+        facts["knew"] = knew
     return facts
 
 

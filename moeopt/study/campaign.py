@@ -35,6 +35,8 @@ def instance_files(folder: Path) -> list[Path]:
 def load_all(source: Source) -> list[tuple[str, InstanceEnvelope]]:
     """Return (family, instance) for all that a source holds; the family is the folder, or "-".
 
+    Where an instance says that it repeats another family's experiment, so does its family's name.
+
     Raises
     ------
     InputError
@@ -44,11 +46,28 @@ def load_all(source: Source) -> list[tuple[str, InstanceEnvelope]]:
         return [("-", source)]
     path = Path(source)
     if not path.is_dir():
-        return [(path.resolve().parent.name or "-", load(path))]
+        return [_with_family(path)]
     files = instance_files(path)
     if not files:
         raise InputError(f"{path}: holds no instance files (*.json, *.json.gz)")
-    return [(file.resolve().parent.name, load(file)) for file in files]
+    return [_with_family(file) for file in files]
+
+
+def repeats(instance: InstanceEnvelope) -> str | None:
+    """Return the family whose experiment an instance repeats, by its provenance; None if none.
+
+    Two models with as many experts, as many of them chosen, and costs in proportion make the same
+    experiment under two names: statistics over all families count one of the two.
+    """
+    original = (instance.provenance or {}).get("same_experiment_as")
+    return original if isinstance(original, str) else None
+
+
+def _with_family(file: Path) -> tuple[str, InstanceEnvelope]:
+    instance = load(file)
+    folder = file.resolve().parent.name or "-"
+    original = repeats(instance)
+    return f"{folder} (repeats {original})" if original else folder, instance
 
 
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]

@@ -152,6 +152,17 @@ def _entries(objective: Objective | None) -> list[int] | None:
     return None if objective is None else list(entries(objective))
 
 
+def write_text(text: str, path: Path) -> None:
+    """Write a text, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    _write(text.encode(), path)
+
+
 def _write(payload: bytes, path: Path) -> None:
     try:
         write_bytes(payload, path)

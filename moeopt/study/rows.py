@@ -6,6 +6,8 @@ from typing import Any
 
 from moeopt.errors import ModelMismatchError
 from moeopt.problems.objective import Objective, entries, relative
+from moeopt.problems.registry import get_problem
+from moeopt.problems.settlements import split_name
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Facts, Solved
 from moeopt.study.plan import Key
@@ -120,11 +122,39 @@ def differing(rows: Sequence[Row]) -> list[str]:
     return [name for name in TOLD if len({getattr(row.key, name) for row in rows}) > 1]
 
 
-def labels(rows: Sequence[Row]) -> list[str]:
-    """Return each row's method, with the time limit and so on where the rows differ in it.
+def named(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """Return label and row, of rules that coincide only the first one's rows: see `labels`."""
+    second = set(_coinciding(rows))
+    return [
+        (label, row)
+        for label, row in zip(labels(rows), rows, strict=True)
+        if (row.result.problem, row.key.method) not in second
+    ]
 
-    The time limit is left out for methods that had one only and never needed all of it; the source
-    file's hash for rules of one's own of which the rows have one state only.
+
+def _coinciding(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """Return (problem, method) -> the other method that its solves all agree with."""
+    found: dict[tuple[str, str], str] = {}
+    objectives: dict[tuple[str, str], dict[Key, Objective | None]] = {}
+    for row in rows:
+        of = objectives.setdefault((row.result.problem, row.key.method), {})
+        of[row.key._replace(method="")] = row.result.objective
+    for problem in dict.fromkeys(problem for problem, _ in objectives):
+        for method, other in get_problem(problem).info.coincide.items():
+            mine, its = objectives.get((problem, method)), objectives.get((problem, other))
+            if mine is not None and mine == its:
+                found[problem, method] = other
+    return found
+
+
+def labels(rows: Sequence[Row]) -> list[str]:
+    """Return what tables call each row's method.
+
+    With the time limit and so on where the rows differ in it. The time limit is left out for
+    methods that had one only and never needed all of it; the source file's hash for rules of one's
+    own of which the rows have one state only. Rules that decide the same by construction are
+    called by both names where all their solves agree, and what the problem's `labels` say of a
+    method stands beside it.
     """
     told = differing(rows)
     limits: dict[str, set[float]] = {}
@@ -140,15 +170,25 @@ def labels(rows: Sequence[Row]) -> list[str]:
         where = {"time_limit_s": limited, "source_sha256": edited}
         return name not in where or method in where[name]
 
+    also: dict[tuple[str, str], str] = {}
+    for (problem, method), other in _coinciding(rows).items():
+        also[problem, method] = also[problem, other] = f"{other} = {method}"
     return [
         " ".join(
             [
-                row.key.method,
+                also.get((row.result.problem, row.key.method), row.key.method),
+                *_beside(row),
                 *_words(row.key, [name for name in told if matters(name, row.key.method)]),
             ]
         )
         for row in rows
     ]
+
+
+def _beside(row: Row) -> list[str]:
+    """Return what the problem wants to stand beside a method's name."""
+    label = get_problem(row.result.problem).info.labels.get(split_name(row.key.method)[0])
+    return [f"({label})"] if label else []
 
 
 def _words(key: Key, told: Sequence[str]) -> list[str]:

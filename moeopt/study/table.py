@@ -6,7 +6,7 @@ from statistics import median
 
 import numpy as np
 
-from moeopt.study.rows import Row, labels
+from moeopt.study.rows import Row, named
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Summary:
 def summarise(rows: Iterable[Row]) -> list[Summary]:
     """Return one summary per family and method, in order of first appearance."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
-    rows = list(rows)
-    for row, label in zip(rows, labels(rows), strict=True):
+    for label, row in named(list(rows)):
         groups.setdefault((row.result.problem, row.family, label), []).append(row)
     return [_summary(*which, group) for which, group in groups.items()]
 

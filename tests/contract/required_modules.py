@@ -98,6 +98,8 @@ def _info(home: Home) -> Iterator[str]:
             yield f"INFO: {name} is empty"
     if info.published_rule not in home.problem.part("heuristics").HEURISTICS:
         yield f"INFO: published_rule {info.published_rule!r} is no heuristic"
+    if odd := {*info.knows} ^ {*home.problem.part("heuristics").HEURISTICS}:
+        yield f"INFO: knows must say of each heuristic what it decides by, and of none else: {odd}"
     there = {
         "restrictions": info.restrictions is not None,
         "holdout": info.holdout is not None,

@@ -101,6 +101,11 @@ def _publish_a_dream(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '_rule="densest-first"', '_rule="dream"')
 
 
+@_removal("INFO: knows must say of each heuristic what it decides by, and of none else")
+def _leave_unsaid_what_a_rule_knows(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '"densest-first": "sizes', '"dream": "sizes')
+
+
 @_removal("INFO: restrictions ['least'] are no fields of the instance")
 def _restrict_what_is_not_there(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '{"min_kept": 0}', '{"least": 0}')

@@ -97,6 +97,36 @@ def test_verification_sees_faults(root: Path, tmp_path: Path) -> None:
         assert any(key in line and reason in line for line in wrong.splitlines()), (key, reason)
 
 
+def test_restating_changes_provenance_and_nothing_else(root: Path, tmp_path: Path) -> None:
+    """Other words about a family: files and index follow. Other loads: nothing is written."""
+    build, folder = build_script(root), tmp_path / "tri_domain"
+    folder.mkdir()
+    family = """[[family]]
+name = "few"
+about = "some"
+same_experiment_as = { deepseek-v2 = "others" }
+instance = "few-{seed}"
+fixed = { machine = "trimoe", model = "deepseek-v2", workload = "trimoe-skew", batch = 16 }
+grid = { seed = [0, 1] }
+"""
+    (folder / "families.toml").write_text(family)
+    build.generate(folder)
+    index = {f"few/few-{n}.json": build._entry(folder / f"few/few-{n}.json") for n in (0, 1)}
+    assert {entry["same_experiment_as"] for entry in index.values()} == {"others"}
+    moeopt.save(index, folder / "index.json")
+    (folder / "families.toml").write_text(family.replace("some", "other words"))
+    build.restate(folder)
+    for key, entry in json.loads((folder / "index.json").read_text()).items():
+        provenance = index[key]["provenance"] | {"family": "other words"}
+        assert moeopt.load(folder / key).provenance == entry["provenance"] == provenance
+        assert entry["sha256"] != index[key]["sha256"]
+    kept = (folder / "few" / "few-0.json").read_bytes()
+    (folder / "families.toml").write_text(family.replace("batch = 16", "batch = 17"))
+    with pytest.raises(SystemExit, match=r"few-0\.json: more than the provenance"):
+        build.restate(folder)
+    assert (folder / "few" / "few-0.json").read_bytes() == kept
+
+
 def test_the_library_stays_small(root: Path) -> None:
     """Under 40 MB in all."""
     files = (path for path in (root / "instances").rglob("*") if path.is_file())

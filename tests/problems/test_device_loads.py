@@ -52,11 +52,13 @@ def test_device_loads_are_the_checkers() -> None:
 
 def test_the_refinement_takes_no_notice_of_idle_experts() -> None:
     """It makes the decisions that it makes without them, and returns its schedule's makespan."""
-    for instance, domain in schedules():
+    for number, (instance, domain) in enumerate(schedules()):
+        every, growth = number % 2 == 1, number % 3 > 0
         experts, runs = table(instance), domain != IDLE
         without = domain[runs]
-        makespan = refine(np.ascontiguousarray(experts[:, runs]), without, instance.dimms)
-        assert refine(experts, domain, instance.dimms) == makespan
+        running = np.ascontiguousarray(experts[:, runs])
+        makespan = refine(running, without, instance.dimms, every, growth)
+        assert refine(experts, domain, instance.dimms, every, growth) == makespan
         assert (domain[runs] == without).all()
         assert (domain[~runs] == IDLE).all()
         assert makespan == makespan_of(loads_of(experts, domain, instance.dimms))

@@ -1,4 +1,4 @@
-"""tri_domain instances: reproducible, valid, on an earlier step's layout, at the right costs."""
+"""tri_domain instances: reproducible, valid, on a layout of other steps, at the right costs."""
 
 import math
 from dataclasses import replace
@@ -14,6 +14,7 @@ import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.sim.batching import step_tokens
+from moeopt.sim.generators.tri_domain import resettled
 from moeopt.sim.machine import Machine
 from moeopt.sim.presets import get_machine
 from moeopt.sim.trace import Trace
@@ -80,6 +81,9 @@ def test_the_drawn_steps_are_all_that_have_a_step_before_them() -> None:
     assert drawn == {1, 2, 3, 4, 5}
 
 
+KINDS = st.sampled_from(["tokens", "experts"])
+
+
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated") / "instance.json.gz"
@@ -93,7 +97,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "layer": st.integers(0, LAYERS - 1),
             "batching": st.sampled_from(["window", "streams"]),
             "residents": st.integers(0, EXPERTS + 1),
-            "cold_share": st.floats(0, 1),
+            "cold_cut": st.builds("{} {!r}".format, KINDS, st.floats(0, 1)),
+            "layout_from": st.sampled_from(["offline trace", "last step"]),
             "dimms": st.none() | st.integers(1, 40),
             "quantum_ns": st.sampled_from([1, 5000, 10**6]),
             "seed": st.integers(0, 2**32),
@@ -125,9 +130,11 @@ def loads_by_hand(trace: Trace, tokens: list[int], layer: int) -> list[int]:
 
 
 def layout_by_hand(load: list[int], residents: int) -> tuple[set[int], dict[int, int]]:
-    """Return the hottest experts, and the DIMMs of the coldest 70 %, by falling load."""
+    """Return the hottest experts, and the DIMMs of those that hold 8 %, by falling load."""
     order = sorted(range(EXPERTS), key=lambda expert: (-load[expert], expert))
-    cold = order[EXPERTS - round(0.7 * EXPERTS) :]
+    cold: list[int] = []
+    while 100 * sum(load[expert] for expert in [order[-1 - len(cold)], *cold]) <= 8 * sum(load):
+        cold.insert(0, order[-1 - len(cold)])
     return set(order[:residents]), {expert: turn % 16 for turn, expert in enumerate(cold)}
 
 
@@ -162,18 +169,28 @@ def row_by_hand(tokens: int, resident: bool, dimm: int | None) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("batching", "before", "now"),
+    ("batching", "last", "now"),
     [
         ("window", range(64, 128), range(128, 192)),
         # 400 tokens are 6 steps of 64, so the readers start 6 apart
         ("streams", range(1, 384, 6), range(2, 384, 6)),
     ],
 )
-def test_each_row_is_what_the_paper_says(batching: str, before: range, now: range) -> None:
-    """Step 2 on the layout of step 1, costs straight from Eq. 1-4, experts in order of number."""
-    instance = made(step=2, layer=1, batching=batching, residents=5)
+@pytest.mark.parametrize("layout_from", ["last step", "offline trace"])
+def test_each_row_is_what_the_paper_says(
+    batching: str, last: range, now: range, layout_from: str
+) -> None:
+    """Step 2, costs straight from Eq. 1-4, experts in order of number.
+
+    The layout is that of step 1, or of all of the six steps but step 2; 16 tokens are in none.
+    """
+    instance = made(step=2, layer=1, batching=batching, residents=5, layout_from=layout_from)
     load = loads_by_hand(TRACE, list(now), 1)
-    residents, dimm = layout_by_hand(loads_by_hand(TRACE, list(before), 1), 5)
+    offline = sorted(set(range(384)) - set(now))
+    seen = {"last step": list(last), "offline trace": offline}
+    loads = {key: loads_by_hand(TRACE, tokens, 1) for key, tokens in seen.items()}
+    assert (instance.provenance or {})["layout_loads"] == loads
+    residents, dimm = layout_by_hand(loads[layout_from], 5)
     expected = [
         Expert(expert=expert, **row_by_hand(tokens, expert in residents, dimm.get(expert)))
         for expert, tokens in enumerate(load)
@@ -208,10 +225,12 @@ def test_a_resident_expert_reads_nothing_for_the_gpu() -> None:
     assert all(expert.gpu_dram_ns > 0 for expert in experts if not expert.resident)
 
 
+@pytest.mark.parametrize("layout_from", ["last step", "offline trace"])
 @pytest.mark.parametrize("batching", ["window", "streams"])
-def test_the_layout_never_looks_at_the_executed_step(batching: Any) -> None:
+def test_the_layout_never_looks_at_the_executed_step(batching: Any, layout_from: str) -> None:
     """Other tokens in the executed step: the same places for every expert active in both."""
-    options = {"step": 3, "layer": 0, "batching": batching, "residents": 5}
+    options: dict[str, Any] = {"step": 3, "batching": batching, "residents": 5}
+    options |= {"cold_cut": "experts 0.7", "layout_from": layout_from}
     other = TRACE.topk_ids.copy()
     executed = step_tokens(TRACE, 64, 3, batching)
     other[executed] = skewed_trace(seed=1).topk_ids[executed]
@@ -228,13 +247,21 @@ def test_the_layout_never_looks_at_the_executed_step(batching: Any) -> None:
         assert before[number].resident == after[number].resident
 
 
-def test_the_layout_does_look_at_the_step_before() -> None:
+@pytest.mark.parametrize("layout_from", ["last step", "offline trace"])
+def test_the_layout_does_look_at_other_steps(layout_from: str) -> None:
     """Were it fixed, the test above would prove nothing."""
-    places = {
-        tuple((expert.expert, expert.dimm, expert.resident) for expert in made(step=step).experts)
-        for step in range(1, 6)
-    }
-    assert len(places) == 5
+    options = {"layout_from": layout_from, "cold_cut": "experts 0.7"}
+    made_of = [made(step=step, **options).experts for step in range(1, 6)]
+    assert len({tuple((e.expert, e.dimm, e.resident) for e in experts) for experts in made_of}) == 5
+
+
+def test_a_workload_draws_an_offline_trace_around_the_same_steps() -> None:
+    """Sixteen more steps, which leave the executed one as it was: as many tokens each."""
+    last, offline = (made(**WORKLOAD, layout_from=of) for of in ("last step", "offline trace"))
+    assert [e.tokens for e in last.experts] == [e.tokens for e in offline.experts]
+    loads = (offline.provenance or {})["layout_loads"]
+    assert (sum(loads["last step"]), sum(loads["offline trace"])) == (64 * TOP_K, 16 * 64 * TOP_K)
+    assert (last.provenance or {})["layout_loads"] == loads
 
 
 def test_machine_and_dimms_can_be_given_as_objects_and_options() -> None:
@@ -260,6 +287,7 @@ def test_the_provenance_says_how_to_make_the_instance_again() -> None:
         "trace": {"name": "a skewed trace", "sha256": "abc"},
         "seed": 5,
         "options": options,
+        "layout_loads": (instance.provenance or {})["layout_loads"],
         "rounding": "costs rounded up to multiples of 1000 ns",
         "licence": "MIT",
     }
@@ -268,6 +296,58 @@ def test_the_provenance_says_how_to_make_the_instance_again() -> None:
     assert options["step"] in range(1, 6)
     again = made(trace=trace, seed=0, quantum_ns=1000, **options)
     assert again.experts == instance.experts
+
+
+def test_a_share_of_the_experts_has_an_older_spelling() -> None:
+    """`cold_share`: the same instance, and the provenance says it in the new words."""
+    old, new = made(cold_share=0.7, seed=2), made(cold_cut="experts 0.7", seed=2)
+    assert old == new
+    assert (old.provenance or {})["options"]["cold_cut"] == "experts 0.7"
+
+
+SETTLED = [("cold_cut", "experts 0.7"), ("cold_cut", "tokens 0.2"), ("layout_from", "last step")]
+
+
+@pytest.mark.parametrize(("settlement", "value"), SETTLED)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_an_instance_can_be_made_again_under_another_settlement(
+    settlement: str, value: str, source: dict[str, Any]
+) -> None:
+    """From the instance alone, what the generator makes of the same source with that option."""
+    instance = made(**source, seed=1)
+    again = resettled(instance, settlement, value)
+    assert again == made(**source | {settlement: value}, seed=1, name=instance.name)
+    assert again != instance
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"provenance": None},
+        {"provenance": {"machine": "trimoe"}},
+        {"dimms": 20},
+        {"quantum_ns": 1},
+        {"machine": "of mine"},
+        {"model": "qwen3-235b-a22b"},
+        {"layout_loads": {"last step": [1] * EXPERTS}},
+        {"layout_loads": {"offline trace": [1] * 3}},
+        {"options": {"cold_cut": "most"}},
+    ],
+)
+def test_what_does_not_say_how_it_was_made_is_not_made_again(change: dict[str, Any]) -> None:
+    """None: no provenance, another instance's, a machine of the user's own, other loads."""
+    instance = made(seed=1)
+    if not change.keys() & type(instance).model_fields.keys():
+        change = {"provenance": (instance.provenance or {}) | change}
+    assert resettled(instance, "cold_cut", "tokens 0.1") is not None
+    assert resettled(instance.model_copy(update=change), "cold_cut", "tokens 0.1") is None
+
+
+def test_only_settlements_of_instances_and_their_values_are_taken() -> None:
+    """Another option is none; a value that the generator would refuse is refused."""
+    assert resettled(made(), "batch", "8") is None
+    with pytest.raises(InputError, match="cold_cut: must be 'tokens X' or"):
+        resettled(made(), "cold_cut", "experts 2")
 
 
 def test_the_name_is_made_up_from_the_choices_or_given() -> None:
@@ -300,6 +380,11 @@ def test_the_name_is_made_up_from_the_choices_or_given() -> None:
         ),
         ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
         ({"cold_share": 1.5}, "generate tri_domain: cold_share: must be at most"),
+        ({"cold_cut": "0.7"}, "generate tri_domain: cold_cut: must be 'tokens X' or 'experts X'"),
+        ({"cold_cut": "experts nan"}, "generate tri_domain: cold_cut: must be 'tokens X' or"),
+        ({"cold_cut": "tokens {x}"}, "generate tri_domain: cold_cut: must be 'tokens X' or"),
+        ({"cold_cut": "tokens 1", "cold_share": 1}, "generate tri_domain: cold_share: says the"),
+        ({"layout_from": "hindsight"}, "generate tri_domain: layout_from: must be 'offline trace'"),
         ({"residents": -1}, "generate tri_domain: residents: must be at least 0, not -1"),
         ({"dimms": 0}, "generate tri_domain: dimms: must be at least 1, not 0"),
         ({"dimms": 1025}, "generate tri_domain: dimms: must be at most 1024, not 1025"),

@@ -15,7 +15,7 @@ LOADS = st.lists(st.integers(0, 9), min_size=1, max_size=50)
 
 def test_the_coldest_are_localized_in_turn_by_falling_load() -> None:
     """70 % of ten experts over three DIMMs: 5, 8, 2, 4, 9, 1, 6 go to 0, 1, 2, 0, 1, 2, 0."""
-    layout = cold_localized(LOAD, dimms=3, cold_share=0.7, residents=0)
+    layout = cold_localized(LOAD, dimms=3, cold_cut=0.7, residents=0)
     expected = [STRIPED, 2, 2, STRIPED, 0, 0, 0, STRIPED, 1, 1]
     assert layout.dimm.tolist() == expected
     assert not layout.resident.any()
@@ -24,20 +24,20 @@ def test_the_coldest_are_localized_in_turn_by_falling_load() -> None:
 def test_the_hottest_are_resident_and_ties_go_to_the_lowest_number() -> None:
     """Of experts 0 and 7, with five tokens each, 0 comes first."""
     for residents, expected in [(1, {3}), (2, {0, 3}), (3, {0, 3, 7}), (4, {0, 3, 5, 7})]:
-        layout = cold_localized(LOAD, dimms=3, cold_share=0.5, residents=residents)
+        layout = cold_localized(LOAD, dimms=3, cold_cut=0.5, residents=residents)
         assert set(np.flatnonzero(layout.resident).tolist()) == expected
 
 
 def test_a_tie_at_the_cut_localizes_the_higher_number() -> None:
     """With equal loads everywhere the upper half is cold, and in order of number."""
-    layout = cold_localized(np.full(6, 4), dimms=2, cold_share=0.5, residents=2)
+    layout = cold_localized(np.full(6, 4), dimms=2, cold_cut=0.5, residents=2)
     assert layout.dimm.tolist() == [STRIPED, STRIPED, STRIPED, 0, 1, 0]
     assert layout.resident.tolist() == [True, True, False, False, False, False]
 
 
 def test_residents_keep_a_striped_copy_while_there_are_striped_experts() -> None:
     """Residence does not move the host copy."""
-    layout = cold_localized(LOAD, dimms=4, cold_share=0.7, residents=3)
+    layout = cold_localized(LOAD, dimms=4, cold_cut=0.7, residents=3)
     assert (layout.dimm[layout.resident] == STRIPED).all()
 
 
@@ -45,7 +45,7 @@ def test_residents_keep_a_striped_copy_while_there_are_striped_experts() -> None
 def test_the_share_decides_how_many_are_localized(share: float, localized: int) -> None:
     """Of 160 experts, rounded to whole ones."""
     load = np.random.default_rng(0).permutation(160)
-    layout = cold_localized(load, dimms=16, cold_share=share, residents=0)
+    layout = cold_localized(load, dimms=16, cold_cut=share, residents=0)
     assert np.count_nonzero(layout.dimm != STRIPED) == localized
 
 
@@ -78,10 +78,10 @@ def test_the_dimms_get_equal_numbers_of_experts(load: list[int], dimms: int, sha
 def test_balanced_each_cold_expert_goes_to_the_emptiest_dimm() -> None:
     """5, 8, 2, 4, 9, 1, 6 cost 9, 4, 3, 3, 3, 1, 1: the first fills its DIMM for a while."""
     ndp_ns = np.array([0, 1, 3, 0, 3, 9, 1, 0, 4, 3])
-    layout = cold_localized(LOAD, dimms=3, cold_share=0.7, residents=1, ndp_ns=ndp_ns)
+    layout = cold_localized(LOAD, dimms=3, cold_cut=0.7, residents=1, ndp_ns=ndp_ns)
     # 5 to 0 (9), 8 to 1 (4), 2 to 2 (3), 4 to 2 (6), 9 to 1 (7), 1 to 2 (7), 6 to 1 (tie, 8)
     expected = [STRIPED, 2, 2, STRIPED, 2, 0, 1, STRIPED, 1, 1]
     assert layout.dimm.tolist() == expected
-    in_turn = cold_localized(LOAD, dimms=3, cold_share=0.7, residents=1)
+    in_turn = cold_localized(LOAD, dimms=3, cold_cut=0.7, residents=1)
     assert (layout.resident == in_turn.resident).all()
     assert ((layout.dimm == STRIPED) == (in_turn.dimm == STRIPED)).all()

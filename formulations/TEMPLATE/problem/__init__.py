@@ -28,6 +28,9 @@ INFO = ProblemInfo(
         "lanes": "kept experts are no schedule",
         "executor": "the objective is a sum over experts; nothing runs",
     },
+    knows={
+        "densest-first": "sizes and miss costs",
+    },
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ExactModel, ProblemInfo
+from moeopt.problems.info import NOTHING, THIS_STEP, ExactMethod, ExactModel, ProblemInfo
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ INFO = ProblemInfo(
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",
         "holdout": "slices are shared out anew for the loads of every step",
+    },
+    knows={
+        "balance-equation": THIS_STEP,
+        "e-max": THIS_STEP,
+        "framework": THIS_STEP,
+        "monde": THIS_STEP,
+        "all-ndp": NOTHING,
+        "all-gpu": NOTHING,
     },
 )
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, Phases, ProblemInfo
+from moeopt.problems.info import NOTHING, ExactMethod, Phases, ProblemInfo
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ INFO = ProblemInfo(
     absent={
         "lanes": "widths are no schedule",
         "executor": "the objective is a loss, and takes no time",
+    },
+    knows={
+        "uniform": NOTHING,
+        "prefix-split": "the prompt's importance, and the losses",
+        "greedy-marginal": "the losses",
     },
 )
 

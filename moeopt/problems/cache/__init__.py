@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.info import HINDSIGHT, NOTHING, ExactMethod, ProblemInfo, Stretch
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ INFO = ProblemInfo(
     exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
     absent={
         "restrictions": "slots are the machine's, not a choice",
+    },
+    knows={
+        "uniform-ways": NOTHING,
+        "best-uniform": HINDSIGHT,
+        "proportional": HINDSIGHT,
+        "greedy-marginal": HINDSIGHT,
     },
 )
 

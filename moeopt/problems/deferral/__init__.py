@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ProblemInfo
+from moeopt.problems.info import NOTHING, ExactMethod, ProblemInfo
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ INFO = ProblemInfo(
     exact_methods={"dp": ExactMethod("dynamic_program")},
     absent={
         "holdout": "times of layers do not depend on which experts a token chooses",
+    },
+    knows={
+        "none": NOTHING,
+        "uniform-d": "times of every layer",
+        "saturate": "times of the average layer",
     },
 )
 

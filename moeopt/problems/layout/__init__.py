@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.info import HINDSIGHT, ExactMethod, ProblemInfo, Stretch
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ INFO = ProblemInfo(
     restrictions={"dimm_slots": None},
     holdout=Stretch("first_window", "windows"),
     exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
+    knows={
+        "trimoe-layout": HINDSIGHT,
+        "trimoe-layout-tuned": HINDSIGHT,
+        "lpt": HINDSIGHT,
+        "local-search": HINDSIGHT,
+    },
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Scenario": "instance"})

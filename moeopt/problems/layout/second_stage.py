@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.device_loads import loads_of, makespan_of, refine, table_of
+from moeopt.problems.tri_domain.heuristics import cheapest_path
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify
 
 from .instance import Instance
@@ -59,10 +60,10 @@ def refined(instance: Instance, layout: Layout) -> tuple[Devices, int]:
     times = instance.path_times
     cost, _ = times.by_device(layout.resident, layout.dimm)
     cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
-    device = np.where(times.active, cost.argmin(axis=0), IDLE)
+    device = np.where(times.active, cheapest_path(cost), IDLE)
     objective = 0
     for s, table in enumerate(tables(instance, layout)):
-        makespan = refine(table, device[s], instance.dimms)
+        makespan = refine(table, device[s], instance.dimms, False, True)
         objective += instance.scenarios[s].weight * int(makespan)
     return device, objective
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.info import HINDSIGHT, NOTHING, ExactMethod, ProblemInfo, Stretch
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -22,6 +22,21 @@ INFO = ProblemInfo(
     restrictions={"restriction": None, "fill": False},
     holdout=Stretch("first_step", "steps"),
     exact_methods={"price-and-swap": ExactMethod("lagrangian", then="cp-sat")},
+    knows={
+        "frequency": HINDSIGHT,
+        "per-layer-frequency": HINDSIGHT,
+        "importance": HINDSIGHT,
+        "offload-time": HINDSIGHT,
+        "uniform-x": HINDSIGHT,
+        "front-loading": NOTHING,
+        "last-first": NOTHING,
+        "random": NOTHING,
+        "fiddler": HINDSIGHT,
+        "frequency-stop": HINDSIGHT,
+        "per-layer-frequency-stop": HINDSIGHT,
+        "importance-stop": HINDSIGHT,
+        "offload-time-stop": HINDSIGHT,
+    },
 )
 
 __getattr__, __dir__ = lazy_names(__name__)

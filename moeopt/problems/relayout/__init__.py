@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, Phases, ProblemInfo
+from moeopt.problems.info import NOTHING, ExactMethod, Phases, ProblemInfo
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ INFO = ProblemInfo(
     exact_methods={"evacuation": ExactMethod("striped_reads", then="cp-sat")},
     absent={
         "restrictions": "windows and free slots are the machine's, not a choice",
+    },
+    knows={
+        "benefit-greedy": "predicted loads",
+        "benefit-makespan": "predicted loads",
+        "rebalance-only": "predicted loads",
+        "none": NOTHING,
     },
 )
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from moeopt.problems.info import HINDSIGHT
 from moeopt.problems.tri_domain import view as tri_domain
 from moeopt.problems.view import Difference, Lane, different_domains, expert_words
 
@@ -30,6 +31,16 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "rebalance"
     ] * instance.rebalance_ns
     return found
+
+
+def knew(instance: Instance, method: str) -> str | None:
+    """Return that a rule had the loads themselves where the instance says they are the real ones.
+
+    The generator writes which ones they are; predicted ones, or where nothing is said: None.
+    """
+    options = (instance.provenance or {}).get("options")
+    actual = isinstance(options, dict) and options.get("loads") == "actual"
+    return HINDSIGHT if actual and method != "none" else None
 
 
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import ExactMethod, ProblemInfo
+from moeopt.problems.info import THIS_STEP, ExactMethod, ProblemInfo
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -26,6 +26,20 @@ INFO = ProblemInfo(
     absent={
         "restrictions": "a given layout leaves every path open that it allows",
         "holdout": "a schedule is made anew for the loads of every step",
+    },
+    labels=dict.fromkeys(
+        ["klotski", "ktransformers", "monde", "fiddler", "fiddler-as-coded", "hybrimoe"],
+        "on the given layout",
+    ),
+    knows={
+        "greedy": THIS_STEP,
+        "trimoe": THIS_STEP,
+        "klotski": THIS_STEP,
+        "ktransformers": THIS_STEP,
+        "monde": THIS_STEP,
+        "fiddler": THIS_STEP,
+        "fiddler-as-coded": THIS_STEP,
+        "hybrimoe": THIS_STEP,
     },
 )
 

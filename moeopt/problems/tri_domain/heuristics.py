@@ -3,6 +3,8 @@
 All of them take the fixed layout as it is, and every cost is the instance's complete path cost: a
 baseline that overlaps transfers with computation inside one expert has that in ``gpu_ns`` already
 (Eq. 2 is a maximum), and overlap between experts does not exist in this problem (Eq. 5 is a sum).
+
+Keyword arguments are the settlements of `moeopt.problems.tri_domain.settlements`.
 """
 
 from collections.abc import Callable
@@ -22,37 +24,63 @@ FIDDLER_GRID = 2**15
 """Resolution of the two-machine split in `fiddler` where the costs have no coarser grid."""
 
 
-def greedy(instance: Instance) -> Solution:
-    """Each expert takes its cheapest path (TriMoE 4.2, initial assignment).
+TIE_ORDERS: dict[str, tuple[int, ...]] = {
+    "cpu": (CPU, GPU, NDP),
+    "gpu": (GPU, CPU, NDP),
+    "ndp": (NDP, CPU, GPU),
+}
+"""Value of the settlement ``tie_order`` -> which of several cheapest paths is taken first."""
 
-    The paper does not say how ties are broken, and a localized non-resident expert costs the GPU
-    and the CPU the same read, so ties are common. Settled: the first of gpu, cpu, ndp.
+
+def cheapest_path(cost_ns: NDArray[np.int64], tie_order: str = "cpu") -> Choice:
+    """Return each expert's cheapest domain (TriMoE 4.2, initial assignment).
+
+    Parameters
+    ----------
+    cost_ns
+        Cost on GPU, CPU and NDP, of shape (3, ...); a path that does not exist costs more than any.
+    tie_order
+        Which of several cheapest paths is taken, see `TIE_ORDERS`.
     """
-    return _solution(instance, _cheapest_path(instance.columns))
+    order = np.array(TIE_ORDERS[tie_order])
+    return np.asarray(order[cost_ns[order].argmin(axis=0)])
 
 
-def trimoe(instance: Instance) -> Solution:
+def greedy(instance: Instance, *, tie_order: str = "cpu") -> Solution:
+    """Each expert takes its cheapest path (TriMoE 4.2, initial assignment)."""
+    return _solution(instance, cheapest_path(_path_costs(instance.columns), tie_order))
+
+
+def trimoe(
+    instance: Instance, *, tie_order: str = "cpu", refinement: str = "one", delta: str = "growth"
+) -> Solution:
     """TriMoE's scheduler: `greedy`, then the bottleneck-aware refinement (TriMoE 4.2).
 
     As the paper words it: the bottleneck device's most costly expert is the one candidate; of the
     other devices it moves to the one that gives the smallest new makespan, at a tie to the one
     whose own total grows least; it ends when the makespan no longer falls.
 
-    Settled where the paper is silent: the bottleneck is one device or one DIMM (ties: GPU, CPU,
-    lowest DIMM); on a DIMM the candidate is its costliest NDP expert, and a bottleneck DIMM without
-    NDP work ends the refinement; equally costly experts go by the lowest id; there is no iteration
-    limit, since the strict decrease makes the loop finite.
+    The same under all settlements: the bottleneck is one device or one DIMM (ties: GPU, CPU,
+    lowest DIMM); on a DIMM the candidates are its NDP experts, and a bottleneck DIMM without NDP
+    work ends the refinement; equally costly experts go by the lowest id; of moves that are equal in
+    everything the first of gpu, cpu, ndp is made; there is no iteration limit, since the strict
+    decrease makes the loop finite.
     """
-    return _solution(instance, refine(instance, _cheapest_path(instance.columns)))
+    start = cheapest_path(_path_costs(instance.columns), tie_order)
+    return _solution(instance, refine(instance, start, refinement=refinement, delta=delta))
 
 
-def refine(instance: Instance, start: Choice) -> Choice:
+def refine(
+    instance: Instance, start: Choice, *, refinement: str = "one", delta: str = "growth"
+) -> Choice:
     """Return a schedule improved by TriMoE's bottleneck-aware refinement; see `trimoe`.
 
     Parameters
     ----------
     start
         The schedule to start from, int64 of shape (experts,): `GPU`, `CPU`, `NDP`.
+    refinement, delta
+        The settlements of these names.
     """
     from moeopt.problems import device_loads  # compiled loops are imported when they are run
 
@@ -61,7 +89,7 @@ def refine(instance: Instance, start: Choice) -> Choice:
     columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
     experts = device_loads.table_of(*(column[order] for column in columns))
     choice = start[order]
-    device_loads.refine(experts, choice, instance.dimms)
+    device_loads.refine(experts, choice, instance.dimms, refinement == "all", delta == "growth")
     found = np.empty_like(choice)
     found[order] = choice
     return found
@@ -76,16 +104,18 @@ def klotski(instance: Instance) -> Solution:
     return _solution(instance, np.full(len(instance.experts), GPU))
 
 
-def ktransformers(instance: Instance) -> Solution:
+def ktransformers(instance: Instance, *, hot_loading: str = "while it helps") -> Solution:
     """GPU and CPU: residents on the GPU, the rest on the CPU, hot ones loaded on demand.
 
     TriMoE 5.1.2 calls it Enhanced KTransformers: "prefetching and on-demand loading of hot experts
-    on top of its processing of all non-shared experts using AMX-CPU". Settled: non-residents move
-    from the CPU to the GPU in order of falling token count (ties: lowest id) as long as the later
-    of the two totals gets strictly earlier. DIMM contention is not looked at, as in the original.
+    on top of its processing of all non-shared experts using AMX-CPU". Non-residents move from the
+    CPU to the GPU in order of falling token count (ties: lowest id) as long as the later of the two
+    totals gets strictly earlier. DIMM contention is not looked at, as in the original.
     """
     c = instance.columns
     choice = np.where(c.resident, GPU, CPU)
+    if hot_loading == "none":
+        return _solution(instance, choice)
     gpu, cpu = int(c.gpu_ns[c.resident].sum()), int(c.cpu_ns[~c.resident].sum())
     for row in _by_falling_tokens(c, ~c.resident):
         moved = gpu + int(c.gpu_ns[row]), cpu - int(c.cpu_ns[row])
@@ -96,31 +126,29 @@ def ktransformers(instance: Instance) -> Solution:
     return _solution(instance, choice)
 
 
-def monde(instance: Instance) -> Solution:
+def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     """GPU and NDP: the hottest experts move their weights to the GPU, the others stay on NDP.
 
     MoNDE balances the two by the cost of moving weights against moving activations (TriMoE 5.1.2).
-    Settled: residents and striped experts, which NDP cannot run, are on the GPU; of the localized
-    ones the H with most tokens (ties: lowest id) join them, with the H of least makespan, the
-    smallest such H at a tie.
+    Residents are on the GPU, and so are striped experts, which NDP cannot run, unless
+    `striped_experts` says otherwise; of the localized ones the H with most tokens (ties: lowest id)
+    join them, with the H of least makespan, the smallest such H at a tie.
     """
+    from moeopt.problems.device_loads import loads_of, makespan_of, table_of
+
     c = instance.columns
-    movable = (c.dimm != STRIPED) & ~c.resident
-    order = np.array(_by_falling_tokens(c, movable), dtype=np.int64)
-    fixed = ~movable
-    gpu = c.gpu_ns[fixed].sum() + _prefix_sums(c.gpu_ns[order])
-    own = fixed & (c.dimm != STRIPED)
-    # Row h: DIMM loads with the h hottest on the GPU, first as changes from the row before.
-    dimm = np.zeros((len(order) + 1, instance.dimms), dtype=np.int64)
-    dimm[0] = c.gpu_dram_ns[fixed & (c.dimm == STRIPED)].sum()
-    np.add.at(dimm[0], c.dimm[own], c.gpu_dram_ns[own])
-    np.add.at(dimm[0], c.dimm[order], c.ndp_ns[order])
-    dimm[np.arange(len(order)) + 1, c.dimm[order]] = (c.gpu_dram_ns - c.ndp_ns)[order]
-    dimm = dimm.cumsum(axis=0)
-    hot = int(np.maximum(gpu, dimm.max(axis=1)).argmin())
-    choice = np.full(len(instance.experts), GPU)
-    choice[order[hot:]] = NDP
-    return _solution(instance, choice)
+    experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+    striped = c.dimm == STRIPED
+    choice = np.where(striped & ~c.resident & (striped_experts == "cpu"), CPU, GPU)
+    hottest_first = _by_falling_tokens(c, ~striped & ~c.resident)
+    choice[hottest_first] = NDP
+    best, least = choice.copy(), makespan_of(loads_of(experts, choice, instance.dimms))
+    for row in hottest_first:
+        choice[row] = GPU
+        makespan = makespan_of(loads_of(experts, choice, instance.dimms))
+        if makespan < least:
+            best, least = choice.copy(), makespan
+    return _solution(instance, best)
 
 
 def fiddler(instance: Instance) -> Solution:
@@ -210,10 +238,10 @@ def _solution(instance: Instance, choice: Choice) -> Solution:
     return Solution(instance=instance.name, assignment=assignment)
 
 
-def _cheapest_path(c: Columns) -> Choice:
+def _path_costs(c: Columns) -> NDArray[np.int64]:
+    """Return each path's cost, of shape (3, experts); the largest number where there is none."""
     never = np.iinfo(np.int64).max
-    ndp_ns = np.where(c.dimm == STRIPED, never, c.ndp_ns)
-    return np.asarray(np.stack([c.gpu_ns, c.cpu_ns, ndp_ns]).argmin(axis=0))
+    return np.stack([c.gpu_ns, c.cpu_ns, np.where(c.dimm == STRIPED, never, c.ndp_ns)])
 
 
 def _by_falling_tokens(c: Columns, mask: NDArray[np.bool_]) -> list[int]:
@@ -221,7 +249,3 @@ def _by_falling_tokens(c: Columns, mask: NDArray[np.bool_]) -> list[int]:
     rows = np.flatnonzero(mask)
     ordered: list[int] = rows[np.lexsort((c.expert[rows], -c.tokens[rows]))].tolist()
     return ordered
-
-
-def _prefix_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], values.cumsum()])

@@ -13,8 +13,8 @@ from moeopt.reproduce.trimoe.systems import every_step, fixed, rows
 from moeopt.sim.plan.schema import Plan
 
 RULES: dict[str, tuple[int, ...]] = {
-    "gpu, cpu, ndp": (GPU, CPU, NDP),
     "cpu, gpu, ndp": (CPU, GPU, NDP),
+    "gpu, cpu, ndp": (GPU, CPU, NDP),
 }
 """Which of several cheapest paths is taken."""
 

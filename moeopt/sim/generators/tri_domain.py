@@ -1,67 +1,109 @@
-"""tri_domain instances: one layer of one decode step, on a layout decided one step earlier."""
+"""tri_domain instances: one layer of one decode step, on a layout decided on other steps."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError, model_validator
 
 from moeopt.errors import InputError
-from moeopt.problems.envelope import Frozen
+from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
+from moeopt.problems.envelope import Count, Frozen, field_error
 from moeopt.problems.tri_domain.instance import Expert, Instance
-from moeopt.sim.batching import Batching, step_tokens, steps
+from moeopt.problems.wording import describe
 from moeopt.sim.cost import expert_costs
-from moeopt.sim.layout_rule import STRIPED, cold_localized
+from moeopt.sim.layout_rule import STRIPED, CutOption, cold_localized
+from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
-from moeopt.sim.trace import Trace
+from moeopt.sim.windows import LayerOptions, LayerWindows, LayoutFrom, LayoutLoads, offline_steps
 
 
-class Options(Frozen):
-    """What this generator can be told besides machine, model, trace and seed."""
+class Options(LayerOptions):
+    """What this generator can be told besides machine, model, trace and seed.
 
-    batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in the decode step")] = 256
-    layer: Annotated[int, Field(ge=0, le=4096, description="layer of the trace, from 0")] = 0
+    `cold_share=0.7` is an older spelling of ``cold_cut="experts 0.7"``.
+    """
+
     step: Annotated[
         int | None, Field(ge=1, le=2**31, description="decode step; drawn with the seed if absent")
     ] = None
-    batching: Annotated[
-        Batching, Field(description="how tokens make up a step; see moeopt.sim.batching")
-    ] = "window"
     residents: Annotated[int, Field(ge=0, le=4096, description="hottest experts kept in HBM")] = 0
-    cold_share: Annotated[float, Field(ge=0, le=1, description="share of experts localized")] = 0.7
-    dimms: Annotated[
-        int | None, Field(ge=1, le=1024, description="DIMMs, if not the machine's number")
+    cold_cut: Annotated[
+        CutOption, Field(description="experts localized: 'tokens 0.08', 'experts 0.7', any number")
+    ] = DEFAULT_CUT
+    cold_share: Annotated[
+        float | None, Field(ge=0, le=1, description="older spelling of cold_cut='experts X'")
     ] = None
+    layout_from: Annotated[LayoutFrom, Field(description="what the layout is decided from")] = (
+        "offline trace"
+    )
+
+    @model_validator(mode="after")
+    def _one_cut(self) -> "Options":
+        if self.cold_share is not None and "cold_cut" in self.model_fields_set:
+            raise field_error(["cold_share"], "says the same as cold_cut; give one of the two")
+        return self
+
+    @property
+    def cut(self) -> str:
+        """The cold cut, whichever way it was given."""
+        return self.cold_cut if self.cold_share is None else f"experts {self.cold_share!r}"
+
+
+class Settled(Frozen, extra="ignore"):
+    """What an instance's provenance must state for `resettled`."""
+
+    machine: str
+    model: str
+    options: dict[str, Any]
+    layout_loads: dict[str, tuple[Count, ...]]
 
 
 def generate(source: Source, options: Options) -> Instance:
     """Return the instance of one layer in one decode step.
 
-    The layout is decided on the step before the one that is executed, so that it fits as well, and
-    as badly, as in life.
+    The layout is decided on other steps than the one that is executed, so that it fits as well, and
+    as badly, as in life: on all others, the offline trace of TriMoE 4.3, or on the one before. A
+    workload is drawn for two steps, of which the second is executed, and `OFFLINE_STEPS` more.
 
     Raises
     ------
     InputError
         If the trace does not fit the model or has no such step or layer.
     """
-    trace = source.trace_of(options.batch)
-    machine, model = source.machine, source.model
-    if source.workload is not None and options.batching != "window":
-        raise InputError("batching: must be window for a workload, which is drawn step by step")
-    if options.layer >= trace.layers:
-        raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
-    step = _step(trace, options, source.seed)
-    experts = model.routed_experts
-    before, now = (
-        trace.counts(
-            step_tokens(trace, options.batch, at, options.batching), options.layer, experts
-        )
-        for at in (step - 1, step)
-    )
+    windows = LayerWindows.of(source, options, 1 + offline_steps(options.batch))
+    step = _step(windows, source, options)
+    dimms = options.dimms or source.machine.dram.dimms
+    loads: LayoutLoads = {
+        "last step": windows.load(step - 1).tolist(),
+        "offline trace": windows.load_without([step]).tolist(),
+    }
+    name = source.name or _name(source, options, step)
+    instance = of_load(source, options, windows.load(step), loads, name)
+    decided = options.model_dump(exclude={"cold_share"})
+    decided |= {"step": step, "dimms": dimms, "cold_cut": options.cut}
+    provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
+    return instance.model_copy(update={"provenance": provenance})
+
+
+def of_load(
+    source: Source, options: Options, now: NDArray[np.int64], loads: LayoutLoads, name: str
+) -> Instance:
+    """Return the instance of a given load.
+
+    Parameters
+    ----------
+    now
+        Tokens of every expert in the executed step, shape (experts,).
+    loads
+        What the layout may be decided from; `options` say which of them it is.
+    """
+    machine = source.machine
     dimms = options.dimms or machine.dram.dimms
-    layout = cold_localized(before, dimms, options.cold_share, options.residents)
+    seen = np.array(loads[options.layout_from], dtype=np.int64)
+    layout = cold_localized(seen, dimms, options.cut, options.residents)
     active = np.flatnonzero(now)
-    costs = expert_costs(machine, model, now[active], source.quantum_ns)
+    costs = expert_costs(machine, source.model, now[active], source.quantum_ns)
     rows = []
     for row, expert in enumerate(active.tolist()):
         resident, dimm = bool(layout.resident[expert]), int(layout.dimm[expert])
@@ -82,14 +124,74 @@ def generate(source: Source, options: Options) -> Instance:
                 cpu_dram_ns=dram,
             )
         )
-    decided = options.model_dump() | {"step": step, "dimms": dimms}
-    return Instance(
-        name=source.name or _name(source, options, step),
-        provenance=source.provenance(trace, decided),
-        quantum_ns=source.quantum_ns,
-        dimms=dimms,
-        experts=tuple(rows),
+    return Instance(name=name, quantum_ns=source.quantum_ns, dimms=dimms, experts=tuple(rows))
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same loads on the same machine under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of this generator that is a settlement, e.g. ``"cold_cut"``, and its value.
+
+    Returns
+    -------
+    Instance or None
+        With the same name, and the value in its provenance's options. None if this generator has no
+        such settlement, or the instance does not say what it was made from: the provenance lacks
+        machine, model, options or `layout_loads`, the two are no presets, or what they give is
+        another instance.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    if settlement not in SETTLED:
+        return None
+    try:
+        record = Settled.model_validate(instance.provenance or {})
+        before = Options(**record.options)
+    except ValidationError:
+        return None
+    if (same := _from_record(instance, record, before)) is None:
+        return None
+    if same.model_copy(update={"provenance": instance.provenance}) != instance:
+        return None
+    try:
+        after = Options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return _from_record(instance, record, after)
+
+
+SETTLED = ("cold_cut", "layout_from")
+"""The options that are settlements of instances."""
+
+
+def _from_record(instance: Instance, record: Settled, options: Options) -> Instance | None:
+    """Return the instance that a provenance and other options give; None if they give none."""
+    if record.machine not in names("machines") or record.model not in names("models"):
+        return None
+    source = Source(
+        machine=get_machine(record.machine),
+        model=get_model(record.model),
+        quantum_ns=instance.quantum_ns or 1,
     )
+    now = np.zeros(source.model.routed_experts, dtype=np.int64)
+    for expert in instance.experts:
+        if expert.expert >= len(now):
+            return None
+        now[expert.expert] = expert.tokens
+    loads = {key: list(load) for key, load in record.layout_loads.items() if len(load) == len(now)}
+    if options.layout_from not in loads:
+        return None
+    made = of_load(source, options, now, loads, instance.name)
+    provenance = (instance.provenance or {}) | {
+        "options": options.model_dump(exclude={"cold_share"})
+    }
+    return made.model_copy(update={"provenance": provenance})
 
 
 def _name(source: Source, options: Options, step: int) -> str:
@@ -97,15 +199,17 @@ def _name(source: Source, options: Options, step: int) -> str:
     return f"{source.model.name}-{where}-seed{source.seed}"
 
 
-def _step(trace: Trace, options: Options, seed: int) -> int:
-    available = steps(trace, options.batch, options.batching)
+def _step(windows: LayerWindows, source: Source, options: Options) -> int:
+    # What a workload draws after its second step is for the offline trace alone.
+    available = windows.total if source.workload is None else 2
     if available < 2:
+        trace = windows.trace
         if options.batching not in ("window", "streams"):
             raise InputError(f"batch: {trace.name} does not give two steps of {options.batch}")
         need = 2 * options.batch
         raise InputError(f"batch: needs a trace of {need} tokens, {trace.name} has {trace.tokens}")
     if options.step is None:
-        return int(np.random.default_rng(seed).integers(1, available))
+        return int(np.random.default_rng(source.seed).integers(1, available))
     if options.step >= available:
         raise InputError(f"step: must be from 1 to {available - 1}, not {options.step}")
     return options.step

@@ -8,6 +8,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.attempt import Failure
+from moeopt.study.campaign import repeats
 from moeopt.study.plan import Key
 from moeopt.study.rows import TOLD, Row, labels
 from moeopt.study.store import Store
@@ -49,10 +50,17 @@ class Study:
 
     @property
     def problems(self) -> dict[str, list[Row]]:
-        """Problem -> its rows, each solve once whatever its families; the order is the rows'."""
+        """Problem -> its rows, each solve once whatever its families; the order is the rows'.
+
+        Instances that repeat another family's experiment are left out, if others remain.
+        """
         found: dict[str, dict[Key, Row]] = {}
+        again: dict[str, dict[Key, Row]] = {}
         for row in self.rows:
-            found.setdefault(row.result.problem, {}).setdefault(row.key, row)
+            instance = self.instances.get(row.key.instance)
+            of = found if instance is None or repeats(instance) is None else again
+            of.setdefault(row.result.problem, {}).setdefault(row.key, row)
+        found |= {problem: rows for problem, rows in again.items() if problem not in found}
         return {problem: list(rows.values()) for problem, rows in found.items()}
 
     def name_of(self, content_hash: str) -> str:

@@ -1,11 +1,13 @@
 """Heuristics against plain transcriptions and hand-made cases."""
 
+from inspect import signature
 from itertools import product
 
 import pytest
 
-from moeopt.problems.tri_domain.check import loads, objective
+from moeopt.problems.tri_domain.check import loads, objective, violations
 from moeopt.problems.tri_domain.heuristics import (
+    HEURISTICS,
     fiddler,
     fiddler_as_coded,
     greedy,
@@ -16,6 +18,7 @@ from moeopt.problems.tri_domain.heuristics import (
     trimoe,
 )
 from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.settlements import SETTLEMENTS
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 from tests.problems.tri_domain.test_oracle import expert
@@ -26,7 +29,12 @@ def instances() -> list[Instance]:
     return [random_instance(seed, kind) for kind in KINDS for seed in range(40)]
 
 
-def plain_trimoe(instance: Instance) -> tuple[str, ...]:
+TIE_ORDERS = {"cpu": "cpu gpu ndp", "gpu": "gpu cpu ndp", "ndp": "ndp cpu gpu"}
+
+
+def plain_trimoe(
+    instance: Instance, tie_order: str = "cpu", refinement: str = "one", delta: str = "growth"
+) -> tuple[str, ...]:
     """Transcribe the paper's words with the settlements: loads from scratch at every look."""
     experts = instance.experts
 
@@ -41,34 +49,62 @@ def plain_trimoe(instance: Instance) -> tuple[str, ...]:
         return {"gpu": 0, "cpu": 1}.get(domain, 2 + (experts[row].dimm or 0))
 
     now = [
-        min((d for d in DOMAINS if cost(r, d) is not None), key=lambda d: cost(r, d))
+        min(
+            (d for d in TIE_ORDERS[tie_order].split() if cost(r, d) is not None),
+            key=lambda d: cost(r, d),
+        )
         for r in range(len(experts))
     ]
     while True:
         before = device_loads(now)
         bottleneck = before.index(max(before))
         there = [r for r in range(len(experts)) if device(r, now[r]) == bottleneck]
-        if not there:
+        there.sort(key=lambda r: (-cost(r, now[r]), experts[r].expert))
+        for row in there if refinement == "all" else there[:1]:
+            moves = []
+            for domain in DOMAINS:
+                if domain != now[row] and cost(row, domain) is not None:
+                    moved = [*now[:row], domain, *now[row + 1 :]]
+                    after = device_loads(moved)
+                    receiver = device(row, domain)
+                    growth = after[receiver] - before[receiver]
+                    by = growth if delta == "growth" else cost(row, domain)
+                    moves.append((max(after), by, DOMAINS.index(domain), moved))
+            best = min(moves)
+            if best[0] < max(before):
+                now = best[3]
+                break
+        else:
             return tuple(now)
-        row = min(there, key=lambda r: (-cost(r, now[r]), experts[r].expert))
-        moves = []
-        for domain in DOMAINS:
-            if domain != now[row] and cost(row, domain) is not None:
-                moved = [*now[:row], domain, *now[row + 1 :]]
-                after = device_loads(moved)
-                receiver = device(row, domain)
-                growth = after[receiver] - before[receiver]
-                moves.append((max(after), growth, DOMAINS.index(domain), moved))
-        best = min(moves)
-        if best[0] >= max(before):
-            return tuple(now)
-        now = best[3]
 
 
-def test_trimoe_is_the_paper_word_by_word() -> None:
+@pytest.mark.parametrize("delta", ["growth", "cost"])
+@pytest.mark.parametrize("refinement", ["one", "all"])
+@pytest.mark.parametrize("tie_order", TIE_ORDERS)
+def test_trimoe_is_the_paper_word_by_word(tie_order: str, refinement: str, delta: str) -> None:
     """The incremental implementation makes every decision of the plain transcription."""
-    for instance in instances():
-        assert trimoe(instance).assignment == plain_trimoe(instance), instance.name
+    for number, instance in enumerate(instances()):
+        if number % 5 == 0 or (tie_order, refinement, delta) == ("cpu", "one", "growth"):
+            found = trimoe(instance, tie_order=tie_order, refinement=refinement, delta=delta)
+            expected = plain_trimoe(instance, tie_order, refinement, delta)
+            assert found.assignment == expected, instance.name
+
+
+def test_every_settlement_of_a_heuristic_is_a_keyword_argument() -> None:
+    """Defaults agree with the settlement's, and every value is taken; some change a schedule."""
+    for settlement in SETTLEMENTS:
+        for name in settlement.methods:
+            heuristic = HEURISTICS[name]
+            default = signature(heuristic).parameters[settlement.name].default
+            assert default == settlement.default, settlement.name
+            differs = set()
+            for instance in [*instances()[::2], tied_moves()]:
+                for value in settlement.values:
+                    found = heuristic(instance, **{settlement.name: value})
+                    assert violations(instance, found) == []
+                    if found != heuristic(instance):
+                        differs.add(value)
+            assert differs, (name, settlement.name)
 
 
 def test_trimoe_never_worsens_greedy() -> None:
@@ -77,12 +113,14 @@ def test_trimoe_never_worsens_greedy() -> None:
         assert objective(instance, trimoe(instance)) <= objective(instance, greedy(instance))
 
 
-def test_greedy_breaks_ties_in_order() -> None:
-    """Equal costs: GPU before CPU before NDP."""
+def test_greedy_breaks_ties_in_the_order_settled() -> None:
+    """Equal costs: CPU before GPU before NDP, or as asked."""
     tied = expert(0, dimm=0, gpu_ns=5, cpu_ns=5, ndp_ns=5)
     later = expert(1, dimm=0, gpu_ns=6, cpu_ns=5, ndp_ns=5)
     instance = Instance(name="ties", dimms=1, experts=[tied, later])
-    assert greedy(instance).assignment == ("gpu", "cpu")
+    assert greedy(instance).assignment == ("cpu", "cpu")
+    assert greedy(instance, tie_order="gpu").assignment == ("gpu", "cpu")
+    assert greedy(instance, tie_order="ndp").assignment == ("ndp", "ndp")
 
 
 def test_the_refinement_stops_where_two_dimms_share_the_makespan() -> None:
@@ -188,8 +226,8 @@ def test_hybrimoe_serves_residents_first() -> None:
     assert hybrimoe(instance).assignment == ("cpu", "gpu")
 
 
-def test_a_tie_goes_to_the_receiver_that_grows_least() -> None:
-    """GPU 10 + 9 is the bottleneck; either move of expert 0 leaves 15, the load of DIMM 1.
+def tied_moves() -> Instance:
+    """Return GPU 10 + 9 as bottleneck; either move of expert 0 leaves 15, the load of DIMM 1.
 
     The CPU would grow by 13. DIMM 0 would grow by 14 and lose the GPU's read of 5: by 9.
     """
@@ -198,6 +236,38 @@ def test_a_tie_goes_to_the_receiver_that_grows_least() -> None:
         expert(1, gpu_ns=9, cpu_ns=99),
         expert(2, dimm=1, gpu_ns=99, cpu_ns=99, ndp_ns=15),
     ]
-    instance = Instance(name="tie", dimms=2, experts=rows)
-    assert greedy(instance).assignment == ("gpu", "gpu", "ndp")
-    assert trimoe(instance).assignment == ("ndp", "gpu", "ndp")
+    return Instance(name="tie", dimms=2, experts=rows)
+
+
+def test_a_tie_goes_to_the_receiver_that_grows_least() -> None:
+    """By its own total, or by the expert's cost there."""
+    assert greedy(tied_moves()).assignment == ("gpu", "gpu", "ndp")
+    assert trimoe(tied_moves()).assignment == ("ndp", "gpu", "ndp")
+    assert trimoe(tied_moves(), delta="cost").assignment == ("cpu", "gpu", "ndp")
+
+
+def test_all_experts_of_the_bottleneck_may_move() -> None:
+    """GPU 9 + 8; nobody else takes the 9, but the CPU takes the 8 in 16: one pass over all."""
+    rows = [expert(0, gpu_ns=9, cpu_ns=99), expert(1, gpu_ns=8, cpu_ns=16)]
+    instance = Instance(name="all", dimms=1, experts=rows)
+    assert trimoe(instance).assignment == ("gpu", "gpu")
+    assert trimoe(instance, refinement="all").assignment == ("gpu", "cpu")
+
+
+def test_no_hot_expert_is_loaded_on_demand() -> None:
+    """KTransformers itself: what is not resident runs on the CPU, whatever the GPU could take."""
+    rows = [expert(0, gpu_ns=1, cpu_ns=9), expert(1, gpu_ns=1, cpu_ns=9, resident=True)]
+    instance = Instance(name="cold", dimms=1, experts=rows)
+    assert ktransformers(instance, hot_loading="none").assignment == ("cpu", "gpu")
+
+
+def test_monde_may_leave_striped_experts_to_the_cpu() -> None:
+    """What NDP cannot run goes over PCIe, or to the CPU; residents stay on the GPU."""
+    rows = [
+        expert(0, gpu_ns=9, cpu_ns=2),
+        expert(1, gpu_ns=9, cpu_ns=2, resident=True),
+        expert(2, dimm=0, gpu_ns=20, cpu_ns=2, ndp_ns=8),
+    ]
+    instance = Instance(name="forced", dimms=1, experts=rows)
+    assert monde(instance).assignment == ("gpu", "gpu", "ndp")
+    assert monde(instance, striped_experts="cpu").assignment == ("cpu", "gpu", "ndp")

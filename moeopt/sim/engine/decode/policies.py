@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import MAX_NUMBER
-from moeopt.problems.tri_domain.heuristics import HEURISTICS
+from moeopt.problems.tri_domain.heuristics import HEURISTICS, cheapest_path
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.problems.tri_domain.solution import DOMAINS
 from moeopt.sim.layout_rule import STRIPED
@@ -88,7 +88,7 @@ COLUMNS = (
 def _greedy(offer: Offer) -> Integers:
     """Give each expert its cheapest path, for all layers at once; ties as in tri_domain."""
     ndp_ns = np.where(offer.dimm == STRIPED, MAX_NUMBER + 1, offer.ndp_ns)
-    return np.asarray(np.stack([offer.gpu_ns, offer.cpu_ns, ndp_ns]).argmin(axis=0))
+    return cheapest_path(np.stack([offer.gpu_ns, offer.cpu_ns, ndp_ns]))
 
 
 BUILT_IN: dict[str, Policy] = {

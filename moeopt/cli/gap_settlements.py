@@ -1,0 +1,69 @@
+"""``moeopt gap --settlements``: excess under every reading of what the papers leave open."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from moeopt.study.settlements import Reading
+
+SOLVING = (
+    *("paths", "methods", "time_limit", "store", "resume", "jobs", "csv", "markdown"),
+    "settlements",
+)
+"""The parameters of ``moeopt gap`` that mean something with --settlements."""
+
+
+def settlements_command(
+    paths: Sequence[Path],
+    methods: Sequence[str] | None,
+    time_limit_s: float,
+    *,
+    store: Path | None,
+    resume: bool,
+    jobs: int,
+    csv: Path | None,
+    markdown: bool,
+) -> int:
+    """Solve, print the table and write it to `csv` if asked; return the exit code."""
+    from moeopt.cli.campaign_progress import showing
+    from moeopt.errors import InputError
+    from moeopt.study.export import write_text
+    from moeopt.study.settlements import sensitivity, to_csv, to_markdown
+
+    if not paths:
+        raise InputError("Missing argument 'PATHS': instances or folders")
+    with showing() as watch:
+        readings = sensitivity(
+            paths,
+            methods,
+            time_limit_s=time_limit_s,
+            store=store,
+            resume=resume,
+            jobs=jobs,
+            watch=watch,
+        )
+    if csv is not None:
+        write_text(to_csv(readings), csv)
+    if markdown:
+        print(to_markdown(readings), end="")
+    else:
+        _print(readings)
+    return watch.exit_code
+
+
+def _print(readings: "Sequence[Reading]") -> None:
+    from moeopt.study.settlements import HEADS, cells, sentences
+
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    table = Table(*HEADS, "optimal", title="excess over the optimum, one settlement at a time")
+    for reading in readings:
+        table.add_row(*map(escape, cells(reading)))
+    console.print(table)
+    for sentence in sentences(readings):
+        console.print(escape(sentence))

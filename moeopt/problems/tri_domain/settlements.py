@@ -1,0 +1,171 @@
+"""What the papers leave open about scheduling on a fixed layout, and about making its instances."""
+
+from moeopt.problems.settlements import Settlement
+
+SETTLEMENTS = (
+    Settlement(
+        name="tie_order",
+        question="Which of several cheapest paths does the initial assignment take? A localized "
+        "expert that is not resident costs GPU and CPU the same read, so ties are common.",
+        words="estimate the execution cost of any expert E_i on all possible paths and select the "
+        "most suitable one",
+        source="TriMoE 4.2, Expert Execution Cost Model",
+        values={
+            "cpu": "the CPU, then the GPU, then NDP",
+            "gpu": "the GPU, then the CPU, then NDP",
+            "ndp": "NDP, then the CPU, then the GPU",
+        },
+        default="cpu",
+        why="The paper is silent, and this order is the kindest to the heuristic: on the instance "
+        "library the refined schedule is never worse than with the GPU first.",
+        methods=("greedy", "trimoe"),
+    ),
+    Settlement(
+        name="refinement",
+        question="Which experts of the bottleneck device may move?",
+        words="selects the highest-cost expert on that bottleneck device as a migration candidate "
+        "... continues until no re-assignment can further reduce the global makespan",
+        source="TriMoE 4.2, Bottleneck-Aware Refinement",
+        values={
+            "one": "its highest-cost expert alone; the refinement ends if that one cannot move",
+            "all": "its experts by falling cost, the first whose move lowers the makespan; it ends "
+            "if none can",
+        },
+        default="one",
+        why="One candidate in each iteration is what the text says; the end of its sentence reads "
+        "as if others were tried as well.",
+        methods=("trimoe",),
+    ),
+    Settlement(
+        name="delta",
+        question="What is the receiving device's increase, which decides between two moves that "
+        "give the same makespan?",
+        words="the move that causes the minimum time increase (delta) on the receiving device",
+        source="TriMoE 4.2, Bottleneck-Aware Refinement",
+        values={
+            "growth": "the growth of its own total: a DIMM that loses the host's read of the same "
+            "expert is credited with it",
+            "cost": "the expert's cost on the receiving device (Eq. 1-4)",
+        },
+        default="growth",
+        why="The paper speaks of an increase on the device, not of a cost of the expert.",
+        methods=("trimoe",),
+    ),
+    Settlement(
+        name="hot_loading",
+        question="How many hot experts does Enhanced KTransformers load onto the GPU?",
+        words="We added prefetching and on-demand loading of hot experts on top of its processing "
+        "of all non-shared experts using AMX-CPU",
+        source="TriMoE 5.1.2",
+        values={
+            "while it helps": "by falling tokens, as long as the later of GPU and CPU gets earlier",
+            "none": "none: whatever is not resident runs on the CPU, as in KTransformers itself",
+        },
+        default="while it helps",
+        why='"On-demand loading" is what the paper added; the best such number is the kindest.',
+        methods=("ktransformers",),
+    ),
+    Settlement(
+        name="striped_experts",
+        question="Where does MoNDE run the striped experts of a layout that is not its own? NDP "
+        "cannot, and MoNDE has no other host than the GPU.",
+        words="GPU-NDP. A system that balances load between GPU and NDP by modeling the cost "
+        "trade-off between weight migration (to GPU) and activation migration (to NDP)",
+        source="TriMoE 5.1.2",
+        values={
+            "gpu": "on the GPU, all of them over PCIe",
+            "cpu": "on the CPU, which MoNDE does not use",
+        },
+        default="gpu",
+        why="The system has GPU and NDP only. The figure says more of the layout than of MoNDE, "
+        "which tables say beside it; on its own layout no expert is striped.",
+        methods=("monde",),
+    ),
+    Settlement(
+        name="cold_cut",
+        question="Which experts are cold, that is localized on one DIMM each, in the layout that "
+        "is given?",
+        words="a long tail of cold experts constitutes over 70% of all experts but processes only "
+        "8% of tokens",
+        source="TriMoE 3.1, Figure 3",
+        values={
+            "tokens 0.08": "the coldest experts that together hold at most 8 % of the tokens",
+            "experts 0.7": "the coldest 70 % of the experts, whatever they hold",
+            "experts 0.4": "the coldest 40 % of the experts",
+            "experts 0.27": "the coldest 27 % of the experts: about 8 % of the tokens of real "
+            "routing",
+            "experts 0.15": "the coldest 15 % of the experts",
+        },
+        default="tokens 0.08",
+        why="On real routing the two figures contradict each other: the coldest 70 % hold 40 to "
+        "69 % of the tokens. Cold means few tokens, and this reading is the kinder one.",
+    ),
+    Settlement(
+        name="layout_from",
+        question="From which loads is the layout decided?",
+        words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
+        "cold experts onto single DIMMs)",
+        source="TriMoE 4.3",
+        values={
+            "offline trace": "the mean loads of an earlier part of the trace",
+            "last step": "the loads of the one step before",
+        },
+        default="offline trace",
+        why="It is what the paper says.",
+    ),
+    Settlement(
+        name="dimm_share",
+        question="For which part of a striped read's time is each DIMM busy?",
+        words="the accumulated DRAM access latency caused by striped or localized weight reads "
+        "from the host processors targeting DIMM d",
+        source="TriMoE 4.2, Eq. 6; Table 1: 8 channels x 2 DIMM",
+        values={
+            "1": "all of it, which stands in for the limit of the host's bandwidth",
+            "1/2": "half of it, since two DIMMs share a channel and take turns; the limit needs "
+            "channels",
+        },
+        default="1",
+        why="Eq. 6 counts the read's latency on DIMM d and has no channels.",
+    ),
+    Settlement(
+        name="channels",
+        question="Do the memory channels limit the hosts' reads?",
+        words="Memory: 8 Channels x 2 DIMM ... 307.2 GB/s Bandwidth",
+        source="TriMoE Table 1; Eq. 5-7 name no channel",
+        values={
+            "none": "no: only DIMMs are limits, as in Eq. 6",
+            "two DIMMs each": "DIMMs 2c and 2c + 1 lie on channel c, which striped reads and reads "
+            "of what lies on its DIMMs keep busy (TD-C6)",
+        },
+        default="none",
+        why="The paper's makespan (Eq. 7) has the three domains and no channel.",
+    ),
+    Settlement(
+        name="gpu_base",
+        question="Does the GPU's work on shared experts fall into the makespan?",
+        words="it focuses on MLP, Attention, and the computation of hot experts ... MLP and shared "
+        "expert weights reside in GPU HBM",
+        source="TriMoE 4.1; Eq. 5 sums the assigned experts",
+        values={
+            "none": "no: the GPU is idle until its first routed expert",
+            "shared experts": "yes: they run on the GPU for all tokens, before the routed ones",
+        },
+        default="none",
+        why="Eq. 5 has routed experts only; the base load is some 1 to 2 % of the makespan.",
+    ),
+    Settlement(
+        name="gpu_work",
+        question="May one expert's transfer overlap another expert's computation on the GPU?",
+        words="The GPU and CPU act as centralized serial processors. Their total execution times "
+        "... are simply the cumulative sum of the execution costs of their assigned experts",
+        source="TriMoE 4.2, Eq. 2 and 5",
+        values={
+            "one path": "no: an expert's path is one piece of work, its longest part (Eq. 2)",
+            "two parts": "yes: computation and PCIe transfers are two resources (TD-C7)",
+        },
+        default="one path",
+        why="It is what Eq. 5 says. Klotski and HybriMoE are built on the overlap, which only the "
+        "other value can express.",
+    ),
+)
+"""The settlements of `moeopt.problems.tri_domain.heuristics`, then those of instances."""
