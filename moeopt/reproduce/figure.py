@@ -10,9 +10,9 @@ Kind = Literal["predicted", "assumed", "selected", "limit", "input"]
 
 predicted: from stated numbers alone. assumed: needs an assumption that has a source independent of
 the figure. selected: an assumption chosen because it fits, taken from the figure itself, or one of
-several readings of which the others do not fit; weak evidence. limit: what no system can exceed in
-the model, so that the figure is bracketed but not predicted. input: the figure is a parameter of
-the model, so that nothing is predicted.
+several readings of which the others do not fit; weak evidence. limit: an upper limit that knows
+what no system can know, so that nothing is predicted. input: the figure is a parameter of the
+model, so that nothing is predicted.
 """
 
 Values = tuple[float | None, ...]

@@ -44,7 +44,7 @@ def percent(error: float | None) -> str:
     """Return an error in percent, with its sign; a dash for None."""
     if error is None:
         return "-"
-    rounded = 100 * error if abs(error) < 10 else round(100 * error)
+    rounded = round(100 * error, 1 if abs(error) < 10 else 0)
     return f"{rounded:+.1f} %" if rounded else "0 %"
 
 

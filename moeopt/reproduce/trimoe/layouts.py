@@ -1,6 +1,7 @@
 """Where the experts of each sample lie: TriMoE's rule, its baselines' and the optimum."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ def localized(setting: Setting, *, balanced: bool = True) -> Dimms:
     return _by_rule(setting, 1.0, balanced)
 
 
+@cache
 def offline(setting: Setting) -> Dimms:
     """TriMoE's "optimized initial layout" (4.3): cold experts localized, the rest striped.
 
@@ -49,6 +51,12 @@ def offline(setting: Setting) -> Dimms:
     if setting.cold_share is not None:
         return _by_rule(setting, setting.cold_share, balanced=False)
     return np.array([tuned(setting, load) for load in setting.mean_load])
+
+
+def hottest(setting: Setting) -> NDArray[np.int64]:
+    """Return the experts that stay on the GPU: most tokens on average; (samples, residents)."""
+    order = np.argsort(-setting.mean_load, axis=1, kind="stable")
+    return order[:, : setting.residents]
 
 
 def tuned(setting: Setting, load: Loads) -> Dimms:
