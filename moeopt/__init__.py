@@ -28,10 +28,12 @@ solve, methods, check, explain     exact methods and heuristics; the independent
 heuristic                          a decorator that makes a rule of yours one of the methods
 gap                                how far heuristics are from the optimum, over many instances
 load_trace, load_counts, save_trace, generate    instances from routing traces
+find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
 
 Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
-their base `MoeoptError`. Every name is imported when first used: ``import moeopt`` costs nothing.
+their base `MoeoptError`; a `MoeoptWarning` is of input that may mislead. Every name is imported
+when first used: ``import moeopt`` costs nothing.
 """
 
 from importlib import import_module
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from moeopt.errors import InputError as InputError
     from moeopt.errors import ModelMismatchError as ModelMismatchError
     from moeopt.errors import MoeoptError as MoeoptError
+    from moeopt.errors import MoeoptWarning as MoeoptWarning
     from moeopt.exporters.run import export as export
     from moeopt.interop.topk_npz import save_trace as save_trace
     from moeopt.interop.traces import load_counts as load_counts
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
     from moeopt.sim.generate import generate as generate
     from moeopt.sim.plan.schema import Plan as Plan
     from moeopt.sim.plan.schema import load_plan as load_plan
+    from moeopt.sim.repeats import dedupe_trace as dedupe_trace
+    from moeopt.sim.repeats import find_repeats as find_repeats
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
@@ -75,6 +80,8 @@ _HOME = {
     "load_trace": "moeopt.interop.traces",
     "load_counts": "moeopt.interop.traces",
     "save_trace": "moeopt.interop.topk_npz",
+    "find_repeats": "moeopt.sim.repeats",
+    "dedupe_trace": "moeopt.sim.repeats",
     "save": "moeopt.problems.json_files",
     "solve": "moeopt.solvers.run",
     "Result": "moeopt.solvers.result",
@@ -91,6 +98,7 @@ _HOME = {
     "load_plan": "moeopt.sim.plan.schema",
     "MoeoptError": "moeopt.errors",
     "InputError": "moeopt.errors",
+    "MoeoptWarning": "moeopt.errors",
     "ModelMismatchError": "moeopt.errors",
 }
 """Public name -> the module it lives in; problems are listed in `moeopt.problems.registry`."""

@@ -1,4 +1,4 @@
-"""The errors that the project raises on purpose, each with the exit code the command line gives."""
+"""The errors and warnings that the project raises on purpose, errors with their exit codes."""
 
 
 class MoeoptError(Exception):
@@ -17,6 +17,10 @@ class ModelMismatchError(MoeoptError):
     """A method's answer and the checker disagree: a bug in a model, never a result."""
 
     exit_code = 5
+
+
+class MoeoptWarning(UserWarning):
+    """Input that can be used but may mislead; the command line prints it as one line."""
 
 
 def expect(name: str, value: object, *kinds: type, what: str) -> None:

@@ -6,7 +6,8 @@ DIR holds ``esft_deepseek_v2_lite/*.npz``. Every trace is cut in two: placements
 steps of the first part, and used for steps of the second. One token per step and 16; 10, 25, 50 and
 75 % of the experts fit on the GPU. The machine is that of the CPU-GPU collaborative paper, costs
 are rooflines; ``--offload-us`` replaces the CPU's time, e.g. by one that is nearly as fast as the
-GPU's.
+GPU's. The instances know nothing of what came before their steps, so that every rule that counts
+has hindsight where it decides; ``information.py`` is about that.
 Four Markdown tables, one row per trace, batch and share:
 
 1. where they were decided, the excess over the optimum of each rule, with its habit of filling
@@ -35,7 +36,7 @@ from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.trace import Trace
 
 FOLDER = "esft_deepseek_v2_lite"
-FILLING = tuple(name for name in HEURISTICS if not name.endswith("-stop"))
+FILLING = tuple(name for name in HEURISTICS if not name.endswith(("-stop", "-hindsight")))
 STOPPING = tuple(name for name in HEURISTICS if name.endswith("-stop"))
 HELD_OUT = (*FILLING, "offload-time-stop")
 RESTRICTIONS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,14 @@ param dimm_slots, integer, default experts;   # localized experts that a DIMM ha
 param dram_striped_ns, >= 0;                  # a host's read of a striped expert, on every DIMM
 param dram_localized_ns, >= 0;                # a host's read of a localized expert, on its DIMM
 
+param dimm_share{0..1}, integer, default 1;   # part of a striped read that each DIMM is busy
+param gpu_base_ns, default 0;                 # the GPU is busy before any expert
+param channels_length, default 0;             # 0: memory channels are no limit
+param channels{d in 0..dimms-1}, integer;     # the channel of each DIMM
+
 set E := 0..experts-1;
+set channel_set := setof{d in 0..channels_length-1} channels[d];
+param charge_ns := ceil(dram_striped_ns * dimm_share[0] / dimm_share[1]);
 
 param weight{scenarios}, integer, >= 1;
 param tokens{scenarios, E}, integer, >= 0;
@@ -19,25 +26,39 @@ param gpu_miss_localized_ns{scenarios, E}, >= 0;  # Eq. 2
 param cpu_striped_ns{scenarios, E}, >= 0;         # Eq. 3
 param cpu_localized_ns{scenarios, E}, >= 0;       # Eq. 3
 param ndp_ns{scenarios, E}, >= 0;                 # Eq. 4
+param gpu_calc_ns{scenarios, E}, default -1;      # a miss keeps the GPU busy; -1: as a whole
+param pcie_striped_ns{scenarios, E}, default 0;   # and PCIe
+param pcie_localized_ns{scenarios, E}, default 0;
 
 param output, symbolic, default "/dev/stdout";    # where the solution is printed, as JSON
 
 set active := setof{s in scenarios, i in E: tokens[s,i] > 0} i;
 set pairs := setof{s in scenarios, i in E: tokens[s,i] > 0} (s,i);
-# The DIMMs are identical: numbered by their first expert, the k-th expert is on the first k ones.
-set places := setof{i in active, d in 0..dimms-1: d <= card(active inter 0..i-1)} (i,d);
+# DIMMs of a channel are identical, and channels of as many DIMMs: numbered by their first expert,
+# before an expert lies on a DIMM each lower one of that channel and each lower such channel has one.
+param first_dimm{c in channel_set} := min{d in 0..dimms-1: channels[d] = c} d;
+param dimms_of{c in channel_set} := card({d in 0..dimms-1: channels[d] = c});
+param experts_before{d in 0..dimms-1} := if channels_length = 0 then d
+    else card({e in 0..d-1: channels[e] = channels[d]})
+        + card({c in channel_set: first_dimm[c] < first_dimm[channels[d]]
+            and dimms_of[c] = dimms_of[channels[d]]});
+set places := setof{i in active, d in 0..dimms-1:
+    experts_before[d] <= card(active inter 0..i-1)} (i,d);
 set host_ways := {"hit", "gpu_striped", "gpu_local", "cpu_striped", "cpu_local"};
 set ways := host_ways union {"ndp_nowhere"};
 
 param cost_ns{(s,i) in pairs, w in host_ways} :=
     if w = "hit" then gpu_hit_ns[s,i]
+    else if w in {"gpu_striped", "gpu_local"} and gpu_calc_ns[s,i] >= 0 then gpu_calc_ns[s,i]
     else if w = "gpu_striped" then gpu_miss_striped_ns[s,i]
     else if w = "gpu_local" then gpu_miss_localized_ns[s,i]
     else if w = "cpu_striped" then cpu_striped_ns[s,i] else cpu_localized_ns[s,i];
 param longest{(s,i) in pairs} :=
-    max(dram_striped_ns, dram_localized_ns, ndp_ns[s,i], max{w in host_ways} cost_ns[s,i,w]);
+    max(dram_striped_ns, dram_localized_ns, ndp_ns[s,i], pcie_striped_ns[s,i],
+        pcie_localized_ns[s,i], max{w in host_ways} cost_ns[s,i,w]);
 # Microseconds suit GLPK's absolute tolerances; numbers far above 10^7 do not.
-param unit := 10 ^ max(3, ceil(log10(1 + sum{(s,i) in pairs} weight[s] * longest[s,i])) - 7);
+param unit := 10 ^ max(3, ceil(log10(1 + sum{s in scenarios} weight[s] * gpu_base_ns
+    + sum{(s,i) in pairs} weight[s] * longest[s,i])) - 7);
 
 var resident{active}, binary;                 # 1 if the expert is kept in the GPU's memory
 var local{places}, binary;                    # 1 if the expert lies on the DIMM
@@ -74,7 +95,9 @@ s.t. LA_C4{d in 0..dimms-1}: sum{(i,d) in places} local[i,d] <= dimm_slots;
 
 # LA-C5: the GPU, Eq. 5.
 s.t. LA_C5{s in scenarios}:
-    sum{(s,i) in pairs, w in {"hit", "gpu_striped", "gpu_local"}} cost_ns[s,i,w] / unit * way[s,i,w]
+    gpu_base_ns / unit
+    + sum{(s,i) in pairs, w in {"hit", "gpu_striped", "gpu_local"}}
+        cost_ns[s,i,w] / unit * way[s,i,w]
     <= makespan[s];
 
 # LA-C6: the CPU, Eq. 5.
@@ -84,10 +107,24 @@ s.t. LA_C6{s in scenarios}:
 
 # LA-C7: each DIMM, Eq. 6.
 s.t. LA_C7{s in scenarios, d in 0..dimms-1}:
-    sum{(s,i) in pairs} dram_striped_ns / unit
+    sum{(s,i) in pairs} charge_ns / unit
         * (way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"])
     + sum{(s,i) in pairs: (i,d) in places}
         (dram_localized_ns / unit * read[s,i,d] + ndp_ns[s,i] / unit * ndp[s,i,d])
+    <= makespan[s];
+
+# LA-C8: each memory channel, full reads.
+s.t. LA_C8{s in scenarios, c in channel_set}:
+    sum{(s,i) in pairs} dram_striped_ns / unit
+        * (way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"])
+    + sum{(s,i) in pairs, d in 0..dimms-1: (i,d) in places and channels[d] = c}
+        dram_localized_ns / unit * read[s,i,d]
+    <= makespan[s];
+
+# LA-C9: PCIe.
+s.t. LA_C9{s in scenarios}:
+    sum{(s,i) in pairs} (pcie_striped_ns[s,i] / unit * way[s,i,"gpu_striped"]
+        + pcie_localized_ns[s,i] / unit * way[s,i,"gpu_local"])
     <= makespan[s];
 
 solve;

@@ -58,7 +58,7 @@ def _families(summaries: Sequence[Summary]) -> Table:
     failures = any(s.failed for s in summaries)
     table = Table(
         *("family", "method", "instances", "proven", "optimal", "median", "p95", "max"),
-        *("median s", "bottleneck", *["failed"] * failures),
+        *("median s", "bottleneck", "decided by", *["failed"] * failures),
         title="excess by family",
     )
     for family, group in by_family(summaries).items():
@@ -67,6 +67,7 @@ def _families(summaries: Sequence[Summary]) -> Table:
             ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
             counts = (str(s.instances), str(s.proven))
             seconds = "-" if s.seconds_median is None else f"{s.seconds_median:.4f}"
-            cells = (*counts, *map(percent, shares), seconds, ended, *[str(s.failed)] * failures)
+            cells = (*counts, *map(percent, shares), seconds, ended, s.knew)
+            cells += (str(s.failed),) * failures
             table.add_row(escape(family), escape(s.method), *cells)
     return table

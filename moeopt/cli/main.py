@@ -5,7 +5,9 @@ Everything heavy is imported inside the subcommands, so that ``moeopt --help`` a
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import typer
 
@@ -27,7 +29,7 @@ from moeopt.cli import (
     trace,
 )
 from moeopt.cli.options import print_error
-from moeopt.errors import MoeoptError
+from moeopt.errors import MoeoptError, MoeoptWarning
 from moeopt.numeric.native_output import drop_native_stdout
 
 INTERRUPTED = 130
@@ -64,6 +66,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code; stdout is for results alone."""
     drop_native_stdout()
+    warnings.showwarning = _show_warning
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
@@ -87,6 +90,21 @@ def run(argv: Sequence[str]) -> int:
 def _fail(message: str, code: int) -> int:
     print_error(message)
     return code
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of ours as one line; of others, as Python does."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    if issubclass(category, MoeoptWarning):
+        text = f"moeopt: warning: {' '.join(str(message).splitlines())}\n"
+    (file or sys.stderr).write(text)
 
 
 def _options(

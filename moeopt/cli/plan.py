@@ -20,6 +20,10 @@ def plan_command(
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
     steps: Annotated[int, typer.Option(help="Most steps to decide on, and to hold out.")] = 200,
     held_out: Annotated[float, typer.Option(help="Share of the trace that is held out.")] = 0.3,
+    keep_repeats: Annotated[
+        bool,
+        typer.Option("--keep-repeats", help="Do not leave out what the trace reads twice."),
+    ] = False,
     reserved_gib: Annotated[float, typer.Option(help="GPU memory that stays free.")] = 1.0,
     max_deferred: Annotated[
         int | None,
@@ -62,6 +66,7 @@ def plan_command(
             context=context,
             steps=steps,
             held_out=held_out,
+            keep_repeats=keep_repeats,
             reserved_gib=reserved_gib,
             max_deferred=max_deferred,
             average_bits=average_bits,

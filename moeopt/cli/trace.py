@@ -1,11 +1,11 @@
-"""``moeopt trace``: convert routing traces, record them from a model, say what is in them."""
+"""``moeopt trace``: convert, record and dedupe routing traces, say what is in them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Seed
+from moeopt.cli.options import Json, Seed
 from moeopt.cli.trace_fit import fit_command
 from moeopt.cli.trace_info import info_command
 from moeopt.errors import InputError
@@ -21,13 +21,14 @@ Out = Annotated[Path, typer.Option("--out", help="The trace (.npz).", show_defau
 def build_app() -> typer.Typer:
     """Return the group of the commands on traces."""
     app = typer.Typer(
-        help="Convert, record and describe routing traces.",
+        help="Convert, record, dedupe and describe routing traces.",
         no_args_is_help=True,
         rich_markup_mode=None,  # or the extra's brackets are taken for markup
     )
     app.command("convert")(convert_command)
     app.command("record")(record_command)
     app.command("info")(info_command)
+    app.command("dedupe")(dedupe_command)
     app.command("fit")(fit_command)
     app.callback()(lambda: None)
     return app
@@ -48,7 +49,7 @@ def convert_command(
     """Convert a trace of any known format to npz."""
     from moeopt.interop.traces import load_trace
 
-    _save(load_trace(source, format, top_k), out)
+    print(_save(load_trace(source, format, top_k), out))
     return 0
 
 
@@ -86,11 +87,41 @@ def record_command(
     facts: dict[str, Any] = {"prompts": prompts.name}
     if random_weights:
         facts["random_weights"] = {"seed": seed}
-    _save(record(network, tokens, max_new_tokens, model.absolute().name, facts), out)
+    print(_save(record(network, tokens, max_new_tokens, model.absolute().name, facts), out))
     return 0
 
 
-def _save(trace: "Trace", out: Path) -> None:
+def dedupe_command(
+    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
+    out: Out,
+    min_run: Annotated[
+        int, typer.Option("--min-run", metavar="N", min=1, help="Fewest equal tokens in a row.")
+    ] = 20,
+    as_json: Json = False,
+) -> int:
+    """Remove the second and later occurrences of runs of tokens, so that hold-outs are new."""
+    from moeopt.interop.traces import read_trace
+    from moeopt.sim.repeats import find_repeats, without
+
+    trace = read_trace(file)
+    found = find_repeats(trace, min_run)
+    left = without(trace, found)
+    line = _save(left, out)
+    if as_json:
+        import json
+
+        told = {"name": trace.name, "tokens": trace.tokens, "kept": left.tokens}
+        told |= {"min_run": min_run, "runs": [run._asdict() for run in found.runs]}
+        print(json.dumps(told))
+        return 0
+    removed = trace.tokens - left.tokens
+    print(f"{file}: {removed} of {trace.tokens} tokens removed, in {len(found.runs)} runs")
+    print(line)
+    return 0
+
+
+def _save(trace: "Trace", out: Path) -> str:
+    """Write a trace and return a line that says so."""
     from moeopt.interop.topk_npz import save_trace
 
     if out.suffix != ".npz":
@@ -98,4 +129,4 @@ def _save(trace: "Trace", out: Path) -> None:
     save_trace(trace, out)
     _, _, top_k = trace.topk_ids.shape
     sequences = "" if trace.seq_len is None else f", {len(trace.seq_len)} sequences"
-    print(f"{out}: {trace.tokens} tokens, {trace.layers} layers, top-{top_k}{sequences}")
+    return f"{out}: {trace.tokens} tokens, {trace.layers} layers, top-{top_k}{sequences}"

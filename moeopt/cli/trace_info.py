@@ -11,6 +11,7 @@ from moeopt.cli.options import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from moeopt.sim.repeats import Repeats
     from moeopt.sim.statistics.routing import Routing
     from moeopt.sim.statistics.summary import Summary
     from moeopt.sim.trace import Trace
@@ -36,7 +37,7 @@ def info_command(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Print a trace's size, skew, reuse, similarities and cache hit rates; exit 2 on bad input.
+    """Print a trace's size, repeats, skew, reuse, similarities and cache hit rates.
 
     A file that holds counts only has skew and shares, nothing that needs the order of tokens.
     """
@@ -44,18 +45,22 @@ def info_command(
 
     if where or not FORMATS[format_of(file, None)].trace:
         sizes, summary = _of_counts(file, layer, experts, _chosen(where or []))
+        repeats = None
     else:
-        sizes, summary = _of_trace(file, layer, batch, experts)
+        sizes, summary, repeats = _of_trace(file, layer, batch, experts)
     if as_json:
         import json
 
-        print(json.dumps(sizes | {"layer": layer} | summary.to_dict()))
+        again = None if repeats is None else repeats.to_dict()
+        print(json.dumps(sizes | {"layer": layer, "repeats": again} | summary.to_dict()))
         return 0
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
     console.print(f"{sizes['name']}: {listed}", markup=False, highlight=False, soft_wrap=True)
+    if repeats is not None:
+        console.print(repeats.in_words(), markup=False, highlight=False, soft_wrap=True)
     _print_figures(console, summary)
     if summary.hits:
         _print_hits(console, summary)
@@ -64,14 +69,15 @@ def info_command(
 
 def _of_trace(
     file: Path, layer: int | None, batch: int, experts: int | None
-) -> tuple[dict[str, str | int], "Summary"]:
-    from moeopt.interop.traces import load_trace
+) -> tuple[dict[str, str | int], "Summary", "Repeats"]:
+    from moeopt.interop.traces import read_trace
+    from moeopt.sim.repeats import find_repeats
     from moeopt.sim.statistics.routing import Routing
     from moeopt.sim.statistics.summary import summarise
 
-    trace = load_trace(file)
+    trace = read_trace(file)
     routing = Routing.of(trace, experts, None if layer is None else [layer])
-    return _sizes(trace, routing), summarise(routing, batch)
+    return _sizes(trace, routing), summarise(routing, batch), find_repeats(trace)
 
 
 def _chosen(where: list[str]) -> dict[str, str]:

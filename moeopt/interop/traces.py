@@ -1,17 +1,25 @@
 """Reading routing traces and counts, whatever their format."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from moeopt.errors import InputError, expect
+from moeopt.errors import InputError, MoeoptWarning, expect
 from moeopt.interop.formats import FORMATS, format_of, reader_of
 from moeopt.sim.batching import Batching
+from moeopt.sim.repeats import find_repeats
 from moeopt.sim.trace import Counts, Trace
+
+MAX_IDS_SEARCHED = 2**23
+"""Largest trace that is searched for repeats when it is read, in ids; a quarter of a second."""
+
+REPEATS_SHARE = 0.01
+"""Least share of tokens in repeats that a user is warned of."""
 
 
 def load_trace(path: str | Path, format: str | None = None, top_k: int | None = None) -> Trace:
-    """Read a routing trace.
+    """Read a routing trace, and warn if it reads parts of its text twice.
 
     Parameters
     ----------
@@ -27,6 +35,12 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     Trace
         Its `topk_ids` have shape (tokens, layers, top_k); layers without experts are left out.
 
+    Warns
+    -----
+    MoeoptWarning
+        If hold-outs from the trace would see tokens they were decided on, see
+        `moeopt.find_repeats`. Traces of more than `MAX_IDS_SEARCHED` ids are not searched.
+
     Raises
     ------
     InputError
@@ -40,6 +54,16 @@ def load_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     >>> moeopt.load_trace("routing.npz").tokens
     2
     """
+    trace = read_trace(path, format, top_k)
+    if trace.topk_ids.size <= MAX_IDS_SEARCHED:
+        repeats = find_repeats(trace)
+        if repeats.share >= REPEATS_SHARE:
+            warnings.warn(f"{path}: {repeats.in_words()}", MoeoptWarning, stacklevel=2)
+    return trace
+
+
+def read_trace(path: str | Path, format: str | None = None, top_k: int | None = None) -> Trace:
+    """Read a routing trace like `load_trace`, for callers that look for repeats themselves."""
     expect("path", path, str, Path, what="a path")
     path = Path(path)
     if top_k is not None and top_k < 1:
@@ -98,7 +122,7 @@ def load_counts(
     if where and format_of(path, format) != "count-csv":
         raise InputError(f"{path}: where: only a CSV of counts has labels to choose by")
     if reader is None or (batch is not None and FORMATS[format_of(path, format)].trace):
-        trace = load_trace(path, format, top_k)
+        trace = read_trace(path, format, top_k)
         return trace.step_counts(trace.tokens if batch is None else batch, batching, experts)
     counts = cast(Counts, _read(path, reader, *([where] if where else [])))
     return counts if experts is None else counts.padded(experts)

@@ -19,6 +19,13 @@ def _head(planned: Planned) -> Iterator[str]:
         f"decided on {steps.kept.steps} steps of {r.trace.name},"
         f" checked on {steps.held_out.steps} held-out ones"
     )
+    if planned.removed_tokens:
+        yield (
+            f"left out: {planned.removed_tokens} of {r.trace.tokens} tokens, in runs that occurred"
+            " before (--keep-repeats)"
+        )
+    if planned.known_steps:
+        yield f"{planned.known_steps} of the held-out steps load the experts as one decided on does"
     room = {name.replace("_", " "): size / GIB for name, size in planned.memory.items()}
     total, experts = room.pop("total"), room.pop("experts")
     parts = ", ".join(f"{size:.2f} {name}" for name, size in room.items())

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from moeopt.interop.traces import load_trace
+from moeopt.interop.traces import read_trace
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -15,7 +15,7 @@ from moeopt.sim.trace import Trace
 
 from .candidates import Candidate, Search, best_of
 from .defaults import defaults
-from .predict import Predicted, loads_of, predicted
+from .predict import Predicted, known_steps, loads_of, predicted
 from .request import Request
 from .residency import memory
 
@@ -42,6 +42,10 @@ class Planned:
         runtimes' defaults.
     memory
         What the GPU's memory goes to, in bytes.
+    removed_tokens
+        Tokens that were left out of the trace, as they lie in runs that occurred before.
+    known_steps
+        Held-out steps that put the same load on every expert as one that was decided on.
     placement
         The placement instance with all of the room for residents.
     candidates
@@ -52,6 +56,8 @@ class Planned:
     chosen: Candidate
     comparisons: tuple[Comparison, ...]
     memory: dict[str, int]
+    removed_tokens: int
+    known_steps: int
     placement: Placement
     candidates: int
     seconds: float
@@ -70,6 +76,8 @@ class Planned:
             "trace": r.trace.name,
             "batch": r.batch,
             "context": r.context,
+            "removed_tokens": self.removed_tokens,
+            "known_steps": self.known_steps,
             "gpu_memory_bytes": self.memory,
             "gpu_slots": self.placement.gpu_slots,
             "decisions": [decision.to_dict() for decision in self.chosen.decisions],
@@ -93,6 +101,7 @@ def plan(
     context: int = 512,
     steps: int = 200,
     held_out: float = 0.3,
+    keep_repeats: bool = False,
     reserved_gib: float = 1.0,
     max_deferred: int | None = None,
     average_bits: float | None = None,
@@ -120,6 +129,9 @@ def plan(
         Most steps that are decided on, and most that are held out.
     held_out
         Share of the trace that is held out.
+    keep_repeats
+        Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
+        held-out steps may then equal steps that were decided on.
     reserved_gib
         GPU memory that stays free.
     max_deferred
@@ -160,11 +172,12 @@ def plan(
     request = Request(
         machine=machine if isinstance(machine, Machine) else get_machine(machine),
         model=model if isinstance(model, ModelShape) else get_model(model),
-        trace=trace if isinstance(trace, Trace) else load_trace(trace),
+        trace=trace if isinstance(trace, Trace) else read_trace(trace),
         batch=batch,
         context=context,
         steps=steps,
         held_out=held_out,
+        keep_repeats=keep_repeats,
         reserved_gib=reserved_gib,
         max_deferred=max_deferred,
         average_bits=average_bits,
@@ -177,6 +190,7 @@ def plan(
     begin = perf_counter()
     kept, rest = request.parts()
     loads, later = loads_of(request, kept), loads_of(request, rest)
+    removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     search = Search(request, kept, loads)
     found = list(search.candidates())
     chosen, in_turn = best_of(found), found[0]
@@ -195,6 +209,8 @@ def plan(
             for one in plans
         ),
         memory=memory(request),
+        removed_tokens=removed,
+        known_steps=known_steps(loads, later),
         placement=search.whole,
         candidates=len(found),
         seconds=perf_counter() - begin,

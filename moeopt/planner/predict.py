@@ -43,6 +43,12 @@ def loads_of(request: Request, part: Trace) -> Loads:
     return loads_of_trace(part, request.model, request.batch, available(request, part))
 
 
+def known_steps(decided: Loads, held_out: Loads) -> int:
+    """Return how many held-out steps put the loads of a decided step on every expert."""
+    seen = {counts.tobytes() for counts in decided.counts}
+    return sum(counts.tobytes() in seen for counts in held_out.counts)
+
+
 def available(request: Request, part: Trace) -> int:
     """Return how many steps of a part are used."""
     return min(request.steps, part.tokens // request.batch)

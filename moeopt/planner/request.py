@@ -7,6 +7,7 @@ from moeopt.errors import InputError
 from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.repeats import MIN_RUN
 from moeopt.sim.trace import Trace
 
 
@@ -22,6 +23,9 @@ class Request:
         Most steps that are decided on, and most that are held out.
     held_out
         Share of the trace that is held out.
+    keep_repeats
+        Whether runs of tokens that occurred before stay in the trace; held-out steps may then equal
+        steps that were decided on.
     reserved_gib
         GPU memory that stays free.
     max_deferred
@@ -43,6 +47,7 @@ class Request:
     context: int = 512
     steps: int = 200
     held_out: float = 0.3
+    keep_repeats: bool = False
     reserved_gib: float = 1.0
     max_deferred: int | None = None
     average_bits: float | None = None
@@ -73,4 +78,5 @@ class Request:
 
     def parts(self) -> tuple[Trace, Trace]:
         """Return the part of the trace that is decided on, and the held-out one."""
-        return hold_out(self.trace, self.held_out, self.batch)
+        min_run = None if self.keep_repeats else MIN_RUN
+        return hold_out(self.trace, self.held_out, self.batch, min_run=min_run)

@@ -38,10 +38,10 @@ def importance(trace: Trace, tokens: Flags, experts: int, alpha: float = 0.5) ->
     if not 0 <= alpha <= 1:
         raise InputError(f"alpha: must be from 0 to 1, not {alpha:g}")
     trace.check_fits(experts, trace.topk_ids.shape[2], trace.layers)
-    counts = _sums(trace, tokens, experts, None)
+    counts = chosen(trace, tokens, experts)
     if trace.topk_weights is None or alpha == 1:
         return _shares(counts)
-    scores = _sums(trace, tokens, experts, trace.topk_weights)
+    scores = chosen(trace, tokens, experts, trace.topk_weights)
     return alpha * _shares(counts) + (1 - alpha) * _shares(scores)
 
 
@@ -58,8 +58,8 @@ def prefill_tokens(trace: Trace, share: float = 0.5, sequence: int | None = None
     """
     length, position, inside = _sequences(trace, sequence)
     prompt = position < np.rint(share * length) if trace.decode is None else ~trace.decode
-    chosen: Flags = prompt & inside
-    return chosen
+    result: Flags = prompt & inside
+    return result
 
 
 def decode_tokens(trace: Trace, share: float = 0.5, sequence: int | None = None) -> Flags:
@@ -80,16 +80,29 @@ def _sequences(trace: Trace, sequence: int | None) -> tuple[Floats, NDArray[np.i
     return lengths[number].astype(np.float64), position, inside
 
 
-def _sums(
-    trace: Trace, tokens: Flags, experts: int, weights: NDArray[np.floating] | None
+def chosen(
+    trace: Trace, tokens: Flags, experts: int, weights: NDArray[np.floating] | None = None
 ) -> Floats:
-    """Return per layer and expert how many of the tokens chose it, or the sum of their weights."""
+    """Return how many of the tokens chose each expert, or the sum of their weights for it.
+
+    Parameters
+    ----------
+    trace, tokens, experts
+        As for `importance`.
+    weights
+        Shape (tokens, layers, k), e.g. the trace's routing scores; None counts tokens.
+
+    Returns
+    -------
+    Floats
+        Shape (layers, experts).
+    """
     total = np.zeros((trace.layers, experts))
     ids = trace.topk_ids[tokens].astype(np.int64)
     for layer in range(trace.layers):
-        chosen = ids[:, layer] >= 0
-        scores = None if weights is None else weights[tokens][:, layer][chosen].astype(np.float64)
-        total[layer] = np.bincount(ids[:, layer][chosen], scores, minlength=experts)
+        there = ids[:, layer] >= 0
+        scores = None if weights is None else weights[tokens][:, layer][there].astype(np.float64)
+        total[layer] = np.bincount(ids[:, layer][there], scores, minlength=experts)
     return total
 
 

@@ -172,12 +172,12 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
     also: dict[tuple[str, str], str] = {}
     for (problem, method), other in _coinciding(rows).items():
-        also[problem, method] = also[problem, other] = f"{other} = {method}"
+        also[problem, method] = also[problem, other] = labelled(problem, f"{other} = {method}")
     return [
         " ".join(
             [
-                also.get((row.result.problem, row.key.method), row.key.method),
-                *_beside(row),
+                also.get((row.result.problem, row.key.method))
+                or labelled(row.result.problem, row.key.method),
                 *_words(row.key, [name for name in told if matters(name, row.key.method)]),
             ]
         )
@@ -185,10 +185,10 @@ def labels(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _beside(row: Row) -> list[str]:
-    """Return what the problem wants to stand beside a method's name."""
-    label = get_problem(row.result.problem).info.labels.get(split_name(row.key.method)[0])
-    return [f"({label})"] if label else []
+def labelled(problem: str, method: str) -> str:
+    """Return a method's name, with what the problem wants to stand beside it in tables."""
+    label = get_problem(problem).info.labels.get(split_name(method.partition(" = ")[0])[0])
+    return f"{method} ({label})" if label else method
 
 
 def _words(key: Key, told: Sequence[str]) -> list[str]:

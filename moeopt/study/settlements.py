@@ -16,13 +16,13 @@ from pathlib import Path
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.problems.settlements import Settlement, settled_name, split_name
+from moeopt.problems.settlements import Settlement, settled_name
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.campaign import Campaign, Part, Settings, Source, load_all
 from moeopt.study.execute import Watch
 from moeopt.study.plan import content_hash
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, labelled
 from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
 from moeopt.study.table import Summary, percent, summarise
@@ -45,6 +45,8 @@ class Reading:
         Whether the instances, or the method by default, are like that anyway.
     skipped
         How many of the instances could not be made again under this value.
+    method
+        The heuristic, without settlements.
     summary
         Excess over the proven optimum of the instances under this value.
     """
@@ -53,6 +55,7 @@ class Reading:
     value: str
     given: bool
     skipped: int
+    method: str
     summary: Summary
 
 
@@ -182,10 +185,12 @@ def _part(group: _Group, time_limit_s: float) -> Part:
 def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[Reading]:
     hashes = {content_hash(instance) for instance in group.instances}
     rows = [row for digest in hashes for row in by_hash.get(digest, ())]
-    for called in group.methods:
+    for called, method in group.methods.items():
         mine = [row for row in rows if row.key.method == called]
         for summary in summarise(mine):
-            yield Reading(group.settlement, group.value, group.given, group.skipped, summary)
+            yield Reading(
+                group.settlement, group.value, group.given, group.skipped, method, summary
+            )
 
 
 def span(readings: Sequence[Reading]) -> tuple[float, float] | None:
@@ -198,8 +203,7 @@ def strongest(readings: Sequence[Reading]) -> list[tuple[str, str, Settlement, f
     """Return (problem, method, settlement, least, greatest median) of what moves each most."""
     groups: dict[tuple[str, str, str], list[Reading]] = {}
     for r in readings:
-        method = split_name(r.summary.method)[0]
-        groups.setdefault((r.summary.problem, method, r.settlement.name), []).append(r)
+        groups.setdefault((r.summary.problem, r.method, r.settlement.name), []).append(r)
     best: dict[tuple[str, str], tuple[str, str, Settlement, float, float]] = {}
     for (problem, method, _), group in groups.items():
         spread = span(group)
@@ -226,7 +230,7 @@ def cells(reading: Reading) -> list[str]:
         s.problem,
         reading.settlement.name,
         f"{reading.value}{default}",
-        split_name(s.method)[0],
+        labelled(s.problem, reading.method),
         f"{s.instances}{left_out}",
         str(s.proven),
         *map(percent, shares),
@@ -248,8 +252,8 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 def sentences(readings: Sequence[Reading]) -> list[str]:
     """Return one sentence per method: the range of its median, and on which settlement it hangs."""
     return [
-        f"- {problem}, {method}: median excess {percent(low)} to {percent(high)}, moved most by "
-        f"`{settlement.name}` ({settlement.source})."
+        f"- {problem}, {labelled(problem, method)}: median excess {percent(low)} to "
+        f"{percent(high)}, moved most by `{settlement.name}` ({settlement.source})."
         for problem, method, settlement, low, high in strongest(readings)
     ]
 
@@ -262,8 +266,7 @@ def to_csv(readings: Sequence[Reading]) -> str:
     writer.writerow(["problem", "settlement", "value", "default", "method", "skipped", *names])
     for r in readings:
         default = int(r.value == r.settlement.default)
-        method = split_name(r.summary.method)[0]
         values = [getattr(r.summary, name) for name in names]
-        head = [r.summary.problem, r.settlement.name, r.value, default, method, r.skipped]
+        head = [r.summary.problem, r.settlement.name, r.value, default, r.method, r.skipped]
         writer.writerow([*head, *values])
     return text.getvalue()

@@ -1,6 +1,6 @@
 """Excess statistics per family and method, and tables of them in Markdown and LaTeX."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -16,7 +16,8 @@ class Summary:
     `method` says the time limit as well where the study has several. `proven` counts the instances
     with a proven optimum; `optimal` is the share of the solves of those that reach it.
     `bottlenecks` counts the bottleneck devices of its solutions. `failed` counts the solves that
-    have no result; `seconds_median` is of the others.
+    have no result; `seconds_median` is of the others. `knew` says by which information about loads
+    the method decided; empty for exact methods and users' rules.
     """
 
     problem: str
@@ -32,6 +33,7 @@ class Summary:
     seconds_median: float | None
     bottlenecks: dict[str, int]
     failed: int = 0
+    knew: str = ""
 
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
@@ -64,6 +66,7 @@ def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Su
         seconds_median=median(seconds) if seconds else None,
         bottlenecks=bottlenecks,
         failed=len(group) - len(seconds),
+        knew=", or ".join(dict.fromkeys(str(r.facts["knew"]) for r in group if "knew" in r.facts)),
     )
 
 
@@ -71,7 +74,8 @@ def to_markdown(summaries: Sequence[Summary]) -> str:
     """Return tables, family by method, without times: the same on every machine.
 
     The first gives the median and the largest excess over the optimum and the share of instances
-    solved to the optimum; the second counts the bottleneck devices of the schedules. Several
+    solved to the optimum, and below each method the information about loads that it decided by;
+    the second counts the bottleneck devices of the schedules. Several
     problems have tables of their own, under headings, as their methods differ.
     """
     problems = list(dict.fromkeys(s.problem for s in summaries))
@@ -84,24 +88,45 @@ def to_markdown(summaries: Sequence[Summary]) -> str:
 
 
 def _tables(summaries: Sequence[Summary]) -> str:
-    tables = [_pivot(summaries, _excess_cell)]
+    tables = [_pivot(summaries, _excess_cell, _knew(summaries))]
     if any(s.bottlenecks for s in summaries):
         tables.append(_pivot(summaries, _bottleneck_cell))
     return "\n".join(tables)
 
 
-def _pivot(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> str:
+def _knew(summaries: Sequence[Summary]) -> dict[str, str]:
+    """Return by which information each method decided, where that is known."""
+    found: dict[str, dict[str, None]] = {}
+    for s in summaries:
+        if s.knew:
+            found.setdefault(s.method, {}).update(dict.fromkeys(s.knew.split(", or ")))
+    return {method: ", or ".join(words) for method, words in found.items()}
+
+
+def _pivot(
+    summaries: Sequence[Summary],
+    cell: Callable[[Summary], str],
+    knew: Mapping[str, str] | None = None,
+) -> str:
     methods = list(dict.fromkeys(s.method for s in summaries))
     lines = [
-        f"| family | instances | {' | '.join(f'`{method}`' for method in methods)} |",
+        f"| family | instances | {' | '.join(map(_head, methods))} |",
         f"|---|---:|{'---|' * len(methods)}",
     ]
+    if knew:
+        lines.append(f"| *decided by* | | {' | '.join(knew.get(m, '') for m in methods)} |")
     for family, group in by_family(summaries).items():
         found = {s.method: s for s in group}
         count = max(s.instances for s in group)
         cells = [cell(found[m]) if m in found else "" for m in methods]
         lines.append(f"| {family} | {count} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _head(label: str) -> str:
+    """Return a method's label with its name set as code."""
+    name, bracket, said = label.partition(" (")
+    return f"`{name}`{bracket}{said}"
 
 
 def to_latex(summaries: Sequence[Summary]) -> str:

@@ -70,6 +70,23 @@ def test_info_json_is_one_object(file: str, capsys: Capture) -> None:
     assert data["figures"]["step_correlation"]["mean"] is None
 
 
+def test_info_tells_of_repeats(file: str, tmp_path: Path, capsys: Capture) -> None:
+    """Whether there are any, for people and in JSON, once; a single layer's trace as a whole."""
+    assert run("info", file) == 0
+    assert "no runs of 20 tokens and more that occur twice" in capsys.readouterr().out
+    ids = np.load(file)["topk_ids"]
+    np.savez(tmp_path / "turns.npz", topk_ids=np.concatenate([ids, ids[:50]]))
+    turns = str(tmp_path / "turns.npz")
+    assert run("info", turns) == 0
+    shown = capsys.readouterr()
+    assert "20.0% of the tokens lie in runs of 20 tokens and more that occurred" in shown.out
+    assert "`moeopt trace dedupe`" in shown.out
+    assert shown.err == ""
+    again = {"min_run": 20, "runs": 1, "longest": 50, "tokens": 50, "share": 0.2}
+    assert info_json(capsys, turns)["repeats"] == again
+    assert info_json(capsys, turns, "--layer", "1")["repeats"] == again
+
+
 def test_info_of_one_layer_is_that_layer(file: str, capsys: Capture) -> None:
     """The same figures as in the whole trace's list."""
     whole = info_json(capsys, file, "--batch", "20")

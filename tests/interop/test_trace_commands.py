@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from moeopt.cli.trace import convert_command, record_command
+from moeopt.cli.trace import convert_command, dedupe_command, record_command
 from moeopt.errors import InputError
 from moeopt.interop.hf_models import read_prompts
 from moeopt.interop.traces import load_trace
@@ -32,6 +32,7 @@ def run(*arguments: Any) -> Any:
     app = typer.Typer()
     app.command("convert")(convert_command)
     app.command("record")(record_command)
+    app.command("dedupe")(dedupe_command)
     result = CliRunner().invoke(app, [str(a) for a in arguments], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
@@ -49,6 +50,39 @@ def test_a_trace_is_converted(tmp_path: Path) -> None:
     assert trace.topk_ids.tolist() == [[[1, 0], [1, 0]], [[2, 3], [0, 1]]]
     assert trace.facts is not None
     assert trace.facts["converted"]["format"] == "hdmoe-json"
+
+
+def two_turns(folder: Path) -> Path:
+    """Return the file of a trace whose last 30 of 90 tokens are those from 10 on."""
+    ids = np.arange(60, dtype=np.uint8).reshape(60, 1, 1)
+    np.savez(folder / "turns.npz", topk_ids=np.concatenate([ids, ids[10:40]]), seq_len=[60, 30])
+    return folder / "turns.npz"
+
+
+def test_repeats_are_removed(tmp_path: Path) -> None:
+    """Two lines for people; what is written has none left and says what it lacks."""
+    source, out = two_turns(tmp_path), tmp_path / "once.npz"
+    result = run("dedupe", source, "--out", out)
+    assert result.return_value == 0
+    assert result.stdout.splitlines() == [
+        f"{source}: 30 of 90 tokens removed, in 1 runs",
+        f"{out}: 60 tokens, 1 layers, top-1, 1 sequences",
+    ]
+    once = load_trace(out)
+    assert once.topk_ids.ravel().tolist() == list(range(60))
+    assert once.facts is not None
+    assert once.facts["converted"]["deduped"]["removed"] == 30
+
+
+def test_removed_repeats_as_json(tmp_path: Path) -> None:
+    """One object with every run; --min-run says what counts as one."""
+    source, out = two_turns(tmp_path), tmp_path / "once.npz"
+    assert json.loads(run("dedupe", source, "--out", out, "--json").stdout) == {
+        "name": f"{tmp_path.name}/turns.npz", "tokens": 90, "kept": 60, "min_run": 20,
+        "runs": [{"start": 60, "length": 30, "first": 10}],
+    }  # fmt: skip
+    told = json.loads(run("dedupe", source, "--out", out, "--json", "--min-run", 31).stdout)
+    assert (told["kept"], told["runs"]) == (90, [])
 
 
 def test_format_and_experts_per_token_are_passed_on(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import moeopt
@@ -12,10 +13,11 @@ from moeopt.planner.candidates import Candidate, best_of
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
 from moeopt.planner.planned import Planned
-from moeopt.planner.predict import Predicted
+from moeopt.planner.predict import Predicted, known_steps, loads_of
 from moeopt.planner.request import Request
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.synthetic import routing_trace
+from moeopt.sim.trace import Trace
 from moeopt.sim.workload import Workload
 
 LAYERS = 26
@@ -104,6 +106,20 @@ def test_bits_make_room() -> None:
     assert taken * bytes_per_bit <= planned.memory["experts"]
     held = sum(map(len, planned.chosen.plan.resident or ()))
     assert held > sum(map(len, small().chosen.plan.resident or ()))
+
+
+def test_held_out_steps_are_not_those_decided_on() -> None:
+    """Of a trace that reads its text twice the second reading is left out, and the page says so."""
+    ids = request().trace.topk_ids
+    twice = Trace("two turns", np.concatenate([ids, ids]))
+    planned = planned_for(request(trace=twice, steps=3, max_deferred=0))
+    assert (planned.removed_tokens, planned.known_steps) == (60, 0)
+    assert planned.to_dict()["removed_tokens"] == 60
+    assert "left out: 60 of 120 tokens, in runs that occurred before" in page(planned)
+    assert "left out" not in page(small())
+    asked = request(trace=twice, keep_repeats=True, held_out=0.5)
+    kept, later = (loads_of(asked, part) for part in asked.parts())
+    assert known_steps(kept, later) == 12
 
 
 def test_a_batch_has_no_caches() -> None:

@@ -41,7 +41,7 @@ def test_only_what_a_method_takes_is_settled() -> None:
     check_settled("greedy", {"tie_order": "gpu"}, [TIES])
     with pytest.raises(InputError, match='tie_order: must be one of cpu, gpu, not "npu"'):
         check_settled("greedy", {"tie_order": "npu"}, [TIES])
-    with pytest.raises(InputError, match="trimoe takes no settlement 'tie_order'; known: none"):
+    with pytest.raises(InputError, match='trimoe takes no settlement "tie_order"; known: none'):
         check_settled("trimoe", {"tie_order": "gpu"}, [TIES])
 
 

@@ -146,7 +146,7 @@ def test_prefetched_experts_by_hand() -> None:
 
 
 def test_prefill_contradicts_the_stated_units() -> None:
-    """At the stated rate load balancing gains tenfold, not 1.46; only some 50 times it comes near.
+    """At the stated rate load balancing gains tenfold, not 1.46; only some 64 times it comes near.
 
     E5 is labelled selected for that reason.
     """

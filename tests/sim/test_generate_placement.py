@@ -1,5 +1,6 @@
 """placement instances: reproducible, from real and synthetic traces, with room for what fits."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,3 +154,105 @@ def test_every_placement_can_be_held_out() -> None:
         held_out_objective(later.model_copy(update={"gpu_slots": 9}), full)
     with pytest.raises(InputError, match="PL-C1: gpu has 4 rows for 2 layers"):
         held_out_objective(made(trace=trace(), steps=2, layers=2), full)
+
+
+def routed(tokens: int = 40) -> Trace:
+    """Return a trace with routing scores, in three sequences, the first four tokens long."""
+    drawn = trace(tokens)
+    weights = np.random.default_rng(1).random(drawn.topk_ids.shape).astype(np.float16)
+    return replace(drawn, topk_weights=weights, seq_len=np.array([4, 20, tokens - 24]))
+
+
+def table(instance: Instance, name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return what an instance knows by this name."""
+    found = getattr(instance.known, name)
+    assert found is not None
+    return np.array(found)
+
+
+def counted(part: Trace, tokens: slice | list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return how many of some tokens chose each of 64 experts, by layer."""
+    ids = part.topk_ids[tokens]
+    return np.array([np.bincount(ids[:, i].ravel(), minlength=64) for i in range(ids.shape[1])])
+
+
+def test_rules_know_the_prompts_of_the_sequences_that_are_decoded() -> None:
+    """The steps are the second halves, one token of each sequence; the rest is a profile."""
+    given, options = routed(), {"batching": "sequences", "share": 0.25}
+    one = made(trace=given, first_sequence=1, steps=10, **options)
+    # the second sequence begins at token 4 and is 20 long: its answer begins at token 14
+    assert [dict(active) for active in one.steps[0]] == [
+        {int(e): 1 for e in given.topk_ids[14, layer]} for layer in range(4)
+    ]
+    assert (table(one, "prefill_counts") == counted(given, slice(4, 14))).all()
+    assert (table(one, "profile_counts") == counted(given, [*range(4), *range(24, 40)])).all()
+    assert given.topk_weights is not None
+    in_all = given.topk_weights[4:14].astype(float).sum(axis=(0, 2))
+    assert np.allclose(table(one, "prefill_scores").sum(axis=1), 10**6 * in_all, atol=64)
+    assert one.provenance is not None
+    assert one.provenance["options"]["prompt_share"] == 0.5
+    assert one.provenance["known"] == {
+        "prefill": "10 prompt tokens of sequences 1 to 1",
+        "profile": "20 tokens of all other sequences",
+    }
+    quarter = made(trace=given, first_sequence=1, steps=10, prompt_share=0.25, **options)
+    assert (table(quarter, "prefill_counts") == counted(given, slice(4, 9))).all()
+    two = made(trace=given, first_sequence=1, batch=2, steps=8, **options)
+    assert (table(two, "prefill_counts") == counted(given, [*range(4, 14), *range(24, 32)])).all()
+    assert {sum(n for _, n in layer) for step in two.steps for layer in step} == {12}
+
+
+def test_decode_marks_say_what_the_prompt_is() -> None:
+    """No share is assumed where the trace marks generated tokens."""
+    marks = np.zeros(40, dtype=bool)
+    marks[20:24] = True
+    given = replace(routed(), decode=marks, topk_weights=None)
+    one = made(trace=given, first_sequence=1, steps=4, batching="sequences")
+    assert (table(one, "prefill_counts") == counted(given, slice(4, 20))).all()
+    assert one.known is not None
+    assert (one.known.prefill_scores, one.known.score_scale) == (None, None)
+    assert one.provenance is not None
+    assert "prompt_share" not in one.provenance["options"]
+
+
+def test_without_sequences_rules_know_the_earlier_steps() -> None:
+    """A stretch at the beginning has none; in hindsight nothing is known, of the same steps."""
+    given = trace()
+    later = made(trace=given, batch=4, steps=3, first_step=2, share=0.25)
+    assert (table(later, "profile_counts") == counted(given, slice(0, 8))).all()
+    assert later.known is not None
+    assert later.known.prefill_counts is None
+    first = made(trace=given, batch=4, steps=3, share=0.25)
+    hindsight = made(trace=given, batch=4, steps=3, first_step=2, share=0.25, rules_know="steps")
+    assert (first.schema_version, first.known) == (1, None)
+    assert (hindsight.schema_version, hindsight.known) == (1, None)
+    assert hindsight.steps == later.steps
+    assert hindsight.provenance is not None
+    assert "rules_know" not in hindsight.provenance["options"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"first_sequence": 1}, "batching: must be sequences with first_sequence"),
+        ({"prompt_share": 0.5}, "prompt_share: needs first_sequence"),
+        (
+            {"first_sequence": 2, "batch": 2, "batching": "sequences"},
+            "first_sequence: 3 is beyond the 3 of drawn",
+        ),
+        (
+            {"first_sequence": 0, "batching": "sequences", "steps": 3},
+            "steps: steps 0 to 3 of 1 in 4 layers; drawn has 2 in 4",
+        ),
+        (
+            {"trace": replace(trace(), seq_len=None), "first_sequence": 0}
+            | {"batching": "sequences"},
+            "drawn: seq_len: is needed for first_sequence",
+        ),
+    ],
+)
+def test_sequences_that_cannot_be_decoded(arguments: dict[str, Any], reason: str) -> None:
+    """One line with the field and the reason."""
+    with pytest.raises(InputError) as caught:
+        made(**({"trace": routed(), "steps": 1} | arguments))
+    assert str(caught.value).startswith(reason)

@@ -153,4 +153,4 @@ def test_families_of_one_name_stay_apart(rows: list[Row]) -> None:
     for begin, method, other in ((first, "greedy", "saturate"), (second, "saturate", "greedy")):
         assert f"`{method}`" in lines[begin + 2]
         assert f"`{other}`" not in lines[begin + 2]
-        assert lines[begin + 4].startswith("| - |")
+        assert lines[begin + 5].startswith("| - |")

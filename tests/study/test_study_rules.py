@@ -154,7 +154,8 @@ def test_a_faulty_rule_is_a_line_and_a_failed_row(folder: Path, capsys: Capture)
     asked = ["gap", one, "--methods", "trimoe", *named, "--markdown", "--csv", "a.csv"]
     assert run([*asked, "--report", "r"]) == 2
     printed = capsys.readouterr()
-    head, _, row = printed.out.splitlines()[:3]
+    head, _, knew, row = printed.out.splitlines()[:4]
+    assert knew.startswith("| *decided by* | | this step's loads |")
     assert row.count("1 failed") == len(FAULTY)
     assert len(printed.err.splitlines()) == len(FAULTY) + 1
     for line, (name, (_, reason)) in zip(printed.err.splitlines(), FAULTY.items(), strict=False):

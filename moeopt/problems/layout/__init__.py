@@ -19,16 +19,33 @@ if TYPE_CHECKING:
 INFO = ProblemInfo(
     title="Where the experts lie",
     paper="TriMoE",
-    published_rule="trimoe-layout",
+    published_rule="trimoe",
     restrictions={"dimm_slots": None},
     holdout=Stretch("first_window", "windows"),
     exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
-    knows={
-        "trimoe-layout": HINDSIGHT,
-        "trimoe-layout-tuned": HINDSIGHT,
-        "lpt": HINDSIGHT,
-        "local-search": HINDSIGHT,
+    labels={
+        "trimoe": "cold localized",
+        "trimoe-best-schedule": "TriMoE's layout",
+        "klotski": "all striped",
+        "ktransformers": "all striped",
+        "monde": "all localized",
+        "fiddler": "all striped",
+        "hybrimoe": "all striped",
+        "trimoe-layout": "hindsight",
+        "trimoe-layout-tuned": "hindsight",
+        "lpt": "hindsight",
+        "local-search": "hindsight",
     },
+    knows=dict.fromkeys(
+        [
+            *("trimoe-layout", "trimoe-layout-tuned", "lpt", "local-search"),
+            # of the systems if the instance has no forecast; see view.knew
+            *("trimoe", "trimoe-best-schedule", "klotski", "ktransformers", "monde", "fiddler"),
+            "hybrimoe",
+        ],
+        HINDSIGHT,
+    ),
+    coincide={"hybrimoe": "ktransformers"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Scenario": "instance"})

@@ -9,13 +9,16 @@ stand in `formulations/layout/spec.md`, sections "Bound and pack" and "Several s
 
 from moeopt.problems.search import Search
 
+from .bounds import lower_bound
 from .instance import Instance
 
 
 def solve(instance: Instance, search: Search) -> None:
     """Solve an instance; incumbents and bounds go to the search as they are found."""
     # Compiled code and solvers are imported when they are run.
-    if len(instance.scenarios) == 1:
+    if instance.schema_version == 2:
+        search.prove(lower_bound(instance))
+    elif len(instance.scenarios) == 1:
         from . import single_scenario
 
         single_scenario.solve(instance, search)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from .instance import Instance
+from .instance import Instance, Scenario
 from .solution import Domain, Solution
 
 CONSTRAINTS = {
@@ -12,15 +12,17 @@ CONSTRAINTS = {
     "LA-C2": "only an expert localized on an existing DIMM runs on NDP, and on its own DIMM",
     "LA-C3": "at most hbm_slots experts are resident",
     "LA-C4": "at most dimm_slots experts are localized on one DIMM",
-    "LA-C5": "per scenario the GPU's costs sum to at most the makespan (TriMoE Eq. 5)",
+    "LA-C5": "per scenario the GPU's base load and costs sum to at most the makespan (Eq. 5)",
     "LA-C6": "per scenario the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "LA-C7": "per scenario a DIMM's NDP work and host reads sum to at most the makespan (Eq. 6)",
+    "LA-C8": "per scenario the host reads through a memory channel sum to at most the makespan",
+    "LA-C9": "per scenario the copies over PCIe sum to at most the makespan",
 }
 
 OBJECTIVE = ("weighted_makespan_ns",)
 """What is minimised, in order of importance; the name ends with the unit."""
 
-SERIAL = ("LA-C5", "LA-C6", "LA-C7")
+SERIAL = ("LA-C5", "LA-C6", "LA-C7", "LA-C8", "LA-C9")
 """The rules that hold a schedule to its makespan."""
 
 Violations = list[tuple[str, str]]
@@ -28,25 +30,46 @@ Violations = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Loads:
-    """How long each device is busy in one scenario, in ns; `dimm_ns` has one entry per DIMM."""
+    """How long each device is busy in one scenario, in ns.
+
+    `dimm_ns` has one entry per DIMM; `channel_ns` one per memory channel, by rising number, and
+    none where channels are no limit; `pcie_ns` is 0 where misses keep the GPU busy as a whole.
+    """
 
     gpu_ns: int
     cpu_ns: int
     dimm_ns: tuple[int, ...]
+    channel_ns: tuple[int, ...] = ()
+    pcie_ns: int = 0
 
     @property
     def makespan_ns(self) -> int:
         """The load of the busiest device (TriMoE Eq. 7)."""
-        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns)
+        return self.makespan_without(())
 
     def makespan_of(self, rule: str) -> int:
-        """Return the load of the busiest device that LA-C5, LA-C6 or LA-C7 is about."""
-        return {"LA-C5": self.gpu_ns, "LA-C6": self.cpu_ns}.get(rule, max(self.dimm_ns))
+        """Return the load of the busiest device that a rule of `SERIAL` is about."""
+        busiest = {
+            "LA-C5": self.gpu_ns,
+            "LA-C6": self.cpu_ns,
+            "LA-C7": max(self.dimm_ns),
+            "LA-C8": max(self.channel_ns, default=0),
+            "LA-C9": self.pcie_ns,
+        }
+        return busiest[rule]
 
     def makespan_without(self, rules: Sequence[str]) -> int:
         """Return the load of the busiest device that none of `rules` is about."""
         left = (self.makespan_of(rule) for rule in SERIAL if rule not in rules)
         return max(left, default=0)
+
+
+def serial_rules(instance: Instance) -> tuple[str, ...]:
+    """Return those of `SERIAL` that say something about an instance."""
+    silent = {"LA-C8"} if instance.channels is None else set()
+    if not instance.in_two_parts:
+        silent.add("LA-C9")
+    return tuple(rule for rule in SERIAL if rule not in silent)
 
 
 def loads(instance: Instance, solution: Solution) -> list[Loads]:
@@ -76,33 +99,53 @@ def scenario_loads(
 ) -> Loads:
     """Return the busy time of every device in scenario `number` under a layout and an assignment.
 
-    A resident expert costs the GPU its hit and loads no DIMM there; on the CPU it is read from its
-    host copy. A striped expert that a host reads keeps every DIMM busy, a localized one its own.
+    A resident expert costs the GPU its hit and loads nothing else there; on the CPU it is read from
+    its host copy. A host's read of a striped expert keeps every DIMM busy for its charge and every
+    channel for its whole length, one of a localized expert its own DIMM and that one's channel. NDP
+    work keeps its DIMM busy and no channel.
     """
     scenario = instance.scenarios[number]
-    gpu = cpu = every_dimm = 0
-    own = [0] * instance.dimms
+    gpu, cpu, pcie, striped_reads = instance.base_ns, 0, 0, 0
+    own, local_reads = [0] * instance.dimms, [0] * instance.dimms
     for row, domain in enumerate(assignment[: instance.experts]):
         if domain is None or not scenario.tokens[row]:
             continue
         where = dimm[row] if row < len(dimm) else None
-        read = domain != "ndp"
-        if domain == "gpu":
-            if row < len(resident) and resident[row]:
-                gpu += scenario.gpu_hit_ns[row]
-                read = False
-            elif where is None:
-                gpu += scenario.gpu_miss_striped_ns[row]
-            else:
-                gpu += scenario.gpu_miss_localized_ns[row]
-        elif domain == "cpu":
+        if domain == "ndp":
+            if where is not None and where < instance.dimms:
+                own[where] += scenario.ndp_ns[row]
+            continue
+        if domain == "cpu":
             cpu += (scenario.cpu_striped_ns if where is None else scenario.cpu_localized_ns)[row]
+        elif row < len(resident) and resident[row]:
+            gpu += scenario.gpu_hit_ns[row]
+            continue
+        else:
+            of_gpu, of_pcie = _miss(scenario, row, striped=where is None)
+            gpu, pcie = gpu + of_gpu, pcie + of_pcie
         if where is None:
-            every_dimm += instance.dram_striped_ns if read else 0
+            striped_reads += 1
         elif where < instance.dimms:
-            local_ns = scenario.ndp_ns[row] if domain == "ndp" else instance.dram_localized_ns
-            own[where] += local_ns if read or domain == "ndp" else 0
-    return Loads(gpu, cpu, tuple(every_dimm + busy for busy in own))
+            local_reads[where] += 1
+    charge_ns = instance.striped_charge_ns(instance.dram_striped_ns)
+    local_ns = [reads * instance.dram_localized_ns for reads in local_reads]
+    dimm_ns = tuple(
+        striped_reads * charge_ns + busy + reads for busy, reads in zip(own, local_ns, strict=True)
+    )
+    full_ns = striped_reads * instance.dram_striped_ns
+    of_channel: dict[int, int] = dict.fromkeys(sorted(instance.channels or ()), full_ns)
+    for channel, reads in zip(instance.channels or (), local_ns, strict=False):
+        of_channel[channel] += reads
+    return Loads(gpu, cpu, dimm_ns, tuple(of_channel.values()), pcie)
+
+
+def _miss(scenario: Scenario, row: int, *, striped: bool) -> tuple[int, int]:
+    """Return how long an expert that is not resident keeps the GPU and PCIe busy."""
+    if scenario.gpu_calc_ns is not None:
+        copied = scenario.pcie_striped_ns if striped else scenario.pcie_localized_ns
+        return scenario.gpu_calc_ns[row], copied[row] if copied else 0
+    whole = scenario.gpu_miss_striped_ns if striped else scenario.gpu_miss_localized_ns
+    return whole[row], 0
 
 
 def violations(
@@ -115,7 +158,7 @@ def violations(
     instance, solution
         The problem and the decision to check.
     objective_ns
-        The objective claimed for the solution, if there is a claim: LA-C5 to LA-C7 hold the
+        The objective claimed for the solution, if there is a claim: LA-C5 to LA-C9 hold the
         schedules to it. Without a claim the objective is whatever the assignments give.
     """
     found = [*_assignment(instance, solution), *_layout(instance, solution)]
@@ -187,11 +230,12 @@ def _overruns(instance: Instance, solution: Solution, claim: int) -> Iterator[tu
     load = loads(instance, solution)
     if _weighted_sum(instance, load) <= claim:
         return
+    serial = serial_rules(instance)
     met: dict[tuple[str, ...], int] = {}
-    for size in range(1, len(SERIAL) + 1):
-        sums = {rules: _weighted_sum(instance, load, rules) for rules in combinations(SERIAL, size)}
+    for size in range(1, len(serial) + 1):
+        sums = {rules: _weighted_sum(instance, load, rules) for rules in combinations(serial, size)}
         met = met or {rules: total for rules, total in sums.items() if total <= claim}
-    left_out = max(met, key=lambda rules: met[rules]) if met else SERIAL
+    left_out = max(met, key=lambda rules: met[rules]) if met else serial
     allowed = [of.makespan_without(left_out) for of in load]
     for rule in left_out:
         yield rule, _latest(instance, load, rule, allowed)
@@ -204,11 +248,18 @@ def _latest(instance: Instance, load: Sequence[Loads], rule: str, allowed_ns: Se
         for scenario, of, allowed in zip(instance.scenarios, load, allowed_ns, strict=True)
     ]
     number = late.index(max(late))
-    dimms = load[number].dimm_ns
-    dimm = f"DIMM {dimms.index(max(dimms))}"
-    device = {"LA-C5": "the GPU", "LA-C6": "the CPU", "LA-C7": dimm}[rule]
+    device = {"LA-C5": "the GPU", "LA-C6": "the CPU", "LA-C9": "PCIe"}.get(rule)
+    if rule == "LA-C7":
+        device = _busiest("DIMM", range(instance.dimms), load[number].dimm_ns)
+    elif rule == "LA-C8":
+        channels = sorted(set(instance.channels or ()))
+        device = _busiest("channel", channels, load[number].channel_ns)
     busy = f"busy for {load[number].makespan_of(rule)} ns in scenario {number}"
     return f"{device} is {busy}, which is more than the claimed objective leaves it"
+
+
+def _busiest(kind: str, numbers: Sequence[int], busy_ns: Sequence[int]) -> str:
+    return f"{kind} {numbers[busy_ns.index(max(busy_ns))]}"
 
 
 def _weighted_sum(

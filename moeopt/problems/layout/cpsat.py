@@ -10,7 +10,16 @@ from moeopt.problems.formulation import Formulation
 from .bounds import makespan_grid, objective_grid
 from .instance import Instance
 from .solution import Solution
-from .textbook import HOST_WAYS, Runs, costs_ns, longest_ns, places, read_off
+from .textbook import (
+    HOST_WAYS,
+    STRIPED_WAYS,
+    Runs,
+    costs_ns,
+    longest_ns,
+    pcie_ns,
+    places,
+    read_off,
+)
 
 Terms = Iterable[tuple[Any, int]]
 
@@ -78,8 +87,8 @@ class Model(Formulation):
                 self.model.add(sum(held) <= self.instance.dimm_slots)
 
     def la_c5_gpu_is_serial(self) -> None:
-        """Post LA-C5: per scenario the GPU's costs sum to at most the makespan."""
-        self._serial(("hit", "gpu_striped", "gpu_local"))
+        """Post LA-C5: per scenario the GPU's base load and costs are within the makespan."""
+        self._serial(("hit", "gpu_striped", "gpu_local"), self.instance.base_ns)
 
     def la_c6_cpu_is_serial(self) -> None:
         """Post LA-C6: per scenario the CPU's costs sum to at most the makespan."""
@@ -90,18 +99,36 @@ class Model(Formulation):
 
         Reads of striped experts load every DIMM alike, so they are summed once, in a variable.
         """
-        for number, of in enumerate(self.runs):
+        for number in range(len(self.runs)):
             limit = 3 * longest_ns(self.instance, number) // self.step[number]
             every_dimm = self.model.new_int_var(0, limit, f"striped_reads[{number}]")
-            striped = [
-                (runs.way[way], self.instance.dram_striped_ns)
-                for runs in of.values()
-                for way in ("gpu_striped", "cpu_striped")
-            ]
+            charge_ns = self.instance.striped_charge_ns(self.instance.dram_striped_ns)
+            striped = self._striped_reads(number, charge_ns)
             self.model.add(every_dimm == self._sum(number, striped))
             for dimm in range(self.instance.dimms):
                 own = self._sum(number, self._own_work(number, dimm))
                 self.model.add(every_dimm + own <= self.makespan[number])
+
+    def la_c8_channels_serve_hosts(self) -> None:
+        """Post LA-C8: per scenario the host reads through each channel are within the makespan."""
+        channels = self.instance.channels or ()
+        for number in range(len(self.runs)):
+            full = list(self._striped_reads(number, self.instance.dram_striped_ns))
+            for channel in sorted(set(channels)):
+                dimms = [d for d, of in enumerate(channels) if of == channel]
+                local = [read for dimm in dimms for read in self._local_reads(number, dimm)]
+                self.model.add(self._sum(number, [*full, *local]) <= self.makespan[number])
+
+    def la_c9_pcie_is_serial(self) -> None:
+        """Post LA-C9: per scenario the copies over PCIe sum to at most the makespan."""
+        if self.instance.in_two_parts:
+            for number, of in enumerate(self.runs):
+                terms = [
+                    (runs.way[way], ns)
+                    for row, runs in of.items()
+                    for way, ns in pcie_ns(self.instance, number, row).items()
+                ]
+                self.model.add(self._sum(number, terms) <= self.makespan[number])
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
@@ -140,19 +167,30 @@ class Model(Formulation):
     def _all_runs(self) -> Iterable[Runs]:
         return (runs for of in self.runs for runs in of.values())
 
-    def _serial(self, ways: tuple[str, ...]) -> None:
+    def _serial(self, ways: tuple[str, ...], base_ns: int = 0) -> None:
         for number, of in enumerate(self.runs):
             terms = [
                 (runs.way[way], costs_ns(self.instance, number, row)[way])
                 for row, runs in of.items()
                 for way in ways
             ]
-            self.model.add(self._sum(number, terms) <= self.makespan[number])
+            base = base_ns // self.step[number]
+            self.model.add(base + self._sum(number, terms) <= self.makespan[number])
 
-    def _own_work(self, number: int, dimm: int) -> Terms:
-        for row, runs in self.runs[number].items():
+    def _striped_reads(self, number: int, read_ns: int) -> Terms:
+        for runs in self.runs[number].values():
+            for way in STRIPED_WAYS:
+                yield runs.way[way], read_ns
+
+    def _local_reads(self, number: int, dimm: int) -> Terms:
+        for runs in self.runs[number].values():
             if dimm in runs.read:
                 yield runs.read[dimm], self.instance.dram_localized_ns
+
+    def _own_work(self, number: int, dimm: int) -> Terms:
+        yield from self._local_reads(number, dimm)
+        for row, runs in self.runs[number].items():
+            if dimm in runs.ndp:
                 yield runs.ndp[dimm], self.instance.scenarios[number].ndp_ns[row]
 
     def _sum(self, number: int, terms: Terms) -> Any:

@@ -1,7 +1,8 @@
-"""The paper's offline layout and its relatives, each with TriMoE's online schedule per scenario.
+"""Layouts with hindsight, each with TriMoE's online schedule per scenario.
 
-All of them see the scenarios that they are judged on: the loads are known, not predicted. Hot,
+All of them see the scenarios that they are measured on: the loads are known, not predicted. Hot,
 warm and cold go by the weighted sum of an expert's tokens over the scenarios (ties: lowest number).
+What a system could know, and the layouts that other systems use, are in `systems`.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,13 +11,14 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
+from moeopt.problems.cold_cut import ColdCut
+
 from .check import objective
 from .instance import Instance
 from .paths import Path
 from .solution import Solution
-
-COLD_SHARE = 0.7
-"""Share of the experts that is cold: TriMoE 3.1, "over 70% of all experts"."""
+from .systems import SYSTEMS
 
 MAX_WORK = 3 * 10**8
 """Scenarios x experts**2 x cold shares that a search over the shares may look at."""
@@ -25,16 +27,17 @@ Packing = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Gives each of the experts to be localized, hottest first, a DIMM."""
 
 
-def trimoe_layout(instance: Instance) -> Solution:
+def trimoe_layout(instance: Instance, *, cold_cut: str = DEFAULT_CUT) -> Solution:
     """Keep hot experts resident, stripe warm ones, localize cold ones (TriMoE 4.3 and 3.1).
 
-    Settled, since the paper only says "localizing cold experts onto single DIMMs": resident are the
-    `hbm_slots` experts with most tokens; cold are the 70 % with fewest (3.1); they go to the DIMMs
-    in turn, by falling load. If `dimm_slots` is too small for all, the coldest are localized. A
-    resident expert is never cold: its host copy is striped. An expert without tokens counts among
+    The paper only says "localizing cold experts onto single DIMMs": resident are the `hbm_slots`
+    experts with most tokens; cold are those that the settlement `cold_cut` says; they go to the
+    DIMMs in turn, by falling load. If `dimm_slots` is too small for all, the coldest are localized.
+    A resident expert is never cold: its host copy is striped. An expert without tokens counts among
     the coldest and has no layout. The schedules are TriMoE's (4.2).
     """
-    return _best(instance, round_robin(instance), [round(COLD_SHARE * instance.experts)])
+    loads = _weighted_sums(instance, instance.path_times.tokens)
+    return _best(instance, round_robin(instance), [ColdCut.parse(cold_cut).count(loads)])
 
 
 def trimoe_layout_tuned(instance: Instance) -> Solution:
@@ -71,6 +74,7 @@ HEURISTICS: dict[str, Callable[..., Solution]] = {
     "trimoe-layout-tuned": trimoe_layout_tuned,
     "lpt": lpt,
     "local-search": local_search,
+    **SYSTEMS,
 }
 
 WARM_START = lpt

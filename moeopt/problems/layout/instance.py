@@ -1,14 +1,16 @@
 """The experts of one MoE layer, and the trace windows that one layout of theirs must serve."""
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.problems.arrays import integers, made, rows_of
-from moeopt.problems.envelope import Count, Data, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.problems.envelope import Count, Data, Nanoseconds, field_error
+from moeopt.problems.host_memory import HostMemory, absent
 
 from .paths import PathTimes
 
@@ -20,6 +22,11 @@ MAX_WEIGHT = 2**16
 
 Costs = Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
 
+OptionalCosts = Annotated[
+    tuple[Nanoseconds, ...] | None,
+    Field(max_length=MAX_EXPERTS, fail_fast=True, exclude_if=absent),
+]
+
 COSTS = (
     "gpu_hit_ns",
     "gpu_miss_striped_ns",
@@ -29,6 +36,17 @@ COSTS = (
     "ndp_ns",
 )
 """The fields of a scenario with the costs of an expert's paths, in the order of `paths.Path`."""
+
+TWO_PARTS = ("gpu_calc_ns", "pcie_striped_ns", "pcie_localized_ns")
+"""The fields of schema 2 that divide a miss into the GPU's work and PCIe's."""
+
+WITHIN = (
+    ("gpu_calc_ns", "gpu_miss_striped_ns"),
+    ("gpu_calc_ns", "gpu_miss_localized_ns"),
+    ("pcie_striped_ns", "gpu_miss_striped_ns"),
+    ("pcie_localized_ns", "gpu_miss_localized_ns"),
+)
+"""Neither part of a miss takes longer than the miss: Eq. 2 is the maximum of both, or their sum."""
 
 
 class Scenario(Data):
@@ -50,6 +68,12 @@ class Scenario(Data):
         CPU time, likewise (Eq. 3).
     ndp_ns
         Time on the NDP unit of its own DIMM (Eq. 4).
+    gpu_calc_ns
+        Schema 2: how long a miss keeps the GPU busy in place of the whole `gpu_miss_striped_ns` or
+        `gpu_miss_localized_ns`, if reading and computing of different experts overlap. Given
+        together with the next two, in all scenarios or in none.
+    pcie_striped_ns, pcie_localized_ns
+        Schema 2: how long reading the expert from all DIMMs, or from its own, keeps PCIe busy.
     """
 
     weight: Annotated[Count, Field(ge=1, le=MAX_WEIGHT)]
@@ -60,9 +84,12 @@ class Scenario(Data):
     cpu_striped_ns: Costs
     cpu_localized_ns: Costs
     ndp_ns: Costs
+    gpu_calc_ns: OptionalCosts = None
+    pcie_striped_ns: OptionalCosts = None
+    pcie_localized_ns: OptionalCosts = None
 
 
-class Instance(InstanceEnvelope):
+class Instance(HostMemory):
     """One GPU with room for `hbm_slots` experts, one CPU, `dimms` identical NDP-DIMMs.
 
     Parameters
@@ -76,6 +103,11 @@ class Instance(InstanceEnvelope):
         How long a host's read of a striped expert keeps every DIMM busy (Eq. 6).
     dram_localized_ns
         How long a host's read of a localized expert keeps its DIMM busy.
+    forecast_tokens
+        Schema 2: what an offline trace said of each expert's tokens. No constraint: rules that
+        decide the layout before the loads are known go by it, exact methods ignore it.
+
+    The other fields of schema 2 stand in `moeopt.problems.host_memory`.
     """
 
     problem: Literal["layout"] = "layout"
@@ -88,6 +120,10 @@ class Instance(InstanceEnvelope):
     scenarios: Annotated[
         tuple[Scenario, ...], Field(min_length=1, max_length=MAX_SCENARIOS, fail_fast=True)
     ]
+    forecast_tokens: Annotated[
+        tuple[Count, ...] | None,
+        Field(max_length=MAX_EXPERTS, fail_fast=True, exclude_if=absent),
+    ] = None
 
     @field_validator("scenarios")
     @classmethod
@@ -96,17 +132,58 @@ class Instance(InstanceEnvelope):
     ) -> tuple[Scenario, ...]:
         experts = info.data.get("experts")
         for row, scenario in enumerate(scenarios):
-            for name in ("tokens", *COSTS):
-                length = len(getattr(scenario, name))
-                if experts is not None and length != experts:
-                    reason = f"must have {experts} entries, one per expert, not {length}"
+            for name in ("tokens", *COSTS, *TWO_PARTS):
+                values = getattr(scenario, name)
+                if experts is not None and values is not None and len(values) != experts:
+                    reason = f"must have {experts} entries, one per expert, not {len(values)}"
                     raise field_error([row, name], reason)
         return scenarios
 
+    @field_validator("scenarios")
+    @classmethod
+    def _two_parts_everywhere_or_nowhere(cls, scenarios: tuple[Scenario, ...]) -> Any:
+        given = any(getattr(s, name) is not None for s in scenarios for name in TWO_PARTS)
+        for row, scenario in enumerate(scenarios if given else ()):
+            for name in TWO_PARTS:
+                if getattr(scenario, name) is None:
+                    reason = f"is missing; {', '.join(TWO_PARTS)} come together, in all scenarios"
+                    raise field_error([row, name], reason)
+            for part, whole in WITHIN:
+                rows = zip(
+                    scenario.tokens, getattr(scenario, part), getattr(scenario, whole), strict=False
+                )
+                for expert, (tokens, short, long) in enumerate(rows):
+                    if tokens and short > long:
+                        reason = f"must be at most {whole} = {long}, not {short}"
+                        raise field_error([row, part, expert], reason)
+        return scenarios
+
+    @field_validator("forecast_tokens")
+    @classmethod
+    def _one_forecast_per_expert(
+        cls, forecast: tuple[int, ...] | None, info: ValidationInfo
+    ) -> tuple[int, ...] | None:
+        experts = info.data.get("experts")
+        if forecast is not None and experts is not None and len(forecast) != experts:
+            reason = f"must have {experts} entries, one per expert, not {len(forecast)}"
+            raise field_error([], reason)
+        return forecast
+
     @model_validator(mode="after")
-    def _some_expert_is_active(self) -> "Instance":
+    def _some_expert_is_active(self) -> Self:
         if not any(any(scenario.tokens) for scenario in self.scenarios):
             raise field_error(["scenarios"], "must have tokens for at least one expert")
+        return self
+
+    @model_validator(mode="after")
+    def _own_fields_of_schema_2(self) -> Self:
+        given: list[list[str | int]] = []
+        if self.forecast_tokens is not None:
+            given.append(["forecast_tokens"])
+        if self.in_two_parts:
+            given.append(["scenarios", 0, TWO_PARTS[0]])
+        if given and self.schema_version == 1:
+            raise field_error(given[0], "is a field of schema 2: schema_version must be 2")
         return self
 
     @classmethod
@@ -126,6 +203,13 @@ class Instance(InstanceEnvelope):
         dram_localized_ns: int,
         dimm_slots: int | None = None,
         weight: ArrayLike | None = None,
+        gpu_calc_ns: ArrayLike | None = None,
+        pcie_striped_ns: ArrayLike | None = None,
+        pcie_localized_ns: ArrayLike | None = None,
+        channels: ArrayLike | None = None,
+        dimm_share: tuple[int, int] | None = None,
+        gpu_base_ns: int | None = None,
+        forecast_tokens: ArrayLike | None = None,
         name: str | None = None,
         quantum_ns: int | None = None,
     ) -> Self:
@@ -148,6 +232,20 @@ class Instance(InstanceEnvelope):
             How many localized experts a DIMM may hold; None: any number.
         weight
             How often each window counts, at least 1, shape (windows,). Default: once.
+        gpu_calc_ns, pcie_striped_ns, pcie_localized_ns
+            A miss in two parts that overlap with those of other experts: how long it keeps the GPU
+            busy, and PCIe, by how the expert lies; in ns, shape (windows, experts), at most the
+            whole miss. All three or none: then a miss keeps the GPU busy as a whole.
+        channels
+            The memory channel of each DIMM, shape (dimms,). Default: channels are no limit.
+        dimm_share
+            Numerator and denominator of the part of `dram_striped_ns` that each DIMM is busy with
+            a host's striped read. Default: all of it.
+        gpu_base_ns
+            How long the GPU is busy before any routed expert, in ns. Default: 0.
+        forecast_tokens
+            What an offline trace said of each expert's tokens, shape (experts,), for rules that
+            decide the layout from it. Default: none.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -181,8 +279,22 @@ class Instance(InstanceEnvelope):
         columns = {"weight": counts.tolist(), "tokens": used.tolist()}
         for field, values in zip(COSTS, costs, strict=True):
             columns[field] = integers(field, values, used.shape, axes="(windows, experts)").tolist()
+        parts = (gpu_calc_ns, pcie_striped_ns, pcie_localized_ns)
+        for field, part in zip(TWO_PARTS, parts, strict=True):
+            if part is not None:
+                of_part = integers(field, part, used.shape, axes="(windows, experts)")
+                columns[field] = of_part.tolist()
+        memory: dict[str, Any] = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
+        if channels is not None:
+            memory["channels"] = integers("channels", channels, (dimms,), axes="(dimms,)").tolist()
+        if forecast_tokens is not None:
+            forecast = integers("forecast_tokens", forecast_tokens, (experts,), axes="(experts,)")
+            memory["forecast_tokens"] = forecast.tolist()
+        newer = any(of is not None for of in (*parts, *memory.values()))
         return made(
             cls,
+            **memory,
+            schema_version=2 if newer else 1,
             name=name,
             quantum_ns=quantum_ns,
             dimms=dimms,
@@ -194,6 +306,11 @@ class Instance(InstanceEnvelope):
             scenarios=rows_of(columns),
         )
 
+    @property
+    def in_two_parts(self) -> bool:
+        """Whether a miss's GPU work and PCIe time are given apart (schema 2)."""
+        return self.scenarios[0].gpu_calc_ns is not None
+
     def size(self) -> str:
         """Return how many experts, windows, DIMMs and HBM slots there are, in words."""
         windows = f"{len(self.scenarios)} windows, {self.dimms} DIMMs"
@@ -203,9 +320,17 @@ class Instance(InstanceEnvelope):
     def path_times(self) -> PathTimes:
         """The scenarios as arrays, in the order of `paths.Path`."""
         scenarios = self.scenarios
+
+        def rows(name: str) -> list[Sequence[int]]:
+            return [getattr(scenario, name) for scenario in scenarios]
+
         return PathTimes.of(
             [scenario.weight for scenario in scenarios],
-            [scenario.tokens for scenario in scenarios],
-            [[getattr(scenario, name) for scenario in scenarios] for name in COSTS],
+            rows("tokens"),
+            [rows(name) for name in COSTS],
             (self.dram_striped_ns, self.dram_localized_ns),
+            charge=self.striped_charge_ns(self.dram_striped_ns),
+            base=self.base_ns,
+            channels=self.channels,
+            parts=[rows(name) for name in TWO_PARTS] if self.in_two_parts else None,
         )

@@ -1,5 +1,6 @@
 """Brute force: every layout there is, each with its best schedules. Ground truth of the tests."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from math import comb
@@ -10,20 +11,30 @@ from .solution import DOMAINS, Domain, Solution
 
 MAX_CANDIDATES = 10**6
 
+MANY_STATES = 1000
+"""From so many ways of using DIMMs on, layouts are counted without numbering: too many."""
+
 
 def count(instance: Instance) -> int:
     """Return how many schedules `candidates` compares, at most: layouts x assignments."""
     rows = active_rows(instance)
     slots = min(instance.hbm_slots, len(rows))
     residents = sum(comb(len(rows), size) for size in range(slots + 1))
-    ways = {0: 1}  # DIMMs in use -> numbered layouts so far
+    # DIMMs and used DIMMs of each channel, sorted -> numbered layouts so far
+    sizes = Counter(_channels(instance)).values()
+    ways = {tuple(sorted((size, 0) for size in sizes)): 1}
     for _ in rows:
-        following: dict[int, int] = {}
-        for used, number in ways.items():
-            following[used] = following.get(used, 0) + number * (1 + used)
-            if used < instance.dimms:
-                following[used + 1] = following.get(used + 1, 0) + number
-        ways = following
+        following = Counter[tuple[tuple[int, int], ...]]()
+        for state, number in ways.items():
+            if len(ways) > MANY_STATES:
+                following[state] += number * (1 + instance.dimms)
+                continue
+            following[state] += number * (1 + sum(used for _, used in state))
+            for at, (size, used) in enumerate(state):
+                if used < size and (used or (size, used) not in state[:at]):
+                    opened = (*state[:at], (size, used + 1), *state[at + 1 :])
+                    following[tuple(sorted(opened))] += number
+        ways = dict(following)
     schedules = sum(
         int(len(DOMAINS) ** sum(1 for tokens in scenario.tokens if tokens))
         for scenario in instance.scenarios
@@ -42,7 +53,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     for size in range(min(instance.hbm_slots, len(rows)) + 1):
         for chosen in combinations(rows, size):
             resident = tuple(row in chosen for row in range(instance.experts))
-            for places in numbered_layouts(len(rows), instance.dimms):
+            for places in numbered_layouts(len(rows), _channels(instance)):
                 dimm: list[int | None] = [None] * instance.experts
                 for row, place in zip(rows, places, strict=True):
                     dimm[row] = place
@@ -67,18 +78,36 @@ def active_rows(instance: Instance) -> list[int]:
     ]
 
 
-def numbered_layouts(experts: int, dimms: int) -> Iterator[tuple[int | None, ...]]:
+def numbered_layouts(experts: int, channels: Sequence[int]) -> Iterator[tuple[int | None, ...]]:
     """Yield the ways to stripe each expert or put it on a DIMM, DIMMs numbered by first use.
 
-    The DIMMs are identical, so that any layout becomes one of these when they are renumbered.
+    DIMMs of one channel are identical, and so are channels of as many DIMMs: any layout becomes one
+    of these when they are renumbered. `channels` has the channel of each DIMM, the same for all
+    where channels are no limit.
     """
     if experts == 0:
         yield ()
         return
-    for before in numbered_layouts(experts - 1, dimms):
-        used = len({place for place in before if place is not None})
-        for place in (None, *range(min(used + 1, dimms))):
+    for before in numbered_layouts(experts - 1, channels):
+        used = {place for place in before if place is not None}
+        for place in (None, *sorted(used), *_first_unused(used, channels)):
             yield (*before, place)
+
+
+def _first_unused(used: set[int], channels: Sequence[int]) -> list[int]:
+    """Return the lowest unused DIMM of each kind, alike in all that is there already."""
+    dimms_of = Counter(channels)
+    in_use = {channels[dimm] for dimm in used}
+    lowest: dict[tuple[str, int], int] = {}
+    for dimm, channel in enumerate(channels):
+        if dimm not in used:
+            kind = ("channel", channel) if channel in in_use else ("size", dimms_of[channel])
+            lowest.setdefault(kind, dimm)
+    return list(lowest.values())
+
+
+def _channels(instance: Instance) -> Sequence[int]:
+    return (0,) * instance.dimms if instance.channels is None else instance.channels
 
 
 def _best_assignment(

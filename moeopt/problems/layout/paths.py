@@ -32,6 +32,9 @@ class Device(IntEnum):
     NDP = 2
 
 
+GPU_MISSES = [Path.GPU_STRIPED, Path.GPU_LOCAL]
+"""The paths that copy an expert to the GPU."""
+
 IDLE = -1
 """In the place of a device: the expert has no tokens."""
 
@@ -59,17 +62,34 @@ class PathTimes(NamedTuple):
     tokens
         Shape (scenarios, experts).
     cost
-        Shape (6, scenarios, experts): the time of the device that computes (Eq. 1-4), by `Path`.
-        0 where the expert has no tokens.
+        Shape (6, scenarios, experts): how long the device that computes is busy (Eq. 1-4), by
+        `Path`. 0 where the expert has no tokens.
+    pcie
+        The same shape: how long PCIe is busy; 0 where a miss keeps the GPU busy as a whole.
+    alone
+        The same shape: how long the expert takes on the path by itself; `cost` but for misses in
+        two parts.
     read
         Shape (6,): how long the DIMMs are read for it (Eq. 6): all of them for the striped paths,
         its own for the localized ones; 0 for hits and NDP.
+    channel_read
+        Shape (6,): the same of the memory channels; 0 where they are no limit.
+    channel
+        Shape (dimms,): the memory channel of each DIMM, numbered 0, 1, ... by value; empty where
+        channels are no limit.
+    base
+        How long the GPU is busy before any expert, in each scenario.
     """
 
     weight: NDArray[np.int64]
     tokens: NDArray[np.int64]
     cost: NDArray[np.int64]
+    pcie: NDArray[np.int64]
+    alone: NDArray[np.int64]
     read: NDArray[np.int64]
+    channel_read: NDArray[np.int64]
+    channel: NDArray[np.int64]
+    base: int
 
     @classmethod
     def of(
@@ -78,16 +98,53 @@ class PathTimes(NamedTuple):
         tokens: Sequence[Sequence[int]],
         cost: Sequence[Sequence[Sequence[int]]],
         reads: tuple[int, int],
+        *,
+        charge: int,
+        base: int = 0,
+        channels: Sequence[int] | None = None,
+        parts: Sequence[Sequence[Sequence[int]]] | None = None,
     ) -> "PathTimes":
-        """Return the arrays; `reads` are the times of a striped and of a localized read."""
+        """Return the arrays.
+
+        Parameters
+        ----------
+        cost
+            The whole time of each path, by `Path`.
+        reads
+            How long a host reads a striped and a localized expert.
+        charge
+            How long a striped read keeps each DIMM busy.
+        channels
+            The memory channel of each DIMM, None where channels are no limit.
+        parts
+            The GPU's part of a miss, and PCIe's of a striped and of a localized expert; None where
+            a miss keeps the GPU busy as a whole.
+        """
         striped, localized = reads
         of_tokens = np.array(tokens, dtype=np.int64)
+        alone = np.where(of_tokens > 0, np.array(cost, dtype=np.int64), 0)
+        busy, pcie = alone.copy(), np.zeros_like(alone)
+        if parts is not None:
+            calc, *copied = np.where(of_tokens > 0, np.array(parts, dtype=np.int64), 0)
+            busy[GPU_MISSES], pcie[GPU_MISSES] = calc, copied
+        full = np.array([0, striped, localized, striped, localized, 0], dtype=np.int64)
+        of_dimm = np.unique(channels or (), return_inverse=True)[1].astype(np.int64)
         return cls(
-            np.array(weight, dtype=np.int64),
-            of_tokens,
-            np.where(of_tokens > 0, np.array(cost, dtype=np.int64), 0),
-            np.array([0, striped, localized, striped, localized, 0], dtype=np.int64),
+            weight=np.array(weight, dtype=np.int64),
+            tokens=of_tokens,
+            cost=busy,
+            pcie=pcie,
+            alone=alone,
+            read=np.array([0, charge, localized, charge, localized, 0], dtype=np.int64),
+            channel_read=full if len(of_dimm) else np.zeros_like(full),
+            channel=of_dimm,
+            base=base,
         )
+
+    @property
+    def channels(self) -> int:
+        """The number of memory channels; 0 where they are no limit."""
+        return int(self.channel.max(initial=-1)) + 1
 
     @property
     def active(self) -> NDArray[np.bool_]:

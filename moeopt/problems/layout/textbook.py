@@ -1,20 +1,27 @@
 """What the CP-SAT and the MILP model share: which variables there are, and how to read them."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .instance import Instance
+from .paths import Path
 from .solution import Domain, Solution
 
-HOST_WAYS: dict[str, tuple[Domain, str]] = {
-    "hit": ("gpu", "gpu_hit_ns"),
-    "gpu_striped": ("gpu", "gpu_miss_striped_ns"),
-    "gpu_local": ("gpu", "gpu_miss_localized_ns"),
-    "cpu_striped": ("cpu", "cpu_striped_ns"),
-    "cpu_local": ("cpu", "cpu_localized_ns"),
+HOST_WAYS: dict[str, tuple[Domain, Path]] = {
+    "hit": ("gpu", Path.HIT),
+    "gpu_striped": ("gpu", Path.GPU_STRIPED),
+    "gpu_local": ("gpu", Path.GPU_LOCAL),
+    "cpu_striped": ("cpu", Path.CPU_STRIPED),
+    "cpu_local": ("cpu", Path.CPU_LOCAL),
 }
-"""The ways a host may run an expert: its domain, and the field of a scenario with its cost."""
+"""The ways a host may run an expert: its domain, and its path."""
+
+STRIPED_WAYS = ("gpu_striped", "cpu_striped")
+"""Those in which a host reads the expert from all DIMMs."""
 
 
 @dataclass(frozen=True)
@@ -34,35 +41,60 @@ class Runs:
     ndp: dict[int, Any]
 
 
-def places(instance: Instance) -> dict[int, range]:
+def places(instance: Instance) -> dict[int, tuple[int, ...]]:
     """Return the experts with tokens anywhere, each with the DIMMs it may lie on.
 
-    The DIMMs are identical, so that they may be numbered in the order of their first expert: the
-    k-th expert lies on one of the first k DIMMs. That holds whatever constraint is left out, since
-    all of them treat the DIMMs alike.
+    DIMMs of one channel are identical, and so are channels of as many DIMMs. So they may be
+    numbered in the order of their first expert, the channels first: before an expert lies on a
+    DIMM, each lower one of that channel and each lower channel like it has one. That holds whatever
+    constraint is left out, since all of them treat such DIMMs and channels alike. Without channels
+    the k-th expert lies on one of the first k DIMMs.
     """
     rows = [
         row for row, of in enumerate(zip(*(s.tokens for s in instance.scenarios), strict=True))
         if any(of)
     ]  # fmt: skip
-    return {row: range(min(k + 1, instance.dimms)) for k, row in enumerate(rows)}
+    before = experts_before(instance.channels or (0,) * instance.dimms)
+    return {
+        row: tuple(dimm for dimm, least in enumerate(before) if least <= k)
+        for k, row in enumerate(rows)
+    }
+
+
+def experts_before(channels: Sequence[int]) -> list[int]:
+    """Return how many experts at least lie on other DIMMs before one lies on each DIMM."""
+    dimms_of = Counter(channels)
+    alike = Counter[int]()  # number of DIMMs -> channels seen with so many
+    lower_channels: dict[int, int] = {}
+    lower_dimms = Counter[int]()
+    found = []
+    for channel in channels:
+        if channel not in lower_channels:
+            lower_channels[channel] = alike[dimms_of[channel]]
+            alike[dimms_of[channel]] += 1
+        found.append(lower_dimms[channel] + lower_channels[channel])
+        lower_dimms[channel] += 1
+    return found
 
 
 def costs_ns(instance: Instance, number: int, row: int) -> dict[str, int]:
-    """Return what each way of `HOST_WAYS` costs its host in scenario `number`."""
-    scenario = instance.scenarios[number]
-    return {way: getattr(scenario, field)[row] for way, (_, field) in HOST_WAYS.items()}
+    """Return how long each way of `HOST_WAYS` keeps its host busy in scenario `number`."""
+    cost = instance.path_times.cost
+    return {way: int(cost[path, number, row]) for way, (_, path) in HOST_WAYS.items()}
+
+
+def pcie_ns(instance: Instance, number: int, row: int) -> dict[str, int]:
+    """Return how long each way of `HOST_WAYS` keeps PCIe busy in scenario `number`."""
+    pcie = instance.path_times.pcie
+    return {way: int(pcie[path, number, row]) for way, (_, path) in HOST_WAYS.items()}
 
 
 def longest_ns(instance: Instance, number: int) -> int:
-    """Return the sum over a scenario's experts of each one's longest time on any device."""
-    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
-    scenario = instance.scenarios[number]
-    return sum(
-        max(*reads, scenario.ndp_ns[row], *costs_ns(instance, number, row).values())
-        for row, tokens in enumerate(scenario.tokens)
-        if tokens
-    )
+    """Return a sum over a scenario that no device's load exceeds: each expert's longest time."""
+    times = instance.path_times
+    of_experts = np.maximum(times.cost[:, number].max(axis=0), times.pcie[:, number].max(axis=0))
+    reads = max(instance.dram_striped_ns, instance.dram_localized_ns)
+    return times.base + int(np.maximum(of_experts, reads)[times.active[number]].sum())
 
 
 def read_off(

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+from moeopt.problems.info import THIS_STEP
 from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
 from .check import loads
 from .instance import Instance, Scenario
 from .solution import Solution
+from .systems import ALL_STRIPED, SYSTEMS, has_forecast
 
 Piece = tuple[int, str, Literal["work", "read"]]
 
@@ -48,6 +50,20 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     found["localized"] = sum(dimm is not None for dimm in solution.dimm)
     found["host_ns"] = host
     return found
+
+
+def knew(instance: Instance, method: str) -> str | None:
+    """Return what a system knew when it decided its layout; its schedules it makes for the loads.
+
+    Without residents a layout that is the same for every expert needs no loads.
+    """
+    if method not in SYSTEMS:
+        return None
+    if method in ALL_STRIPED and not instance.hbm_slots:
+        return THIS_STEP
+    if not has_forecast(instance):
+        return None
+    return f"a forecast; then {THIS_STEP}"
 
 
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:

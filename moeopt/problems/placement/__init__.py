@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .check import violations as violations
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .known import Known as Known
     from .solution import Solution as Solution
 
 INFO = ProblemInfo(
@@ -23,20 +24,25 @@ INFO = ProblemInfo(
     holdout=Stretch("first_step", "steps"),
     exact_methods={"price-and-swap": ExactMethod("lagrangian", then="cp-sat")},
     knows={
-        "frequency": HINDSIGHT,
-        "per-layer-frequency": HINDSIGHT,
-        "importance": HINDSIGHT,
+        "frequency": "offline profile",
+        "per-layer-frequency": "offline profile",
+        "importance": "prefill counts and scores",
         "offload-time": HINDSIGHT,
-        "uniform-x": HINDSIGHT,
+        "uniform-x": "prefill counts",
         "front-loading": NOTHING,
         "last-first": NOTHING,
         "random": NOTHING,
-        "fiddler": HINDSIGHT,
-        "frequency-stop": HINDSIGHT,
-        "per-layer-frequency-stop": HINDSIGHT,
-        "importance-stop": HINDSIGHT,
+        "fiddler": "offline profile",
+        "frequency-hindsight": HINDSIGHT,
+        "per-layer-frequency-hindsight": HINDSIGHT,
+        "importance-hindsight": HINDSIGHT,
+        "uniform-x-hindsight": HINDSIGHT,
+        "fiddler-hindsight": HINDSIGHT,
+        "frequency-stop": "offline profile, stops in hindsight",
+        "per-layer-frequency-stop": "offline profile, stops in hindsight",
+        "importance-stop": "prefill counts and scores, stops in hindsight",
         "offload-time-stop": HINDSIGHT,
     },
 )
 
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(__name__, {"Known": "known"})

@@ -1,7 +1,10 @@
-"""The runtimes' rules for experts on the GPU, each with the habit of filling it and without.
+"""The runtimes' and the papers' rules for experts on the GPU, with the habit of filling it.
 
+Each rule decides by what its source gives it: counts of the prompts or of an offline profile, where
+the instance has them (`moeopt.problems.placement.known`), and else by the steps themselves. Rules
+called ``*-hindsight`` decide by the steps in any case, ``*-stop`` leave the habit of filling off.
 A rule returns None where it finds no placement that keeps the instance's rules, e.g. if not every
-slot can be filled.
+slot can be filled. Keyword arguments are the settlements of ``settlements.py``.
 """
 
 from collections.abc import Callable
@@ -10,50 +13,57 @@ from .capacity import capacity_of
 from .filling import best_prefix, filled
 from .instance import Instance
 from .layer_steps import Ints
-from .rankings import frequency as frequency_order
+from .rankings import descending, layer_by_layer
 from .rankings import front_loading as front_loading_order
-from .rankings import importance as importance_order
+from .rankings import importance as importance_scores
 from .rankings import last_first as last_first_order
 from .rankings import offload_time as offload_time_order
-from .rankings import per_layer_frequency as per_layer_frequency_order
 from .rankings import shuffled as shuffled_order
 from .solution import Solution
+from .usage import Usage, of_profile, of_prompts, of_steps
 
-Rule = Callable[[Instance], Solution | None]
+Rule = Callable[..., Solution | None]
+Filling = Callable[[Instance, Ints], Solution | None]
 
 HEADROOM = 20
 """Fiddler leaves a part of so many of the memory free: n = floor(0.95 x memory / expert)."""
 
 
-def frequency(instance: Instance) -> Solution | None:
-    """Global top-K by tokens, as in the ktransformers runtime; ties: lower layer, lower expert."""
-    return filled(instance, frequency_order(instance))
+def frequency(instance: Instance, ties: str = "first") -> Solution | None:
+    """Global top-K by recorded counts, as the ktransformers runtime does.
+
+    The runtime takes the first K over the flattened (layer, expert) table, not a quota per layer.
+    """
+    return filled(instance, descending(of_profile(instance).counts, ties))
 
 
-def per_layer_frequency(instance: Instance) -> Solution | None:
-    """Top experts by tokens of each layer, slots shared evenly, one more for the first layers."""
-    return filled(instance, per_layer_frequency_order(instance))
+def per_layer_frequency(instance: Instance, ties: str = "first") -> Solution | None:
+    """Top experts by counts of each layer, slots shared evenly, one more for the first layers."""
+    return filled(instance, layer_by_layer(of_profile(instance).counts, ties))
 
 
-def importance(instance: Instance) -> Solution | None:
-    """Global top-K by S = a P~ + (1 - a) W~ (context-aware CXL-NDP 4.1), from counts alone."""
-    return filled(instance, importance_order(instance))
+def importance(
+    instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
+) -> Solution | None:
+    """Top-K by S = a P~ + (1 - a) W~ of each layer, from the prompts (context-aware CXL-NDP 4.1).
+
+    K is the same in every layer, as many as fit; slots left over stay empty unless the instance
+    wants every slot used.
+    """
+    return _important(instance, of_prompts(instance), filled, alpha, norm, per_layer)
 
 
 def offload_time(instance: Instance) -> Solution | None:
-    """Global top-K by the offload time that is saved."""
+    """Global top-K by the offload time that is saved in the steps."""
     return filled(instance, offload_time_order(instance))
 
 
 def uniform_x(instance: Instance) -> Solution | None:
-    """Put the same x of every layer on the GPU (edge GPU-NDP), the most used; x as slots allow.
+    """Put the same x of every layer on the GPU (edge GPU-NDP), the most used in the prompts.
 
-    Slots left over stay empty.
+    x as slots allow; slots left over stay empty.
     """
-    alike = instance.model_copy(update={"restriction": "equal-counts"})
-    if instance.restriction == "whole-layers":
-        return None
-    return filled(alike, frequency_order(instance))
+    return _uniform(instance, of_prompts(instance))
 
 
 def front_loading(instance: Instance) -> Solution | None:
@@ -77,10 +87,10 @@ def random(instance: Instance) -> Solution | None:
 def fiddler(instance: Instance) -> Solution | None:
     """Take the first of a popularity list, in 95 % of the slots (Fiddler's n and headroom).
 
-    Fiddler ships a list that was profiled on other data; here the list is that of the instance's
-    own steps. `listed` takes another one.
+    Fiddler ships a list that was profiled on other data: the instance's profile. `listed` takes
+    any other.
     """
-    return listed(instance, frequency_order(instance))
+    return listed(instance, descending(of_profile(instance).counts))
 
 
 def listed(instance: Instance, ranking: Ints) -> Solution | None:
@@ -95,24 +105,75 @@ def listed(instance: Instance, ranking: Ints) -> Solution | None:
     return filled(instance, ranking, most - -(-most // HEADROOM))
 
 
-def frequency_stop(instance: Instance) -> Solution | None:
-    """As `frequency`, but only as far as the total time falls."""
-    return best_prefix(instance, frequency_order(instance))
+def frequency_hindsight(instance: Instance, ties: str = "first") -> Solution | None:
+    """As `frequency`, from the counts of the steps themselves."""
+    return filled(instance, descending(instance.tokens, ties))
 
 
-def per_layer_frequency_stop(instance: Instance) -> Solution | None:
-    """As `per-layer-frequency`, but only as far as the total time falls."""
-    return best_prefix(instance, per_layer_frequency_order(instance))
+def per_layer_frequency_hindsight(instance: Instance, ties: str = "first") -> Solution | None:
+    """As `per-layer-frequency`, from the counts of the steps themselves."""
+    return filled(instance, layer_by_layer(instance.tokens, ties))
 
 
-def importance_stop(instance: Instance) -> Solution | None:
-    """As `importance`, but only as far as the total time falls."""
-    return best_prefix(instance, importance_order(instance))
+def importance_hindsight(
+    instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
+) -> Solution | None:
+    """As `importance`, from the counts of the steps themselves, of which no scores are known."""
+    return _important(instance, of_steps(instance), filled, alpha, norm, per_layer)
+
+
+def uniform_x_hindsight(instance: Instance) -> Solution | None:
+    """As `uniform-x`, from the counts of the steps themselves."""
+    return _uniform(instance, of_steps(instance))
+
+
+def fiddler_hindsight(instance: Instance) -> Solution | None:
+    """As `fiddler`, with a popularity list of the steps themselves."""
+    return listed(instance, descending(instance.tokens))
+
+
+def frequency_stop(instance: Instance, ties: str = "first") -> Solution | None:
+    """As `frequency`, but only as far as the total time of the steps falls."""
+    return best_prefix(instance, descending(of_profile(instance).counts, ties))
+
+
+def per_layer_frequency_stop(instance: Instance, ties: str = "first") -> Solution | None:
+    """As `per-layer-frequency`, but only as far as the total time of the steps falls."""
+    return best_prefix(instance, layer_by_layer(of_profile(instance).counts, ties))
+
+
+def importance_stop(
+    instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
+) -> Solution | None:
+    """As `importance`, but only as far as the total time of the steps falls."""
+    return _important(instance, of_prompts(instance), best_prefix, alpha, norm, per_layer)
 
 
 def offload_time_stop(instance: Instance) -> Solution | None:
     """As `offload-time`, but only as far as the total time falls."""
     return best_prefix(instance, offload_time_order(instance))
+
+
+def _important(
+    instance: Instance, usage: Usage, fill: Filling, alpha: str, norm: str, per_layer: str
+) -> Solution | None:
+    scores = importance_scores(usage, float(alpha), norm)
+    if per_layer == "global":
+        return fill(instance, descending(scores))
+    if per_layer == "uniform" and instance.restriction is None and not instance.fill:
+        instance = _alike(instance)
+    return fill(instance, layer_by_layer(scores))
+
+
+def _uniform(instance: Instance, usage: Usage) -> Solution | None:
+    if instance.restriction == "whole-layers":
+        return None
+    return filled(_alike(instance), descending(usage.counts))
+
+
+def _alike(instance: Instance) -> Instance:
+    """Return the instance with the same number of experts of every layer on the GPU."""
+    return instance.model_copy(update={"restriction": "equal-counts"})
 
 
 HEURISTICS: dict[str, Rule] = {
@@ -125,6 +186,11 @@ HEURISTICS: dict[str, Rule] = {
     "last-first": last_first,
     "random": random,
     "fiddler": fiddler,
+    "frequency-hindsight": frequency_hindsight,
+    "per-layer-frequency-hindsight": per_layer_frequency_hindsight,
+    "importance-hindsight": importance_hindsight,
+    "uniform-x-hindsight": uniform_x_hindsight,
+    "fiddler-hindsight": fiddler_hindsight,
     "frequency-stop": frequency_stop,
     "per-layer-frequency-stop": per_layer_frequency_stop,
     "importance-stop": importance_stop,

@@ -7,15 +7,15 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.problems.arrays import integers, made
 from moeopt.problems.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.problems.host_memory import absent
 
+from .known import MAX_EXPERTS, MAX_LAYERS, Known
 from .layer_steps import LayerSteps, layer_steps_of
 
-MAX_LAYERS = 1024
-MAX_EXPERTS = 4096
 MAX_STEPS = 2**20
 MAX_CELLS = 2**18
 """Most layers x experts."""
@@ -76,9 +76,13 @@ class Instance(InstanceEnvelope):
         The host's room for experts, None if it does not matter.
     host_copy
         Whether the host holds the experts that are on the GPU as well.
+    known
+        What rules may know that decide before the steps are there; a field of schema 2. Absent:
+        they know nothing but the steps themselves, and those that count have hindsight.
     """
 
     problem: Literal["placement"] = "placement"
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
     experts: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
     gpu_slots: Count
@@ -93,6 +97,7 @@ class Instance(InstanceEnvelope):
     ) = None
     host_slots: Count | None = None
     host_copy: Flag = True
+    known: Annotated[Known | None, Field(exclude_if=absent)] = None
 
     @field_validator("experts")
     @classmethod
@@ -162,6 +167,20 @@ class Instance(InstanceEnvelope):
                 raise field_error([layer], reason)
         return sizes
 
+    @field_validator("known")
+    @classmethod
+    def _known_of_every_expert(cls, known: Known | None, info: ValidationInfo) -> Known | None:
+        layers, experts = info.data.get("layers"), info.data.get("experts")
+        if known is not None and layers is not None and experts is not None:
+            known.check_shape(layers, experts)
+        return known
+
+    @model_validator(mode="after")
+    def _field_of_schema_2(self) -> Self:
+        if self.schema_version == 1 and self.known is not None:
+            raise field_error(["known"], "is a field of schema 2: schema_version must be 2")
+        return self
+
     @classmethod
     def from_arrays(
         cls,
@@ -176,6 +195,7 @@ class Instance(InstanceEnvelope):
         expert_slots: ArrayLike | None = None,
         host_slots: int | None = None,
         host_copy: bool = True,
+        known: Known | None = None,
         name: str | None = None,
         quantum_ns: int | None = None,
     ) -> Self:
@@ -196,6 +216,8 @@ class Instance(InstanceEnvelope):
             See `Instance`.
         expert_slots
             Slots of every expert, at least 1, shape (layers, experts). Default: one each.
+        known
+            Counts that rules may decide by, e.g. ``placement.Known(prefill_counts=counts)``.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -226,6 +248,7 @@ class Instance(InstanceEnvelope):
         ]
         return made(
             cls,
+            schema_version=1 if known is None else 2,
             name=name,
             quantum_ns=quantum_ns,
             layers=layers,
@@ -240,6 +263,7 @@ class Instance(InstanceEnvelope):
             expert_slots=None if sizes is None else sizes.tolist(),
             host_slots=host_slots,
             host_copy=host_copy,
+            known=known,
         )
 
     def size(self) -> str:

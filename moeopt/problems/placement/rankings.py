@@ -9,40 +9,49 @@ from numpy.typing import NDArray
 from .bounds import summed
 from .instance import Instance
 from .layer_steps import Ints
+from .usage import Usage
 
-Scores = NDArray[np.int64] | NDArray[np.float64]
-
-ALPHA = 0.5
-"""Weight of counts against scores in `importance`, as in `moeopt.sim.importance`."""
+Floats = NDArray[np.float64]
+Scores = Ints | Floats
 
 RANDOM_SEED = 42
 """That of the ktransformers runtime."""
 
 
-def frequency(instance: Instance) -> Ints:
-    """Rank all experts of all layers by their tokens, as the ktransformers runtime does.
+def descending(score: Scores, ties: str = "first") -> Ints:
+    """Rank all experts of all layers; of equals the first or the last in order comes first."""
+    if ties == "last":
+        return score.size - 1 - np.argsort(-score.ravel()[::-1], kind="stable")
+    return np.argsort(-score.ravel(), kind="stable")
 
-    The runtime takes the first K over the flattened (layer, expert) table of recorded counts, not
-    a quota per layer; its ties are undefined.
+
+def layer_by_layer(score: Scores, ties: str = "first") -> Ints:
+    """Every layer's best expert first, then every layer's second, and so on."""
+    ranked = descending(score, ties)
+    order = np.argsort(ranked // score.shape[1], kind="stable")
+    return ranked[order].reshape(score.shape).T.ravel()
+
+
+def importance(usage: Usage, alpha: float = 0.5, norm: str = "layer sum") -> Floats:
+    """Return S = a P~ + (1 - a) W~ of every expert (context-aware CXL-NDP 4.1).
+
+    Parameters
+    ----------
+    usage
+        P is how many tokens chose an expert, W the sum of their routing scores for it. Without
+        scores W is P.
+    alpha
+        From 0, scores only, to 1, counts only.
+    norm
+        "layer sum" or "layer maximum": what both are divided by.
+
+    Returns
+    -------
+    Floats
+        Shape (layers, experts).
     """
-    return _descending(instance.tokens)
-
-
-def per_layer_frequency(instance: Instance) -> Ints:
-    """Every layer's most used expert first, then every layer's second, and so on."""
-    return _round_robin(instance.tokens)
-
-
-def importance(instance: Instance) -> Ints:
-    """Rank by S = a P~ + (1 - a) W~ (context-aware CXL-NDP 4.1), a = 1/2.
-
-    Settled: the instance has token counts only, no routing scores. P is in how many steps an expert
-    has tokens, W how many tokens; both are divided by their sums over the layer.
-    """
-    steps = np.zeros((instance.layers, instance.experts))
-    for row, layer in zip(steps, instance.layer_steps, strict=True):
-        np.add.at(row, layer.expert, layer.weight[layer.row])
-    return _descending(ALPHA * _shares(steps) + (1 - ALPHA) * _shares(instance.tokens))
+    scores = usage.counts if usage.scores is None else usage.scores
+    return alpha * _normalized(usage.counts, norm) + (1 - alpha) * _normalized(scores, norm)
 
 
 def offload_time(instance: Instance) -> Ints:
@@ -52,7 +61,7 @@ def offload_time(instance: Instance) -> Ints:
     order is optimal.
     """
     saved = [summed(layer, instance.experts)[1] for layer in instance.layer_steps]
-    return _descending(np.array(saved) / instance.sizes)
+    return descending(np.array(saved) / instance.sizes)
 
 
 def front_loading(instance: Instance) -> Ints:
@@ -71,16 +80,8 @@ def shuffled(instance: Instance) -> Ints:
     return np.random.default_rng(RANDOM_SEED).permutation(instance.layers * instance.experts)
 
 
-def _descending(score: Scores) -> Ints:
-    return np.argsort(-score.ravel(), kind="stable")
-
-
-def _round_robin(score: Ints) -> Ints:
-    place = np.argsort(np.argsort(-score, axis=1, kind="stable"), axis=1)
-    return np.argsort(place.ravel(), kind="stable")
-
-
-def _shares(counts: Scores) -> NDArray[np.float64]:
-    total = counts.sum(axis=1, keepdims=True)
-    shares: NDArray[np.float64] = np.divide(counts, np.maximum(total, 1))
+def _normalized(used: Ints, norm: str) -> Floats:
+    of_layer = used.sum if norm == "layer sum" else used.max
+    total = np.asarray(of_layer(axis=1, keepdims=True))
+    shares: Floats = np.divide(used, np.maximum(total, 1))
     return shares

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
+from moeopt.problems.info import HINDSIGHT
 from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
 from .check import layer_steps
 from .instance import Instance
 from .solution import Solution
+from .usage import of_profile, of_prompts
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
@@ -21,6 +23,30 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
         off[layer] += step.offload_ns + step.fixed_ns
         both[layer] += step.time_ns
     return [_lane("GPU", gpu, both), _lane("offload", off, both), _lane("layers", both, both)]
+
+
+DECIDES_BY = {
+    "importance": of_prompts,
+    "uniform-x": of_prompts,
+    "frequency": of_profile,
+    "per-layer-frequency": of_profile,
+    "fiddler": of_profile,
+}
+"""The usage that each rule decides by, as far as the instance has it."""
+
+
+def knew(instance: Instance | None, method: str) -> str | None:
+    """Return which counts a rule decided by on an instance; None for rules that need none.
+
+    Rules that stop where filling no longer helps see the steps for that.
+    """
+    rule = method.removesuffix("-stop")
+    if instance is None or rule not in DECIDES_BY:
+        return None
+    usage = DECIDES_BY[rule](instance)
+    scores = " and scores" if rule == "importance" and usage.scores is not None else ""
+    stops = ", stops in hindsight" if rule != method and usage.words != HINDSIGHT else ""
+    return f"{usage.words}{scores}{stops}"
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:

@@ -37,7 +37,7 @@ SLICES = 4
 STATED, UNLIMITED = 1.0, 1e6
 """NDP rate as stated; bound by memory whatever the tokens. In multiples of the stated rate."""
 
-SELECTED = 48.0
+SELECTED = 64.0
 """The rate, in multiples of the stated one, that comes nearest to both figures of E5.
 
 Of 1, 16, 24, 32, 40, 48, 56, 64, 128, 256 and without limit, by the larger of the two errors.

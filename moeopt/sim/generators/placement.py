@@ -4,21 +4,27 @@ Times come from `moeopt.sim.cost`: an expert that is on the GPU, and one that th
 fixed charge of a layer that offloads anything is one hand-over of its activations, `sync_us` of the
 machine. Room: the GPU's memory less the weights of everything else, the KV cache of all sequences
 at the stated context, and a reserve.
+
+What the published rules may know comes before the steps: with `first_sequence` the prompts of the
+sequences that the steps decode, as the papers have it, and as an offline profile all other
+sequences; else the trace's earlier steps. Provenance says which.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
+from moeopt.problems.host_memory import absent
 from moeopt.problems.placement.instance import MAX_TABLE, Instance, Restriction
-from moeopt.sim.batching import Batching, all_step_tokens
+from moeopt.sim.batching import Batching
 from moeopt.sim.cost import path_cost, to_quanta
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.source import Source
+from moeopt.sim.steps_served import Served, Stretch, served, served_after_prompts
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
 from moeopt.sim.windows import MAX_SYNTHETIC_TOKENS
@@ -27,6 +33,14 @@ GIB = 2**30
 NS_PER_US = 1000
 
 MAX_US = 1e9
+
+PROMPT_SHARE = 0.5
+"""Of a sequence, where its trace marks no generated tokens."""
+
+
+def _hindsight(rules_know: str) -> bool:
+    """Tell whether nothing is known: then provenance does not mention it, as it never did."""
+    return rules_know == "steps"
 
 
 class Options(Frozen):
@@ -42,6 +56,28 @@ class Options(Frozen):
     ] = "window"
     steps: Annotated[int, Field(ge=1, le=2**20, description="steps")] = 200
     first_step: Annotated[int, Field(ge=0, le=2**31, description="where they start")] = 0
+    first_sequence: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=2**31,
+            exclude_if=absent,
+            description="decode `batch` sequences from this one on, one token of each per step",
+        ),
+    ] = None
+    prompt_share: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            exclude_if=absent,
+            description="of a sequence, where no generated tokens are marked; half if absent",
+        ),
+    ] = None
+    rules_know: Annotated[
+        Literal["before", "steps"],
+        Field(exclude_if=_hindsight, description="what came before, or the steps: hindsight"),
+    ] = "before"
     layers: Annotated[
         int | None, Field(ge=1, le=1024, description="the first ones only; all if absent")
     ] = None
@@ -106,15 +142,23 @@ def generate(source: Source, options: Options) -> Instance:
     """
     model = source.model if options.bits is None else source.model.quantized(options.bits)
     trace = _trace(source, options)
-    counts = _counts(trace, options, model.routed_experts)
+    found = _served(trace, options, model.routed_experts)
+    counts, known = found.counts, found.known
+    if options.rules_know == "steps":
+        known = None
     most = min(MAX_TABLE - 1, max(options.batch, int(counts.max(initial=1))))
     sizes = _sizes(counts, options, model)
     unit_bytes = model.expert_bytes if sizes is None else model.expert_bytes / model.bits
     room, memory = _room(source.machine, model, options, counts, unit_bytes)
     decided: dict[str, Any] = {"layers": counts.shape[1], "gpu_slots": room}
+    if options.first_sequence is not None and trace.decode is None:
+        decided["prompt_share"] = options.prompt_share or PROMPT_SHARE
     provenance = source.provenance(trace, options.model_dump() | decided)
+    if known is not None:
+        provenance["known"] = found.words
     host_slots = None if options.host_gib is None else int(options.host_gib * GIB / unit_bytes)
     return Instance(
+        schema_version=1 if known is None else 2,
         name=source.name or _name(source, options, room),
         provenance=provenance | {"gpu_memory": memory},
         quantum_ns=source.quantum_ns,
@@ -133,7 +177,18 @@ def generate(source: Source, options: Options) -> Instance:
         expert_slots=sizes,
         host_slots=host_slots,
         host_copy=options.host_copy,
+        known=known,
     )
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same steps under another value of a settlement; None if that takes the trace."""
+    if settlement == "rules_know" and value == "steps":
+        return instance.model_copy(update={"known": None, "schema_version": 1})
+    options = (instance.provenance or {}).get("options")
+    share = options.get("prompt_share") if isinstance(options, dict) else None
+    is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}
+    return instance if is_so.get(settlement) else None
 
 
 def memory_of(
@@ -195,22 +250,19 @@ def _trace(source: Source, options: Options) -> Trace:
     return routing_trace(source.workload, experts, top_k, layers, tokens, source.seed)
 
 
-def _counts(
-    trace: Trace, options: Options, experts: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return the tokens of every expert, shape (steps, layers, experts)."""
+def _served(trace: Trace, options: Options, experts: int) -> Served:
     layers = options.layers or trace.layers
-    steps = all_step_tokens(trace, options.batch, options.batching)
-    end = options.first_step + options.steps
-    if end > len(steps) or layers > trace.layers:
-        need = f"steps {options.first_step} to {end} of {options.batch} in {layers} layers"
-        raise InputError(f"steps: {need}; {trace.name} has {len(steps)} in {trace.layers}")
-    return np.array(
-        [
-            [trace.counts(tokens, layer, experts) for layer in range(layers)]
-            for tokens in steps[options.first_step : end]
-        ]
+    stretch = Stretch(
+        options.first_step, options.steps, options.batch, options.batching, layers, experts
     )
+    if options.first_sequence is None:
+        if options.prompt_share is not None:
+            raise InputError("prompt_share: needs first_sequence")
+        return served(trace, stretch)
+    if options.batching != "sequences":
+        raise InputError("batching: must be sequences with first_sequence")
+    share = options.prompt_share or PROMPT_SHARE
+    return served_after_prompts(trace, stretch, options.first_sequence, share)
 
 
 def _sizes(
@@ -249,4 +301,6 @@ def _fixed_ns(source: Source, options: Options) -> int:
 
 def _name(source: Source, options: Options, slots: int) -> str:
     where = f"slots{slots}-batch{options.batch}-steps{options.steps}-from{options.first_step}"
+    if options.first_sequence is not None:
+        where += f"-sequence{options.first_sequence}"
     return f"{source.model.name}-{where}-seed{source.seed}"

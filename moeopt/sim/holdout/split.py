@@ -8,13 +8,21 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.sim.batching import Tokens
+from moeopt.sim.repeats import MIN_RUN, dedupe_trace
 from moeopt.sim.trace import Trace
 
 
 def hold_out(
-    trace: Trace, share: float = 0.5, batch: int = 1, seed: int | None = None
+    trace: Trace,
+    share: float = 0.5,
+    batch: int = 1,
+    seed: int | None = None,
+    min_run: int | None = MIN_RUN,
 ) -> tuple[Trace, Trace]:
     """Split a trace into a part to decide on and a held-out part.
+
+    What the trace reads twice is removed first, or the held-out part would hold tokens that were
+    decided on; see `moeopt.dedupe_trace`.
 
     Parameters
     ----------
@@ -29,6 +37,13 @@ def hold_out(
     seed
         Draws the sequences that are held out; without one they are the last ones. The order of
         sequences is kept. Without effect on a split at a position.
+    min_run
+        Fewest tokens in a row that count as read twice; None: the trace is split as it is.
+
+    Returns
+    -------
+    tuple
+        Both parts; their `facts` say under "split" how, and under "deduped" what was removed.
 
     Raises
     ------
@@ -39,6 +54,8 @@ def hold_out(
         raise InputError(f"share: must lie between 0 and 1, not {share}")
     if batch < 1:
         raise InputError(f"batch: must be at least 1, not {batch}")
+    if min_run is not None:
+        trace = dedupe_trace(trace, min_run)
     if trace.seq_len is not None and len(trace.seq_len) >= 2:
         return _by_sequence(trace, share, seed)
     return _by_position(trace, share, batch)
@@ -64,7 +81,10 @@ def _by_sequence(trace: Trace, share: float, seed: int | None) -> tuple[Trace, T
 def _by_position(trace: Trace, share: float, batch: int) -> tuple[Trace, Trace]:
     steps = trace.tokens // batch
     if steps < 2:
-        raise InputError(f"{trace.name}: {trace.tokens} tokens are not two steps of {batch}")
+        deduped = (trace.facts or {}).get("deduped")
+        left = "" if deduped is None else f" left of {deduped['of']} without repeats"
+        tokens = f"{trace.tokens} tokens{left}"
+        raise InputError(f"{trace.name}: {tokens} are not two steps of {batch}")
     cut = (steps - _inner(round(share * steps), steps)) * batch
     how = {"by": "position", "at": cut, "of": trace.tokens}
     places = np.arange(trace.tokens)

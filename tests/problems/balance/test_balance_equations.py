@@ -53,8 +53,9 @@ ROOTS: dict[str, tuple[Instance, Fraction, Fraction]] = {
     "before the drop, and again behind it": (
         instance_of(5, 2, 8), Fraction(19, 20), Fraction(57, 5),
     ),
-    # Nothing for activations: 20 E = 20, with E' = 1/2 at 1. Right side: 10.
-    "at an integer": (instance_of(4, 2, 10, activation=0), Fraction(1), Fraction(10)),
+    # Nothing for activations: 20 E < 20 up to 1, where E' is 0 on two units: it would be 1/2 at 2.
+    # Then 18 E + 2 (E - 1) - 20 = 0. Right side: 10 x 9/10.
+    "not at an integer": (instance_of(4, 2, 10, activation=0), Fraction(11, 10), Fraction(9)),
     # 300 for activations on the units' side: 18 x 2 + 2 < 320 - ... no root, all on the GPU, and no
     # NDP work remains: 8 x 2 + 4 / 2.
     "no root, the units are late": (
@@ -79,42 +80,88 @@ def test_roots_by_hand(name: str) -> None:
     assert fluid_makespan(instance) == makespan
 
 
-def difference(instance: Instance, share: Fraction) -> Fraction:
-    """Return left less right of Eq. 1 or 2 at a share, with E_g' as the specification words it."""
-    s = Symbols.of(instance)
-    fraction = share - share.numerator // share.denominator
-    nominal = Fraction(0) if not share else (fraction or Fraction(1)) / s.units
-    left = s.transfer * share + s.gpu * nominal + s.gpu_overhead
-    return left - s.ndp_overhead - s.ndp * (s.top_k - share)
+def difference(instance: Instance, share: Fraction, times: str) -> Fraction:
+    """Return left less right of Eq. 1 or 2 at a share, with E_g' as the specification words it.
+
+    E_g' is 1/N at every positive integer here; experts are taken one after the other.
+    """
+    s = Symbols.of(instance, times)
+    whole = min(share.numerator // share.denominator, s.top_k - 1)
+    if share == whole and whole:
+        whole -= 1
+    part = share - whole
+    left = s.transfer * share + s.gpu[whole] * part / s.units + s.gpu_overhead
+    remaining = sum(s.ndp[whole + 1 :]) + s.ndp[whole] * (1 - part)
+    return left - s.ndp_overhead - remaining
 
 
+@pytest.mark.parametrize("times", ["own", "mean"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_root_is_the_least_one(kind: str) -> None:
+def test_the_root_is_the_least_one(kind: str, times: str) -> None:
     """Zero at the root, negative at a grid of shares before it; at both ends what is settled."""
-    for seed in range(40):
+    for seed in range(20):
         instance = random_instance(seed, kind)
-        share, top_k = balanced_experts(instance), len(instance.experts)
+        share = balanced_experts(instance, times, "every integer")
+        top_k = len(instance.experts)
         assert 0 <= share <= top_k
         before = [share * k / 60 for k in range(60)] + [
             Fraction(k) for k in range(top_k) if k < share
         ]
         if share:
-            assert all(difference(instance, point) < 0 for point in before)
+            assert all(difference(instance, point, times) < 0 for point in before)
         if 0 < share < top_k:
-            assert difference(instance, share) == 0
+            assert difference(instance, share, times) == 0
         if share == 0:
-            assert difference(instance, share) >= 0
+            assert difference(instance, share, times) >= 0
         if share == top_k:
-            assert difference(instance, share) <= 0
+            assert difference(instance, share, times) <= 0
 
 
-def test_means_stand_for_experts_that_differ() -> None:
-    """T_g and T_n are means over the active experts, of whole experts and of a unit's parts."""
+def differing(**changes: Any) -> Instance:
+    """Return two experts on two units with three slices each: the second has more tokens."""
     first = instance_of(4, 2, 10, slices_per_unit=3).experts[0]
-    second = first.model_copy(update={"expert": 1, "slice_gpu_ns": 5, "slice_ndp_ns": 11})
-    s = Symbols.of(instance_of(4, 2, 10, slices_per_unit=3, experts=(first, second)))
+    second = first.model_copy(
+        update={"expert": 1, "tokens": 2, "slice_gpu_ns": 5, "slice_ndp_ns": 30}
+    )
+    return instance_of(4, 2, 10, slices_per_unit=3, experts=(first, second), **changes)
+
+
+def test_whose_times_stand_in_the_equations() -> None:
+    """Each expert's own, in the order in which they are taken, or the mean for both."""
+    s = Symbols.of(differing())
     assert (s.top_k, s.units, s.transfer) == (2, 2, 24)
-    assert (s.gpu, s.ndp) == (Fraction(7, 2) * 6, Fraction(21, 2) * 3)
+    assert (s.gpu, s.ndp) == ((30, 12), (90, 30))
+    assert Symbols.of(differing(), taken_first="cold").ndp == (30, 90)
+    s = Symbols.of(differing(), "mean")
+    assert (s.gpu, s.ndp) == ((21, 21), (60, 60))
+
+
+def test_own_times_balance_what_remains() -> None:
+    """By hand, N = 2, (N + 1) T_a = 3: 24 E + 30 E / 2 = 3 + 30 + 90 (1 - E), E = 123 / 129.
+
+    With means 24 E + 21 E / 2 = 3 + 60 (2 - E) has no root up to 1 (94.5 E = 123), and beyond it
+    84 E + 10.5 (E - 1) = 123. The cold one first: 24 E + 6 E = 93 + 30 (1 - E) has none either,
+    and beyond, 24 E + 15 (E - 1) = 3 + 90 (2 - E).
+    """
+    assert balanced_experts(differing()) == Fraction(123, 129)
+    assert balanced_experts(differing(), "mean") == Fraction(1335, 945)
+    assert balanced_experts(differing(), taken_first="cold") == Fraction(198, 129)
+    assert fluid_makespan(differing()) == 3 + 30 + 90 * (1 - Fraction(123, 129))
+
+
+def test_where_the_unhidden_part_is_nominal() -> None:
+    """8 + 4 / 2 against 10 at E_g = 1: E_g' = 1/2 there only if it is so at every integer.
+
+    As written it is at 2, where 14 x 2 + 8 / 2 = 32 is what a third expert takes.
+    """
+    even = instance_of(4, 2, 10, activation=0)
+    assert balanced_experts(even, unhidden_part="every integer") == 1
+    assert balanced_experts(even) == Fraction(11, 10)
+    row = even.model_dump()["experts"][0] | {"slice_gpu_ns": 4, "slice_ndp_ns": 32}
+    three = [row | {"expert": number} for number in range(3)]
+    exact = instance_of(7, 4, 32, activation=0, experts=three)
+    for reading in ("multiples of N", "every integer"):
+        assert balanced_experts(exact, unhidden_part=reading) == 2
 
 
 def resident(instance: Instance, count: int) -> Instance:
@@ -133,6 +180,7 @@ def test_e_max_by_hand() -> None:
     assert shares == [0, 1, Fraction(23, 14)]
     assert e_max(resident(alike, 2)) == take(resident(alike, 2), 2)
     assert sum(map(sum, e_max(alike).gpu_slices)) == 0
+    assert e_max(resident(alike, 2), resident_part="slices") == take(resident(alike, 2), 3)
     # Nothing takes time: all that is resident.
     assert largest_resident_share(resident(instance_of(4, 0, 0), 2)) == 2
 
@@ -144,7 +192,11 @@ def test_e_max_may_exceed_what_is_active() -> None:
 
 
 def test_mondes_whole_experts_by_hand() -> None:
-    """2 x 10 / (8 + 10) = 1.1: one. With transfers of 3 a slice 20 / 16 rounds to one, 1 to two."""
+    """2 x 10 / (8 + 10) = 1.1: one. With transfers of 3 a slice 20 / 16 rounds to one, 1 to two.
+
+    Of two that differ: 24 E = 30 + 90 (1 - E) at 1.05, with means 24 E = 60 (2 - E) at 1.4.
+    """
+    assert whole_experts(differing()) == 1
     assert whole_experts(instance_of(4, 2, 10)) == 1
     assert whole_experts(instance_of(1, 2, 10)) == 2
     assert whole_experts(instance_of(30, 2, 10)) == 0
@@ -153,13 +205,20 @@ def test_mondes_whole_experts_by_hand() -> None:
 
 
 def test_the_equation_is_rounded_to_the_best_neighbour() -> None:
-    """E_g = 5/4 is 2.5 slices: two cost 8 + 2 = 10 and 13; three 14 and 13; two it is."""
+    """E_g = 5/4 is 2.5 slices: two cost 8 + 2 = 10 and 13; three 14 and 13; two it is.
+
+    Neighbours are also the numbers of which every unit gives up as many.
+    """
     alike = instance_of(4, 2, 10)
     assert balance_equation(alike) == take(alike, 2)
+    assert balance_equation(alike, rounding="nearest") == take(alike, 3)
+    assert balance_equation(alike, rounding="down") == take(alike, 2)
     for kind, seed in product(KINDS, range(20)):
         instance = random_instance(seed, kind)
         slices = balanced_experts(instance) * instance.slices
-        near = [take(instance, int(slices)), take(instance, -int(-slices // 1))]
+        n = instance.ndp_units
+        counts = [slices // 1, -(-slices // 1), slices // n * n, -(-slices // n) * n]
+        near = [take(instance, int(count)) for count in counts]
         assert objective(instance, balance_equation(instance)) == min(
             objective(instance, option) for option in near
         )

@@ -40,15 +40,14 @@ def test_nothing_kept_needs_no_activations() -> None:
 
 
 def test_facts_by_hand() -> None:
-    """T_w = 40, T_g = 4 x 17/3, T_n = 2 x 15; left less right: 40 E + 68/3 E' + 20 - 105 + 30 E.
+    """T_w = 40; of the first expert T_g = 12, T_n = 40. Left less right: 86 E - 85 up to 1.
 
-    Within the first expert E' = E/2: E = 85 / (70 + 34/3) = 255/244 is above 1; behind the drop at
-    1, 70 E + 34/3 (E - 1) = 85 gives 289/244: 4.7 slices. Predicted: 15 + 30 x (3 - 289/244).
+    85/86 of an expert are 3.95 slices. Predicted: 15 + 30 + 20 + 40 x 1/86.
     """
     assert facts(INSTANCE, solution((1, 1), (2, 0), (0, 1))) == {
         "bottleneck": "ndp",
         "gpu_slices": 5,
         "pulled_slices": 3,
-        "balanced_slices": 4,
-        "fluid_ns": 69,
+        "balanced_slices": 3,
+        "fluid_ns": 65,
     }

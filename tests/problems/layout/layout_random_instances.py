@@ -84,3 +84,32 @@ def _scenario(rng: random.Random, kind: str, count: int, scale: int) -> dict[str
             slope, base = rng.randint(0, most // 9 + 1), rng.randint(0, most // 2)
             row[name] = [(base + slope * t) * scale for t in tokens]
     return row
+
+
+PARTS_OF_SCHEMA_2 = ("channels", "share", "base", "two parts")
+
+
+def with_schema_2(instance: Instance, seed: int, parts: Sequence[str] = ()) -> Instance:
+    """Return an instance with some fields of schema 2 more; which, the seed decides.
+
+    With `parts`, it has those of `PARTS_OF_SCHEMA_2` in any case.
+    """
+    rng = random.Random(f"schema 2 {instance.name} {seed}")
+    wanted = {part for part in PARTS_OF_SCHEMA_2 if rng.random() < 0.6} | set(parts)
+    wanted = wanted or {"channels"}
+    data = instance.model_dump() | {"schema_version": 2, "name": f"{instance.name}-2-{seed}"}
+    longest = max(max(of.gpu_miss_striped_ns) for of in instance.scenarios)
+    if "channels" in wanted:
+        data["channels"] = [rng.choice([0, 1, 7]) for _ in range(instance.dimms)]
+    if "share" in wanted:
+        data["dimm_share"] = rng.choice([[1, 2], [1, 3], [2, 3], [1, 1]])
+    if "base" in wanted:
+        data["gpu_base_ns"] = rng.choice([0, longest // 10, longest // 3, longest])
+    if "two parts" in wanted:
+        for row in data["scenarios"]:
+            whole = row["gpu_miss_striped_ns"], row["gpu_miss_localized_ns"]
+            calc, pcie = rng.choice([(0.3, 1), (1, 0.5), (1, 1), (0, 1)])
+            row["gpu_calc_ns"] = [int(calc * min(both)) for both in zip(*whole, strict=True)]
+            for name, of in zip(("pcie_striped_ns", "pcie_localized_ns"), whole, strict=True):
+                row[name] = [int(pcie * ns) for ns in of]
+    return Instance.model_validate(data)

@@ -20,6 +20,8 @@ from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain import instance as fixed
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
+SEVENTY = "experts 0.7"
+
 
 def instances(experts: int | None = 9) -> list[Instance]:
     """Return 6 random instances of every kind."""
@@ -125,7 +127,7 @@ def test_better_ones_are_better() -> None:
 def test_hot_warm_and_cold_are_told_apart() -> None:
     """Ten experts: seven cold ones in turn by falling load, the hottest one resident, two warm."""
     instance = rows(10, hbm_slots=1)
-    solution = trimoe_layout(instance)
+    solution = trimoe_layout(instance, cold_cut=SEVENTY)
     assert solution.resident == (True, *[False] * 9)
     assert solution.dimm == (None, None, None, 0, 1, 0, 1, 0, 1, 0)
     assert solution.assignment[0][3:] == ("ndp",) * 7
@@ -134,21 +136,27 @@ def test_hot_warm_and_cold_are_told_apart() -> None:
 def test_a_resident_expert_is_not_cold() -> None:
     """With room for five residents, five are left for the DIMMs; idle experts have no layout."""
     instance = rows(10, hbm_slots=5, tokens=[1, 2, 3, 4, 5, 6, 7, 0, 0, 0])
-    solution = trimoe_layout(instance)
+    solution = trimoe_layout(instance, cold_cut=SEVENTY)
     assert solution.resident == (False, False, *[True] * 5, *[False] * 3)
     assert solution.dimm == (1, 0, *[None] * 8)
 
 
 def test_experts_without_tokens_count_among_the_cold() -> None:
     """Three of ten are idle: four of the seven cold ones have a layout."""
-    solution = trimoe_layout(rows(10, tokens=[7, 6, 5, 4, 3, 2, 1, 0, 0, 0]))
+    instance = rows(10, tokens=[7, 6, 5, 4, 3, 2, 1, 0, 0, 0])
+    solution = trimoe_layout(instance, cold_cut=SEVENTY)
     assert solution.dimm == (None, None, None, 0, 1, 0, 1, None, None, None)
 
 
 def test_dimm_slots_leave_the_coldest_localized() -> None:
     """Two DIMMs with two slots each: the four coldest of seven."""
-    solution = trimoe_layout(rows(10, dimm_slots=2))
+    solution = trimoe_layout(rows(10, dimm_slots=2), cold_cut=SEVENTY)
     assert solution.dimm == (*[None] * 6, 0, 1, 0, 1)
+
+
+def test_cold_is_by_tokens_unless_told_otherwise() -> None:
+    """Of 55 tokens 8 % are four: the experts with one and with two."""
+    assert trimoe_layout(rows(10)).dimm == (*[None] * 8, 0, 1)
 
 
 def test_hot_is_by_weighted_tokens() -> None:
@@ -164,7 +172,7 @@ def test_hot_is_by_weighted_tokens() -> None:
 def test_the_best_share_is_found() -> None:
     """Hosts are slow: everything belongs on the DIMMs, not 70 %."""
     instance = rows(10)
-    assert objective(instance, trimoe_layout(instance)) == 2000
+    assert objective(instance, trimoe_layout(instance, cold_cut=SEVENTY)) == 2000
     solution = trimoe_layout_tuned(instance)
     assert None not in solution.dimm
     assert objective(instance, solution) == 50

@@ -1,7 +1,7 @@
 """The oracle against hand computation, and every exact method against the oracle."""
 
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import pytest
@@ -147,19 +147,26 @@ def test_hand_computed_anchors(name: str, method: str) -> None:
     assert (result.status, result.objective) == ("optimal", optimum)
 
 
-def test_numbered_layouts_are_all_layouts_up_to_the_numbers() -> None:
-    """Renumbered by first use, every layout is one of them; none is there twice."""
-    for experts, dimms in product(range(5), range(1, 4)):
-        seen = set()
-        for layout in product((None, *range(dimms)), repeat=experts):
-            number: dict[int, int] = {}
-            for place in layout:
-                if place is not None:
-                    number.setdefault(place, len(number))
-            seen.add(tuple(None if place is None else number[place] for place in layout))
-        found = list(numbered_layouts(experts, dimms))
-        assert len(found) == len(set(found))
-        assert set(found) == seen
+@pytest.mark.parametrize(
+    "channels", [(0,), (0, 0), (0, 0, 0), (0, 1), (4, 2, 4), (0, 0, 1, 1), (0, 1, 1, 2)]
+)
+def test_numbered_layouts_are_all_layouts_up_to_the_numbers(channels: tuple[int, ...]) -> None:
+    """Under every exchange of DIMMs that keeps who shares a channel: each layout once."""
+    dimms = range(len(channels))
+    together = [[channels[a] == channels[b] for b in dimms] for a in dimms]
+    alike = [
+        order
+        for order in permutations(dimms)
+        if [[together[a][b] for b in order] for a in order] == together
+    ]
+    for experts in range(4):
+        found = list(numbered_layouts(experts, channels))
+        orbits = [
+            frozenset(tuple(None if p is None else order[p] for p in layout) for order in alike)
+            for layout in found
+        ]
+        assert len(set(orbits)) == len(orbits)
+        assert set().union(*orbits) == set(product((None, *dimms), repeat=experts))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ from moeopt.problems.layout.check import CONSTRAINTS, loads
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.solution import Solution
 from moeopt.solvers.run import solve
-from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
 
 MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(13)
@@ -48,6 +48,9 @@ def changed(instance: Instance, **update: object) -> Instance:
 DELETION_KIND = {"LA-C4": "dimm slots tight", "LA-C3": "residents tight", "LA-C6": "hosts bind"}
 """Kinds in which a rule matters, other than mixed."""
 
+OF_SCHEMA_2 = {"LA-C8": ("channels", "share"), "LA-C9": ("two parts",)}
+"""What must be stated for a rule to say something."""
+
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
@@ -57,6 +60,8 @@ def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
     for seed in range(12):
         kinds = ("several scenarios", DELETION_KIND.get(rule, "mixed"))
         instance = random_instance(seed, kinds[seed % 2])
+        if rule in OF_SCHEMA_2:
+            instance = with_schema_2(instance, seed, OF_SCHEMA_2[rule])
         relaxed = solve(instance, model, without={rule}, warm_start=False)
         assert relaxed.objective is not None
         assert relaxed.objective <= optimum(instance)
@@ -72,6 +77,8 @@ def test_models_agree_without_a_constraint(rule: str) -> None:
     """The three models mean the same by each rule: without it they still have one optimum."""
     for seed in SEEDS:
         instance = some(seed)
+        if rule in OF_SCHEMA_2:
+            instance = with_schema_2(instance, seed, OF_SCHEMA_2[rule])
         optima = {
             solve(instance, model, without={rule}, warm_start=False).objective for model in MODELS
         }

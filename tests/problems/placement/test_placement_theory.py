@@ -12,7 +12,7 @@ from moeopt.problems.placement.check import CONSTRAINTS, objective, violations
 from moeopt.problems.placement.filling import best_prefix, filled
 from moeopt.problems.placement.heuristics import HEURISTICS, fiddler, listed, offload_time
 from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.rankings import importance, per_layer_frequency
+from moeopt.problems.placement.rankings import layer_by_layer
 from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
@@ -83,9 +83,10 @@ def plain(**changes: Any) -> Instance:
         ("per-layer-frequency", 3, ((0, 1), (0,))),
         ("per-layer-frequency", 5, ((0, 1, 2), (0, 1))),
         ("frequency", 5, ((0, 1, 2, 3), (0,))),
-        # shares of tokens 5 4 3 2 of 14 and 9 1 1 of 11, of steps 1/4 each and 1/3 each: so
-        # .30 .27 .23 .20 and .58 .21 .21
-        ("importance", 5, ((0, 1, 2), (0, 1))),
+        ("importance", 5, ((0, 1), (0, 1))),
+        ("importance[per_layer=remainder]", 5, ((0, 1, 2), (0, 1))),
+        # shares of tokens: 5 4 3 2 of 14 and 9 1 1 of 11
+        ("importance[per_layer=global]", 5, ((0, 1, 2, 3), (0,))),
         ("uniform-x", 3, ((0,), (0,))),
         ("uniform-x", 4, ((0, 1), (0, 1))),
         ("front-loading", 5, ((0, 1, 2, 3), (0,))),
@@ -96,8 +97,8 @@ def plain(**changes: Any) -> Instance:
 )
 def test_rules_by_hand(name: str, slots: int, gpu: tuple[tuple[int, ...], ...]) -> None:
     """Each as its source words it, ties to the lower layer and expert."""
-    solution = HEURISTICS[name](plain(gpu_slots=slots))
-    assert solution is not None
+    solution = solve(plain(gpu_slots=slots), name).solution
+    assert isinstance(solution, Solution)
     assert solution.gpu == gpu
 
 
@@ -142,7 +143,7 @@ def test_a_stop_is_at_the_best_of_all_prefixes() -> None:
     for kind in ("mixed", "gpu-bound", "costly charge"):
         for seed in range(6):
             instance = random_instance(seed, kind).model_copy(update={"host_slots": None})
-            order = per_layer_frequency(instance)
+            order = layer_by_layer(instance.tokens)
             costs = []
             for count in range(instance.gpu_slots + 1):
                 part = filled(instance.model_copy(update={"gpu_slots": count}), order)
@@ -152,16 +153,6 @@ def test_a_stop_is_at_the_best_of_all_prefixes() -> None:
             assert stopped is not None
             assert objective(instance, stopped) == min(costs)
             assert sum(map(len, stopped.gpu)) == costs.index(min(costs))
-
-
-def test_importance_counts_steps_and_tokens() -> None:
-    """Expert 0 in two of three steps with one token each, expert 1 once with four."""
-    steps = [[[[0, 1]]], [[[0, 1], [1, 4]]]]
-    instance = plain(layers=1, steps=steps)
-    # 0: (2/3 + 2/6) / 2 = 1/2; 1: (1/3 + 4/6) / 2 = 1/2: a tie, to the lower number
-    assert importance(instance)[:2].tolist() == [0, 1]
-    longer = plain(layers=1, steps=[*steps, [[[1, 1]]]])
-    assert importance(longer)[:2].tolist() == [1, 0]
 
 
 def test_offload_time_is_optimal_where_the_gpu_never_binds() -> None:

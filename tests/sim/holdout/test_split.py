@@ -90,6 +90,30 @@ def test_one_sequence_is_split_at_a_position() -> None:
     assert [part.seq_len.tolist() for part in parts] == [[6], [4]]  # type: ignore[union-attr]
 
 
+def test_no_held_out_token_was_decided_on() -> None:
+    """What is read twice is removed before the split, unless asked for; both parts say so."""
+    ids = np.concatenate([np.arange(60), np.arange(40), np.arange(60, 70)]).reshape(-1, 1, 1)
+    twice = Trace("two turns", ids)
+    kept, later = hold_out(twice, 0.5)
+    assert positions(kept) + positions(later) == list(range(70))
+    for part in (kept, later):
+        assert part.facts is not None
+        assert part.facts["deduped"] == {"min_run": 20, "runs": 1, "removed": 40, "of": 110}
+    parts = hold_out(twice, 0.5, min_run=None)
+    assert [part.tokens for part in parts] == [55, 55]
+    assert set(positions(parts[0])) & set(positions(parts[1]))
+    assert hold_out(twice, 0.5, min_run=41)[0].tokens == 55
+
+
+def test_nothing_left_to_hold_out() -> None:
+    """One step again and again: the message says where the tokens went."""
+    again = Trace("again", np.zeros((50, 1, 1), dtype=int))
+    message = "again: 1 tokens left of 50 without repeats are not two steps of 1"
+    with pytest.raises(InputError, match=message):
+        hold_out(again)
+    assert hold_out(again, min_run=None)[1].tokens == 25
+
+
 def test_shares_and_batches_out_of_range_are_refused() -> None:
     """Nothing and everything are no parts."""
     for share in (0, 1, -0.1, 1.5, float("nan")):

@@ -4,7 +4,8 @@ Proof. The search branches on how many experts the hosts read striped and locali
 branches cover every solution; each keeps a bound that no solution in it is below; a branch is
 fathomed only when its bound reaches the incumbent. So the incumbent is optimal when the least bound
 meets it. The bounds, and why an answer of a solver may raise one, are proven in
-`formulations/layout/spec.md`, section "Bound and pack".
+`formulations/layout/spec.md`, section "Bound and pack". Instances of schema 2 (LA-C8, LA-C9) are
+left to CP-SAT.
 """
 
 from collections.abc import Callable

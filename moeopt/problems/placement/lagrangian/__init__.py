@@ -22,7 +22,7 @@ from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.filling import best_prefix, filled
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags, total_ns
-from moeopt.problems.placement.rankings import frequency, offload_time
+from moeopt.problems.placement.rankings import descending, offload_time
 from moeopt.problems.placement.solution import held_of, solution_of
 from moeopt.problems.search import Search
 
@@ -114,7 +114,7 @@ class _Run:
 
     def starts(self) -> Iterator[Flags]:
         """Yield placements by rank: filled, and only as far as filling helps."""
-        for order in (offload_time(self.instance), frequency(self.instance)):
+        for order in (offload_time(self.instance), descending(self.instance.tokens)):
             solution = best_prefix(self.instance, order) or filled(self.instance, order)
             if solution is not None:
                 yield held_of(solution, self.instance.layers, self.instance.experts)

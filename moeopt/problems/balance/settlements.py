@@ -1,0 +1,97 @@
+"""What the edge paper leaves open about its balance conditions, and how it is read here."""
+
+from moeopt.problems.settlements import Settlement
+
+_BALANCE = ("balance-equation", "framework")
+
+SETTLEMENTS = (
+    Settlement(
+        name="balance_times",
+        question="Active experts differ in prefill, by their tokens. Whose times are T_n and T_g?",
+        words="T_g as expert computation time on GPU, T_n as expert computation time on NDP",
+        source="edge GPU-NDP, III-C, Eq. 1-3",
+        values={
+            "own": "each expert's own: T_n E_n is the time of the experts that remain",
+            "mean": "the mean over all active experts stands for every one",
+        },
+        default="own",
+        why="T_n E_n is the units' time for E_n experts; by words either reading will do, and with "
+        "the mean the equation is wrong about the very experts that it divides",
+        methods=("balance-equation", "framework", "e-max", "monde"),
+    ),
+    Settlement(
+        name="unhidden_part",
+        question="What is E_g' at integers, where the fractional part of E_g is 0?",
+        words="one N-th of the fractional part of E_g ...; when E_g is an integer multiple of N, a "
+        "nominal value of 1/N is used instead",
+        source="edge GPU-NDP, III-C",
+        values={
+            "multiples of N": "1/N at multiples of N, 0 at the other integers, as it is written",
+            "every integer": "1/N at every positive integer: the last chunk cannot be hidden",
+        },
+        default="multiples of N",
+        why="the words; the two differ only where a side meets the other exactly at an integer",
+        methods=_BALANCE,
+    ),
+    Settlement(
+        name="rounding",
+        question="How does the real number E_g become a number of slices?",
+        words="transmits only partial expert parameters back to GPU",
+        source="edge GPU-NDP, I",
+        values={
+            "best": "the best of the neighbouring numbers of slices, and of those that take as "
+            "many from every unit",
+            "nearest": "the nearest number of slices",
+            "down": "the next lower number of slices",
+        },
+        default="best",
+        why="the paper does not say; kind to the rule. With coarse slices all units must give up "
+        "one before the last of them is done sooner",
+        methods=_BALANCE,
+    ),
+    Settlement(
+        name="taken_first",
+        question="Which E_g of the active experts does the GPU take?",
+        words="",
+        source="edge GPU-NDP, III-C and III-D",
+        values={
+            "hot": "those with the most tokens first",
+            "number": "those with the lowest number first",
+            "cold": "those with the fewest tokens first",
+        },
+        default="hot",
+        why="kind to the rule: a transfer takes the same time for every expert, and spares the "
+        "units most with the hottest",
+        methods=("balance-equation", "framework", "e-max", "monde"),
+    ),
+    Settlement(
+        name="resident_part",
+        question="Eq. 3 gives a real number of resident experts. Is part of an expert computed?",
+        words="E_max can be estimated, which is the maximum number of experts that can be computed "
+        "on the GPU",
+        source="edge GPU-NDP, III-D, Eq. 3",
+        values={
+            "whole experts": "rounded down to whole experts",
+            "slices": "rounded down to slices",
+        },
+        default="whole experts",
+        why="a maximum number of experts",
+        methods=("e-max", "framework"),
+    ),
+    Settlement(
+        name="ndp_speedup",
+        question="How fast do the units compute a prompt's experts?",
+        words="Multipliers 64 / DIMM",
+        source="edge GPU-NDP, Table I, against Fig. 8 and Fig. 10",
+        values={
+            "1": "as stated: enough for one token at the memory's rate, and 100 times too slow for "
+            "the published prefill",
+            "16": "16 times as fast",
+            "64": "64 times: the least at which the published prefill speedups come out",
+            "256": "256 times: the most",
+        },
+        default="1",
+        why="the table states it; a decoded token is bound by memory either way. Prefill is shown "
+        "at all of them",
+    ),
+)

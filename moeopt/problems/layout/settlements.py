@@ -1,0 +1,66 @@
+"""What the papers leave open about layouts, about the systems' own ones, and about instances."""
+
+from dataclasses import replace
+
+from moeopt.problems.settlements import Settlement
+from moeopt.problems.tri_domain.settlements import SETTLEMENTS as ON_A_LAYOUT
+
+_SHARED = {s.name: s for s in ON_A_LAYOUT}
+
+_OFFLINE = (
+    "we set an optimized initial layout via offline trace analysis (e.g., localizing cold experts "
+    "onto single DIMMs)"
+)
+
+SETTLEMENTS = (
+    replace(
+        _SHARED["cold_cut"],
+        question="Which experts are cold, that is localized on one DIMM each? (What the share "
+        "counts is the forecast, or for `trimoe-layout` the loads themselves.)",
+        methods=("trimoe", "trimoe-best-schedule", "trimoe-layout"),
+    ),
+    Settlement(
+        name="dimm_choice",
+        question="To which DIMM does each cold expert go?",
+        words=_OFFLINE,
+        source="TriMoE 4.3",
+        values={
+            "balanced": "longest expected NDP work first, each to the DIMM that has least so far",
+            "in turn": "to the DIMMs in turn, by falling forecast",
+        },
+        default="balanced",
+        why='An "optimized" layout can be either. With an offline trace to go by, balancing is the '
+        "kinder one to TriMoE.",
+        methods=("trimoe", "trimoe-best-schedule"),
+    ),
+    Settlement(
+        name="dimm_choice",
+        question="To which DIMM does each expert of MoNDE go? (Its paper has one NDP device.)",
+        words="",
+        source="MoNDE, as described in TriMoE 5.1.2",
+        values={
+            "in turn": "to the DIMMs in turn, by falling forecast",
+            "balanced": "longest expected NDP work first, each to the DIMM that has least so far",
+        },
+        default="in turn",
+        why="The kinder one: balancing gives the hottest experts DIMMs of their own, which idle "
+        "when the GPU takes these experts.",
+        methods=("monde",),
+    ),
+    *(replace(_SHARED[name], methods=("trimoe",)) for name in ("tie_order", "refinement")),
+    replace(_SHARED["hot_loading"], methods=("ktransformers",)),
+    Settlement(
+        name="layout_from",
+        question="From which loads do the systems decide their layouts?",
+        words=_OFFLINE,
+        source="TriMoE 4.3",
+        values={
+            "offline trace": "the tokens of all other windows of the trace, summed",
+            "last step": "those of the window before",
+            "none": "the loads that the layout is measured on: hindsight",
+        },
+        default="offline trace",
+        why="It is what the paper says; the optimum is the same in any case.",
+    ),
+)
+"""The settlements of `systems` and `heuristics`, then those of instances."""

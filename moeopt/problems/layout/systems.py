@@ -1,0 +1,278 @@
+"""Systems as they are: each on the layout that it would use, scheduled by its own online rule.
+
+The layout is decided before the loads are known, from `Instance.forecast_tokens`, what an offline
+trace says of every expert's tokens; where an instance has none, from the loads themselves, which is
+hindsight. The schedule of each scenario is made for its real loads, by the heuristic of
+`moeopt.problems.tri_domain` with the system's name. All systems have the same `hbm_slots`: the
+hottest experts of the forecast are resident. A resident expert's host copy is striped, unless the
+system localizes all experts.
+
+Keyword arguments are the settlements of `settlements`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
+from moeopt.problems.cold_cut import ColdCut
+from moeopt.problems.search import Search
+from moeopt.problems.tri_domain import heuristics as online
+from moeopt.problems.tri_domain.instance import Expert
+from moeopt.problems.tri_domain.instance import Instance as FixedLayout
+from moeopt.problems.tri_domain.solution import Solution as Schedule
+
+from .instance import Instance
+from .paths import STRIPED, Path
+from .solution import Domain, Solution
+
+BEST_SCHEDULE_S = 10.0
+"""Seconds that a scenario's best schedule may take; it takes some milliseconds."""
+
+
+class Layout(NamedTuple):
+    """Which experts are resident, and each expert's DIMM (`STRIPED` if on all); (experts,) each."""
+
+    resident: NDArray[np.bool_]
+    dimm: NDArray[np.int64]
+
+
+Rule = Callable[[FixedLayout], Schedule]
+"""How a system schedules a step's loads on a layout."""
+
+
+def trimoe(
+    instance: Instance,
+    *,
+    cold_cut: str = DEFAULT_CUT,
+    dimm_choice: str = "balanced",
+    tie_order: str = "cpu",
+    refinement: str = "one",
+) -> Solution:
+    """TriMoE: cold experts localized (4.3), the rest striped; its refined schedule (4.2)."""
+
+    def rule(layer: FixedLayout) -> Schedule:
+        return online.trimoe(layer, tie_order=tie_order, refinement=refinement)
+
+    return executed(instance, cold_localized(instance, cold_cut, dimm_choice), rule)
+
+
+def trimoe_best_schedule(
+    instance: Instance, *, cold_cut: str = DEFAULT_CUT, dimm_choice: str = "balanced"
+) -> Solution:
+    """TriMoE's layout with the best schedule of the real loads: what its layout costs.
+
+    Each scenario is the problem tri_domain, for whose exact method the time is rarely too short;
+    then it is the best schedule found.
+    """
+    return executed(instance, cold_localized(instance, cold_cut, dimm_choice), best_schedule)
+
+
+def klotski(instance: Instance) -> Solution:
+    """Klotski: GPU only; all experts striped, since only the GPU reads them."""
+    return executed(instance, all_striped(instance), online.klotski)
+
+
+def ktransformers(instance: Instance, *, hot_loading: str = "while it helps") -> Solution:
+    """Enhanced KTransformers: GPU and CPU; all experts striped, since both read them."""
+
+    def rule(layer: FixedLayout) -> Schedule:
+        return online.ktransformers(layer, hot_loading=hot_loading)
+
+    return executed(instance, all_striped(instance), rule)
+
+
+def fiddler(instance: Instance) -> Solution:
+    """Fiddler: GPU and CPU; all experts striped."""
+    return executed(instance, all_striped(instance), online.fiddler)
+
+
+def hybrimoe(instance: Instance) -> Solution:
+    """HybriMoE: GPU and CPU; all experts striped."""
+    return executed(instance, all_striped(instance), online.hybrimoe)
+
+
+def monde(instance: Instance, *, dimm_choice: str = "in turn") -> Solution:
+    """MoNDE: GPU and NDP; all experts localized, so that NDP can run each of them."""
+    return executed(instance, all_localized(instance, dimm_choice), online.monde)
+
+
+SYSTEMS: dict[str, Callable[..., Solution]] = {
+    "trimoe": trimoe,
+    "trimoe-best-schedule": trimoe_best_schedule,
+    "klotski": klotski,
+    "ktransformers": ktransformers,
+    "monde": monde,
+    "fiddler": fiddler,
+    "hybrimoe": hybrimoe,
+}
+
+
+ALL_STRIPED = ("klotski", "ktransformers", "fiddler", "hybrimoe")
+"""The systems without NDP."""
+
+
+def has_forecast(instance: Instance) -> bool:
+    """Tell whether layouts can be decided without hindsight."""
+    return instance.forecast_tokens is not None
+
+
+def forecast_of(instance: Instance) -> list[int]:
+    """Return what a layout is decided from: tokens of every expert, forecast or, without, real.
+
+    Real ones are summed over the scenarios by their weights.
+    """
+    if instance.forecast_tokens is not None:
+        return list(instance.forecast_tokens)
+    total = [0] * instance.experts
+    for scenario in instance.scenarios:
+        for expert, tokens in enumerate(scenario.tokens):
+            total[expert] += scenario.weight * tokens
+    return total
+
+
+def all_striped(instance: Instance) -> Layout:
+    """Return the layout that hosts want: every expert on all DIMMs."""
+    hot, resident = _by_falling_load(instance)
+    return Layout(resident, np.full(len(hot), STRIPED))
+
+
+def all_localized(instance: Instance, dimm_choice: str) -> Layout:
+    """Return the layout that NDP wants: every expert on one DIMM; the hottest striped if no room.
+
+    Resident experts' host copies are localized as well.
+    """
+    hot, resident = _by_falling_load(instance)
+    return Layout(resident, _localized(instance, hot[len(hot) - _room(instance) :], dimm_choice))
+
+
+def cold_localized(instance: Instance, cold_cut: str, dimm_choice: str) -> Layout:
+    """Return TriMoE's layout: cold experts on one DIMM each, as far as there is room (TriMoE 4.3).
+
+    Parameters
+    ----------
+    cold_cut
+        Which experts are cold; see `moeopt.problems.cold_cut`. Residents never are.
+    dimm_choice
+        "in turn", by falling forecast, or "balanced" by the NDP work that is forecast.
+    """
+    hot, resident = _by_falling_load(instance)
+    cold = ColdCut.parse(cold_cut).count(forecast_of(instance))
+    local = min(cold, _room(instance), len(hot) - int(resident.sum()))
+    return Layout(resident, _localized(instance, hot[len(hot) - local :], dimm_choice))
+
+
+def executed(instance: Instance, layout: Layout, rule: Rule) -> Solution:
+    """Return a layout with the schedules that a rule makes of the real loads."""
+    active = np.any(instance.path_times.active, axis=0).tolist()
+    assignment = []
+    for number in range(len(instance.scenarios)):
+        layer = on_layout(instance, layout, number)
+        domains: dict[int, Domain | None] = {}
+        if layer is not None:
+            numbers = (expert.expert for expert in layer.experts)
+            domains = dict(zip(numbers, rule(layer).assignment, strict=True))
+        assignment.append(tuple(domains.get(row) for row in range(instance.experts)))
+    return Solution(
+        instance=instance.name,
+        resident=tuple(layout.resident.tolist()),
+        dimm=tuple(  # LA-C2: an expert without tokens has no layout
+            None if dimm == STRIPED or not used else dimm
+            for dimm, used in zip(layout.dimm.tolist(), active, strict=True)
+        ),
+        assignment=tuple(assignment),
+    )
+
+
+def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | None:
+    """Return a scenario on a layout, which is the problem tri_domain; None if nothing runs."""
+    times, scenario = instance.path_times, instance.scenarios[number]
+    rows = []
+    for row in np.flatnonzero(times.active[number]).tolist():
+        dimm, held = int(layout.dimm[row]), bool(layout.resident[row])
+        striped = dimm == STRIPED
+        miss, cpu = (
+            (Path.GPU_STRIPED, Path.CPU_STRIPED) if striped else (Path.GPU_LOCAL, Path.CPU_LOCAL)
+        )
+        read = instance.dram_striped_ns if striped else instance.dram_localized_ns
+        cost = times.alone[:, number, row]
+        rows.append(
+            Expert(
+                expert=row,
+                tokens=scenario.tokens[row],
+                resident=held,
+                dimm=None if striped else dimm,
+                gpu_ns=int(cost[Path.HIT if held else miss]),
+                cpu_ns=int(cost[cpu]),
+                ndp_ns=None if striped else int(cost[Path.NDP]),
+                gpu_dram_ns=0 if held else read,
+                cpu_dram_ns=read,
+            )
+        )
+    if not rows:
+        return None
+    return FixedLayout(name=instance.name, dimms=instance.dimms, experts=tuple(rows))
+
+
+def best_schedule(layer: FixedLayout) -> Schedule:
+    """Return the best schedule that tri_domain's exact method finds."""
+    from moeopt.problems.tri_domain import threshold  # compiled loops are imported when run
+
+    search = Search(limit_s=BEST_SCHEDULE_S)
+    threshold.solve(layer, search)
+    found: Schedule = search.solution
+    return found
+
+
+def _by_falling_load(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return all experts, hottest first (ties: lowest number), and which are resident."""
+    load = forecast_of(instance)
+    hot = sorted(range(instance.experts), key=lambda row: (-load[row], row))
+    resident = np.zeros(instance.experts, dtype=np.bool_)
+    resident[hot[: instance.hbm_slots]] = True
+    return np.array(hot, dtype=np.int64), resident
+
+
+def _room(instance: Instance) -> int:
+    """Return how many experts the DIMMs' slots can hold localized."""
+    slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
+    return min(slots * instance.dimms, instance.experts)
+
+
+def _localized(instance: Instance, cold: NDArray[np.int64], dimm_choice: str) -> NDArray[np.int64]:
+    """Return every expert's DIMM, those in `cold` localized; hottest first is their order."""
+    dimm = np.full(instance.experts, STRIPED)
+    if dimm_choice == "in turn":
+        dimm[cold] = np.arange(len(cold)) % instance.dimms
+        return dimm
+    slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
+    work = expected_ndp_ns(instance)
+    busy, held = np.zeros(instance.dimms), np.zeros(instance.dimms, dtype=np.int64)
+    for row in sorted(cold.tolist(), key=lambda row: -work[row]):  # stable: then hottest first
+        emptiest = int(np.where(held < slots, busy, np.inf).argmin())
+        dimm[row] = emptiest
+        busy[emptiest] += work[row]
+        held[emptiest] += 1
+    return dimm
+
+
+def expected_ndp_ns(instance: Instance) -> Sequence[float]:
+    """Return each expert's NDP time at its forecast share of a scenario's tokens.
+
+    What so many tokens take is read off the instance's own costs, as from a table of profiled
+    times: between the token counts that occur straight lines, above in proportion. Less than one
+    token is one that does not always come.
+    """
+    times = instance.path_times
+    load = np.array(forecast_of(instance), dtype=float)
+    used = times.active
+    counts, at = np.unique(times.tokens[used], return_index=True)
+    ndp = times.cost[Path.NDP][used][at].astype(float)
+    per_scenario = times.tokens.sum() / len(instance.scenarios)
+    expected = load * (per_scenario / load.sum()) if load.any() else load
+    at_least_one = np.maximum(expected, 1.0)
+    table = np.interp(at_least_one, counts, ndp) * np.maximum(at_least_one / counts[-1], 1.0)
+    found: list[float] = (table * np.minimum(expected, 1.0)).tolist()
+    return found

@@ -1,0 +1,125 @@
+"""Systems on their own layouts: by hand, by what they knew, and against the best of all."""
+
+import pytest
+
+from moeopt.problems.info import HINDSIGHT, THIS_STEP
+from moeopt.problems.layout.check import objective, violations
+from moeopt.problems.layout.heuristics import HEURISTICS
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.systems import ALL_STRIPED, SYSTEMS, expected_ndp_ns, monde, trimoe
+from moeopt.problems.registry import get_problem
+from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.problems.layout.test_layout_heuristics import rows
+
+FORECAST = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+"""The opposite of what comes in `rows(10)`: 8 % of 55 tokens are experts 0 and 1."""
+
+
+def forecast(instance: Instance, tokens: tuple[int, ...] = FORECAST) -> Instance:
+    """Return the instance with a forecast."""
+    return instance.model_copy(update={"schema_version": 2, "forecast_tokens": tokens})
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_solutions_are_valid_and_the_same_each_time(name: str) -> None:
+    """On every kind of instance, with a forecast and without."""
+    for kind in KINDS:
+        for seed in range(4):
+            instance = random_instance(seed, kind)
+            given = tuple((seed + 2 * row) % 5 for row in range(instance.experts))
+            for one in (instance, forecast(instance, given)):
+                solution = SYSTEMS[name](one)
+                assert violations(one, solution, objective(one, solution)) == []
+                assert SYSTEMS[name](one) == solution
+
+
+def test_each_system_has_its_own_layout() -> None:
+    """TriMoE localizes the cold, MoNDE everything, the others nothing; all by the forecast."""
+    instance = forecast(rows(10, hbm_slots=1))
+    layouts = {name: SYSTEMS[name](instance) for name in SYSTEMS}
+    assert {layout.resident for layout in layouts.values()} == {(*[False] * 9, True)}
+    for name in ALL_STRIPED:
+        assert layouts[name].dimm == (None,) * 10
+    assert layouts["monde"].dimm == (1, 0, 1, 0, 1, 0, 1, 0, 1, 0)
+    for name in ("trimoe", "trimoe-best-schedule"):
+        assert layouts[name].dimm == (1, 0, *[None] * 8)
+
+
+def test_settlements_of_the_cut_and_the_dimm() -> None:
+    """Half of the experts; NDP work of 10 each is balanced as it comes."""
+    instance = forecast(rows(10))
+    half = trimoe(instance, cold_cut="experts 0.5", dimm_choice="in turn")
+    assert half.dimm == (0, 1, 0, 1, 0, *[None] * 5)
+    work = rows(4, tokens=[1, 2, 3, 4], ndp_ns=[10, 20, 30, 40])
+    # 4 to DIMM 0 (40), 3 to 1 (30), 2 to 1 (50), 1 to 0 (50); in turn: 0, 1, 0, 1
+    balanced = forecast(work, (1, 2, 3, 4))
+    assert monde(balanced, dimm_choice="balanced").dimm == (0, 1, 1, 0)
+    assert monde(balanced).dimm == (1, 0, 1, 0)
+
+
+def test_dimm_slots_leave_the_coldest_localized() -> None:
+    """Two slots on each of two DIMMs: the coldest four; MoNDE's other six stay striped."""
+    instance = forecast(rows(10, dimm_slots=2))
+    for choice in ("in turn", "balanced"):
+        dimm = monde(instance, dimm_choice=choice).dimm
+        assert (dimm.count(0), dimm.count(1), dimm[4:]) == (2, 2, (None,) * 6)
+
+
+def test_work_is_expected_by_the_instance_s_own_times() -> None:
+    """Between token counts straight lines, above them in proportion, below one its chance."""
+    instance = rows(4, tokens=[1, 3, 8, 0], ndp_ns=[10, 20, 70, 10])
+    # 12 tokens in all, and 120 are forecast: a tenth of each
+    expected = expected_ndp_ns(forecast(instance, (5, 20, 55, 40)))
+    assert expected == pytest.approx([5, 15, 45, 30])
+    assert expected_ndp_ns(forecast(instance, (0, 0, 0, 1)))[3] == pytest.approx(70 * 12 / 8)
+
+
+def test_a_system_without_a_forecast_has_hindsight() -> None:
+    """The loads in place of the forecast, and it is said."""
+    instance, problem = rows(10), get_problem("layout")
+    loads = tuple(instance.scenarios[0].tokens)
+    for name, system in SYSTEMS.items():
+        said = problem.knew(name, instance)
+        with_forecast = problem.knew(name, forecast(instance))
+        assert system(instance) == system(forecast(instance, loads))
+        if name in ALL_STRIPED:
+            assert said == with_forecast == THIS_STEP
+        else:
+            assert said == HINDSIGHT
+            assert with_forecast == f"a forecast; then {THIS_STEP}"
+    resident = rows(10, hbm_slots=1)
+    assert problem.knew("ktransformers", resident) == HINDSIGHT
+    assert problem.knew("lpt", forecast(resident)) == HINDSIGHT
+
+
+def test_hindsight_layouts_ignore_the_forecast() -> None:
+    """They decide on the loads, whatever was forecast."""
+    instance = rows(10, hbm_slots=1)
+    for name in sorted(HEURISTICS.keys() - SYSTEMS.keys()):
+        assert HEURISTICS[name](forecast(instance)) == HEURISTICS[name](instance)
+
+
+def test_the_best_schedule_is_no_later_than_trimoe_s() -> None:
+    """TriMoE's layout with its own schedule and with the best one: often better, never later."""
+    better = 0
+    for kind in ("mixed", "hosts bind", "monotone", "idle experts"):
+        for seed in range(10):
+            instance = random_instance(seed, kind, 7)
+            own, best = (
+                objective(instance, SYSTEMS[name](instance))
+                for name in ("trimoe", "trimoe-best-schedule")
+            )
+            assert best <= own
+            better += best < own
+    assert better > 3
+
+
+def test_hybrimoe_decides_as_ktransformers() -> None:
+    """Both take the best prefix of one queue, where nothing is resident."""
+    same = 0
+    for kind in ("mixed", "hosts bind", "monotone"):
+        for seed in range(10):
+            instance = random_instance(seed, kind, 8).model_copy(update={"hbm_slots": 0})
+            ours, other = SYSTEMS["hybrimoe"](instance), SYSTEMS["ktransformers"](instance)
+            same += objective(instance, ours) == objective(instance, other)
+    assert same == 30

@@ -1,0 +1,101 @@
+"""Excess under every reading of a settlement, one at a time."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import moeopt
+from formulations.settlements import with_settlements
+from moeopt.cli.main import run
+from moeopt.problems.registry import PROBLEMS
+from moeopt.problems.settlements import Settlement
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.study import settlements as study
+from moeopt.study.settlements import resettled, sensitivity, strongest, to_csv, to_markdown
+
+
+@pytest.fixture
+def tied() -> Instance:
+    """Expert 1 costs GPU and CPU the same; which of the two is taken decides the makespan."""
+    return Instance.from_arrays(
+        name="tied",
+        gpu_ns=[10, 20],
+        cpu_ns=[99, 20],
+        ndp_ns=[-1, -1],
+        dimm=[-1, -1],
+        gpu_dram_ns=[0, 0],
+        cpu_dram_ns=[0, 0],
+        dimms=1,
+    )
+
+
+def test_every_value_of_a_rules_settlement_is_a_row(tied: Instance) -> None:
+    readings = sensitivity([tied], ["greedy"])
+    ties = {r.value: r for r in readings if r.settlement.name == "tie_order"}
+    assert {"cpu", "gpu"} <= set(ties)
+    assert ties["cpu"].summary.excess_median == 0.0
+    assert ties["gpu"].summary.excess_median == 0.5  # 30 ns on the GPU against 20 ns
+    assert ties["cpu"].given
+    assert not ties["gpu"].given
+    text = to_markdown(readings)
+    assert "| tri_domain | tie_order | cpu (default) | greedy | 1 | 1 | 0.0 % |" in text
+    assert "moved most by `tie_order`" in text
+    assert "tri_domain,tie_order,gpu,0,greedy,0,1,1,0.0,0.5,0.5,0.5" in to_csv(readings)
+    [moved] = strongest(readings)
+    assert moved[3:] == (0.0, 0.5)
+
+
+def test_an_instance_settlement_makes_the_instances_again(
+    tied: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With half the DRAM charge, say: here, expert 0 gets faster on the CPU."""
+
+    def remade(instance: Instance, name: str, value: str) -> Instance | None:
+        assert name == "speed"
+        if value == "unknown":
+            return None
+        if value == "usual":
+            return instance
+        experts = (instance.experts[0].model_copy(update={"cpu_ns": 5}), instance.experts[1])
+        return instance.model_copy(update={"experts": experts, "name": value})
+
+    values = {"usual": "as it is", "fast": "a faster CPU", "unknown": "cannot be made"}
+    speed = Settlement("speed", "How fast?", "", "nowhere", values, "usual", "because")
+    problem = study.get_problem("tri_domain")
+    monkeypatch.setitem(vars(problem), "settlements", (speed,))
+    monkeypatch.setattr(study, "get_problem", lambda name: problem)
+    generator = SimpleNamespace(resettled=remade)
+    monkeypatch.setattr(study, "import_module", lambda name: generator)
+    told = tied.model_copy(update={"provenance": {"options": {"speed": "usual"}}})
+    assert resettled(told, "speed", "usual") is told
+    readings = sensitivity([told, tied.model_copy(update={"name": "other"})], ["greedy"])
+    assert [r.value for r in readings] == ["usual", "fast"]
+    assert [r.skipped for r in readings] == [0, 0]
+    assert [r.summary.excess_median for r in readings] == [0.0, 0.25]
+
+
+def test_what_is_no_heuristic_is_refused(tied: Instance) -> None:
+    with pytest.raises(moeopt.InputError, match="'threshold' is no heuristic of tri_domain"):
+        sensitivity([tied], ["threshold"])
+
+
+def test_the_command_prints_the_table(
+    tied: Instance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moeopt.save(tied, tmp_path / "tied.json")
+    command = ["gap", str(tmp_path / "tied.json"), "--settlements", "--methods", "greedy"]
+    assert run([*command, "--markdown", "--csv", str(tmp_path / "s.csv")]) == 0
+    assert "| tri_domain | tie_order | gpu | greedy | 1 | 1 | 50.0 % |" in capsys.readouterr().out
+    assert "tie_order" in (tmp_path / "s.csv").read_text()
+    assert run(command) == 0
+    assert "one settlement at a time" in capsys.readouterr().out
+    assert run([*command, "--report", str(tmp_path)]) == 2
+    assert "--report: goes not with --settlements" in capsys.readouterr().err
+    assert run(["gap", "--settlements"]) == 2
+
+
+def test_the_specifications_have_the_settlements() -> None:
+    for problem in PROBLEMS:
+        now, right = with_settlements(problem)
+        assert now == right, f"{problem}: python formulations/settlements.py --write"
