@@ -12,6 +12,7 @@ class Kind(StrEnum):
 
     problems = "problems"
     methods = "methods"
+    settlements = "settlements"
     machines = "machines"
     models = "models"
     workloads = "workloads"
@@ -25,9 +26,11 @@ def list_command(
         "instances"
     ),
 ) -> int:
-    """List problems, methods, machines, models, workloads, instances or targets."""
+    """List problems, methods, settlements, machines, models, workloads, instances or targets."""
     if kind in (Kind.problems, Kind.methods):
         _list_problems(with_methods=kind is Kind.methods)
+    elif kind is Kind.settlements:
+        _list_settlements()
     elif kind is Kind.instances:
         _list_instances(path)
     elif kind is Kind.targets:
@@ -53,6 +56,17 @@ def _list_problems(with_methods: bool) -> None:
             continue
         for method in methods(name):
             print(f"{name}\t{method}\t{method_kind(get_problem(name), method)}")
+
+
+def _list_settlements() -> None:
+    """Print problem, name, the default, the other values, and the methods that take it."""
+    from moeopt.problems.registry import PROBLEMS, get_problem
+
+    for name in PROBLEMS:
+        for s in get_problem(name).settlements:
+            others = " | ".join(s.alternatives)
+            taken = ", ".join(s.methods) or "instances"
+            print(f"{name}\t{s.name}\t{s.default}\t{others}\t{taken}")
 
 
 def _list_targets() -> None:

@@ -171,6 +171,7 @@ def test_list_shows_what_there_is(root: Path, capsys: Capture) -> None:
     for kind, entry in {
         "problems": "tri_domain\tExpert scheduling",
         "methods": "tri_domain\ttrimoe\theuristic",
+        "settlements": "tri_domain\ttie_order\tcpu\tgpu | ndp\tgreedy, trimoe",
         "machines": "trimoe",
         "models": "deepseek-v2-lite",
         "workloads": "trimoe-skew",

@@ -46,4 +46,4 @@ def test_a_study_keeps_what_was_known(root: Path) -> None:
     folder = root / "instances" / "deferral" / "few-layers"
     file = sorted(folder.iterdir())[0]
     rows = gap([file], ["saturate", "dp"])
-    assert [row.facts.get("knew") for row in rows] == ["times of the average layer", None]
+    assert [row.facts.get("knew") for row in rows] == ["a layer's times", None]

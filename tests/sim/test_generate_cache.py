@@ -10,7 +10,7 @@ from moeopt.errors import InputError
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import HEURISTICS, uniform_ways
 from moeopt.problems.cache.instance import Instance
-from moeopt.sim.generators.cache import slots_of
+from moeopt.sim.generators.cache import resettled, slots_of
 from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.power import MEASURED, PREFETCHING, joule_per_token
@@ -45,6 +45,25 @@ def test_costs_are_those_of_table_3_halved() -> None:
     assert 620_000 <= instance.other_ns <= 640_000  # 20 ms per token over 32 layers
     threads = {n: made(trace=trace(), threads=n).cpu_ns for n in (1, 2, 4, 8, 16)}
     assert threads == {1: 22_060_000, 2: 12_765_000, 4: 9_170_000, 8: 7_880_000, 16: 5_480_000}
+
+
+def test_table_3_can_be_read_as_one_experts() -> None:
+    """Then experts and fetches take twice as long, and nothing else changes."""
+    halved, whole = (made(trace=trace(), slots=56, table_times=of) for of in ("layer", "expert"))
+    names = ("gpu_ns", "cpu_ns", "fetch_ns")
+    assert [getattr(whole, n) for n in names] == [2 * getattr(halved, n) for n in names]
+    assert whole.model_dump(exclude={*names, "provenance"}) == halved.model_dump(
+        exclude={*names, "provenance"}
+    )
+    again = resettled(halved, "table_times", "expert")
+    assert again is not None
+    assert again.model_copy(update={"provenance": whole.provenance}) == whole
+    assert resettled(halved, "table_times", "layer") is halved
+    assert resettled(whole, "table_times", "layer") is None
+    unmeasured = made(workload="trimoe-skew", model="qwen3-30b-a3b", tokens=4)
+    assert resettled(unmeasured, "table_times", "expert") is None
+    with pytest.raises(InputError, match="table_times: machine rtx4090-7960x has no table of qwen"):
+        made(workload="trimoe-skew", model="qwen3-30b-a3b", tokens=4, table_times="expert")
 
 
 def test_slots_are_what_the_memory_holds() -> None:

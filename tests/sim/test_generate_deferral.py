@@ -12,7 +12,7 @@ from moeopt.problems.deferral.heuristics import saturate
 from moeopt.problems.deferral.instance import Instance
 from moeopt.problems.deferral.pipeline import cycle_ns
 from moeopt.sim.cost import path_cost
-from moeopt.sim.generators.deferral import BITS, PUBLISHED, Configuration
+from moeopt.sim.generators.deferral import BITS, PUBLISHED, Configuration, resettled
 from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
@@ -99,6 +99,17 @@ def test_penalties_and_their_limit() -> None:
     assert instance.penalty == (0, 1, 4, 9, 16, 25, 36)
     assert (instance.layers, instance.max_total_penalty) == (10, 32)
     assert made().max_total_penalty is None
+    linear = made(penalty="linear", penalty_share=0.1, layers=10)
+    again = resettled(linear, "penalty", "quadratic")
+    assert again is not None
+    assert again.model_copy(update={"provenance": instance.provenance}) == instance.model_copy(
+        update={"name": again.name}
+    )
+    assert resettled(linear, "penalty", "linear") == linear
+    assert (
+        resettled(linear.model_copy(update={"max_total_penalty": 1}), "penalty", "linear") is None
+    )
+    assert resettled(linear.model_copy(update={"provenance": None}), "penalty", "linear") is None
 
 
 def test_the_batch_rule_by_hand() -> None:

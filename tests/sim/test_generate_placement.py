@@ -12,7 +12,7 @@ from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.heuristics import HEURISTICS, frequency
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.cost import path_cost
-from moeopt.sim.generators.placement import GIB, memory_of
+from moeopt.sim.generators.placement import GIB, memory_of, resettled
 from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.presets import get_machine, get_model
@@ -229,6 +229,11 @@ def test_without_sequences_rules_know_the_earlier_steps() -> None:
     assert hindsight.steps == later.steps
     assert hindsight.provenance is not None
     assert "rules_know" not in hindsight.provenance["options"]
+    again = resettled(later, "rules_know", "steps")
+    assert again is not None
+    assert again.model_copy(update={"provenance": hindsight.provenance}) == hindsight
+    assert resettled(later, "rules_know", "before") is later
+    assert resettled(hindsight, "rules_know", "before") is None
 
 
 @pytest.mark.parametrize(

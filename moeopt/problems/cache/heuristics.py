@@ -10,14 +10,24 @@ from .sides import sides_of
 from .solution import Solution
 
 
-def uniform_ways(instance: Instance) -> Solution:
+def uniform_ways(instance: Instance, ways: str = "twice top-k") -> Solution:
     """M ways on the first floor(S / M) layers (CPU-GPU collaborative III-B).
 
     The paper leaves M to the user and shows 4 ways on 14 layers for a model with top-2 routing.
-    Settled: twice the experts of a token, as in that example, if the layers have as many.
+
+    Parameters
+    ----------
+    ways
+        "twice top-k": M is twice the experts of a token, as in that example, if the layers have as
+        many; "top-k": those of a token; "all layers": floor(S / layers).
     """
-    ways = min(2 * instance.ids.shape[2], instance.experts)
-    return _solution(instance, uniform(instance, ways))
+    top_k = instance.ids.shape[2]
+    each = {
+        "twice top-k": 2 * top_k,
+        "top-k": top_k,
+        "all layers": instance.slots // instance.layers,
+    }
+    return _solution(instance, uniform(instance, min(each[ways], instance.experts)))
 
 
 def best_uniform(instance: Instance) -> Solution:

@@ -28,8 +28,8 @@ INFO = ProblemInfo(
     },
     knows={
         "none": NOTHING,
-        "uniform-d": "times of every layer",
-        "saturate": "times of the average layer",
+        "uniform-d": "all layers' times",
+        "saturate": "a layer's times",
     },
 )
 

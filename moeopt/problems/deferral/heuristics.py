@@ -4,7 +4,7 @@ All defer the same number in every layer but the last, and keep the usual order 
 there is a limit on the penalty, only counts within it are tried.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .check import objective
 from .instance import Instance
@@ -22,19 +22,39 @@ def none(instance: Instance) -> Solution | None:
     return uniform(instance, 0) if _affordable(instance) else None
 
 
-def saturate(instance: Instance) -> Solution | None:
+def saturate(
+    instance: Instance, saturation: str = "least period", unequal_layers: str = "average"
+) -> Solution | None:
     """Defer the least number that saturates: KTransformers 4.2.
 
     The paper: "the minimum number of experts required to achieve full CPU utilization while
-    ensuring at least 2 immediate experts per layer". It does not say what to do where the CPU is
-    never full, nor how to treat layers that differ. Here: the least uniform count that reaches the
-    smallest period max(k te, A + 2 sync + (k - d) te, A + S) of the average layer, as
-    one profiled layer stands for all in the paper.
+    ensuring at least 2 immediate experts per layer". The period of a layer that defers d experts is
+    max(k te, A + 2 sync + (k - d) te, A + S); see ``settlements.py`` for the readings.
+
+    Parameters
+    ----------
+    saturation
+        "least period": the least number that reaches the smallest period; "full cpu": the least one
+        whose period is the CPU's work alone, k te, and the largest where none is.
+    unequal_layers
+        "average": one number for all layers, from the sums of their times; "each": its own for
+        each layer. A limit on the penalty cuts the largest numbers off first.
     """
-    counts = _affordable(instance)
-    if not counts:
+    affordable = _affordable(instance)
+    if not affordable:
         return None
-    return uniform(instance, min(counts, key=lambda d: (period_ns(instance, d), d)))
+    if unequal_layers == "average":
+        return uniform(instance, _saturating(instance, affordable, saturation))
+    every = range(instance.max_deferred + 1)
+    own = [
+        _saturating(instance, every, saturation, [layer]) for layer in range(instance.layers - 1)
+    ]
+    for most in reversed(every):
+        counts = [*(min(most, count) for count in own), 0]
+        limit = instance.max_total_penalty
+        if limit is None or total_penalty(instance, counts) <= limit:
+            return schedule(instance, counts)
+    return None
 
 
 def uniform_d(instance: Instance) -> Solution | None:
@@ -43,10 +63,14 @@ def uniform_d(instance: Instance) -> Solution | None:
     return min(tried, key=lambda solution: objective(instance, solution), default=None)
 
 
-def period_ns(instance: Instance, deferred: int) -> int:
-    """Return the period of the average layer under a uniform count, times the number of layers."""
+def period_ns(instance: Instance, deferred: int, layers: Sequence[int] | None = None) -> int:
+    """Return the sum of the periods of some layers, or of all, under a uniform count.
+
+    It is the period of their average layer, times their number.
+    """
+    chosen = range(instance.layers) if layers is None else layers
     attention, shared, sync, expert = (
-        sum(times)
+        sum(times[layer] for layer in chosen)
         for times in (
             instance.attention_ns,
             instance.shared_ns,
@@ -56,6 +80,21 @@ def period_ns(instance: Instance, deferred: int) -> int:
     )
     immediate = (instance.top_k - deferred) * expert
     return max(instance.top_k * expert, attention + 2 * sync + immediate, attention + shared)
+
+
+def _saturating(
+    instance: Instance,
+    counts: Sequence[int],
+    saturation: str,
+    layers: Sequence[int] | None = None,
+) -> int:
+    """Return the count of `counts`, ascending, that a reading of "saturate" takes."""
+    periods = {count: period_ns(instance, count, layers) for count in counts}
+    if saturation == "least period":
+        return min(counts, key=lambda d: (periods[d], d))
+    chosen = range(instance.layers) if layers is None else layers
+    full = instance.top_k * sum(instance.expert_cpu_ns[layer] for layer in chosen)
+    return next((count for count in counts if periods[count] == full), counts[-1])
 
 
 def _counts(instance: Instance, deferred: int) -> list[int]:
@@ -70,7 +109,7 @@ def _affordable(instance: Instance) -> list[int]:
     return [d for d in counts if limit is None or cost[d] <= limit]
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution | None]] = {
+HEURISTICS: dict[str, Callable[..., Solution | None]] = {
     "none": none,
     "uniform-d": uniform_d,
     "saturate": saturate,

@@ -8,7 +8,7 @@ assumed. Dense layers and the matrix to the vocabulary are left out: they take t
 every plan. For other models and machines experts are rooflines.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,11 +20,20 @@ from moeopt.sim.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import get_machine, names
 from moeopt.sim.source import Source
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
 
 GIB = 2**30
+
+TABLE_TIMES = ("gpu_ns", "cpu_ns", "fetch_ns")
+"""The times that Table III gives."""
+
+
+def _of_a_layer(table_times: str) -> bool:
+    """Tell whether it is the usual reading: then provenance does not mention it."""
+    return table_times == "layer"
 
 
 class Options(Frozen):
@@ -52,6 +61,10 @@ class Options(Frozen):
     layers: Annotated[
         int | None, Field(ge=1, le=1024, description="the first ones only; all if absent")
     ] = None
+    table_times: Annotated[
+        Literal["layer", "expert"],
+        Field(exclude_if=_of_a_layer, description="whose times the machine's table has"),
+    ] = "layer"
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -60,7 +73,8 @@ def generate(source: Source, options: Options) -> Instance:
     Raises
     ------
     InputError
-        If the trace does not fit the model or is too short, or the machine lacks a CPU.
+        If the trace does not fit the model or is too short, or the machine lacks a CPU, or a table
+        whose times could be read otherwise.
     """
     machine, model = source.machine, source.model
     if options.threads is not None:
@@ -72,7 +86,7 @@ def generate(source: Source, options: Options) -> Instance:
     fetch_ns = to_quanta(transfer_s(machine, model) * NS_PER_S, source.quantum_ns)
     decided = {"tokens": ids.shape[0], "layers": ids.shape[1]}
     decided["slots"] = slots if options.slots is None else options.slots
-    return Instance(
+    instance = Instance(
         name=source.name or _name(source, decided, options),
         provenance=source.provenance(trace, options.model_dump() | decided),
         quantum_ns=source.quantum_ns,
@@ -88,6 +102,38 @@ def generate(source: Source, options: Options) -> Instance:
             tuple(tuple(e for e in used if e >= 0) for used in token) for token in ids.tolist()
         ),
     )
+    if options.table_times == "layer":
+        return instance
+    if not _has_table(machine, model.name):
+        reason = f"machine {machine.name} has no table of {model.name}'s experts"
+        raise InputError(f"table_times: {reason}")
+    return _doubled(instance)
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same tokens under another value of a settlement of instances.
+
+    None if the instance does not say that its times come from a table.
+    """
+    provenance = instance.provenance or {}
+    machine, model = (str(provenance.get(key)) for key in ("machine", "model"))
+    options = provenance.get("options")
+    if settlement != "table_times" or not isinstance(options, dict):
+        return None
+    if options.get("table_times", "layer") == value:
+        return instance
+    from_table = machine in names("machines") and _has_table(get_machine(machine), model)
+    return _doubled(instance) if from_table and value == "expert" else None
+
+
+def _has_table(machine: Machine, model: str) -> bool:
+    return any(table.model == model for table in machine.time_tables)
+
+
+def _doubled(instance: Instance) -> Instance:
+    """Return the instance if the table's times are one expert's, where they were halved."""
+    twice = {name: 2 * getattr(instance, name) for name in TABLE_TIMES}
+    return instance.model_copy(update=twice)
 
 
 def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.deferral.instance import Instance
@@ -145,10 +145,7 @@ def generate(source: Source, options: Options) -> Instance:
     factors = _factors(layers, options.variation, source.seed)
     quantum = source.quantum_ns
     most = experts.top_k - experts.min_immediate
-    penalty = [d if options.penalty == "linear" else d * d for d in range(most + 1)]
-    limit = None
-    if options.penalty_share is not None:
-        limit = int(options.penalty_share * penalty[-1] * (layers - 1))
+    penalty, limit = _penalty(options.penalty, most, options.penalty_share, layers)
     return Instance(
         name=source.name or _name(source, options),
         provenance=_provenance(source, trace, options, experts),
@@ -160,9 +157,37 @@ def generate(source: Source, options: Options) -> Instance:
         shared_ns=to_quanta(cost.shared_ns * factors[1], quantum).tolist(),
         sync_ns=cost.sync_ns,
         expert_cpu_ns=to_quanta(experts.expert_ns * factors[2], quantum).tolist(),
-        penalty=tuple(penalty),
+        penalty=penalty,
         max_total_penalty=limit,
     )
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same layers under another value of a settlement of instances.
+
+    None if the instance does not say which penalties it has.
+    """
+    try:
+        before = Options(**(instance.provenance or {})["options"])
+        after = Options(**before.model_dump() | {"penalty": value})
+    except (KeyError, TypeError, ValidationError):
+        return None
+    found = (
+        _penalty(options.penalty, instance.max_deferred, options.penalty_share, instance.layers)
+        for options in (before, after)
+    )
+    was, now = found
+    if settlement != "penalty" or was != (instance.penalty, instance.max_total_penalty):
+        return None
+    return instance.model_copy(update={"penalty": now[0], "max_total_penalty": now[1]})
+
+
+def _penalty(
+    kind: str, most: int, share: float | None, layers: int
+) -> tuple[tuple[int, ...], int | None]:
+    """Return the penalty of each count up to `most`, and the limit of a share of the largest."""
+    penalty = tuple(d if kind == "linear" else d * d for d in range(most + 1))
+    return penalty, None if share is None else int(share * penalty[-1] * (layers - 1))
 
 
 def _factors(layers: int, variation: float, seed: int) -> NDArray[np.float64]:

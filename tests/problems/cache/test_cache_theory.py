@@ -63,6 +63,9 @@ def test_the_papers_example() -> None:
     assert uniform_ways(paper_like()).ways == (4,) * 14 + (0,) * 18
     assert uniform_ways(paper_like(slots=3)).ways == (0,) * 32
     assert uniform_ways(paper_like(layers=2)).ways == (4, 4)
+    assert uniform_ways(paper_like(), ways="top-k").ways == (2,) * 28 + (0,) * 4
+    assert uniform_ways(paper_like(), ways="all layers").ways == (1,) * 32
+    assert uniform_ways(paper_like(slots=3), ways="all layers").ways == (0,) * 32
 
 
 def test_the_best_uniform_ways_are_the_best_of_all() -> None:
