@@ -53,7 +53,7 @@ _SWEPT = {
         " tie-order refinement relayout-policy"
     ),
     "ktransformers": "fixed-time shared-efficiency",
-    "edge": "monde-rule activation-latency slices prefetched-use ndp-rate",
+    "edge": "monde-rule activation-latency slices prefetched-use balance-times ndp-rate",
     "cxl": "layer-overhead scale-bits",
     "collaborative": "single-miss other-time",
 }

@@ -31,7 +31,7 @@ OTHER = (
     "20 ms per token of Mixtral outside its experts, from the published speed and speedup of G4 and"
     " G5 themselves, and transfer times"
 )
-ROUTING = "routing of Mixtral-8x7B on MT-bench (HD-MoE), 69,135 tokens, not the paper's prompts"
+ROUTING = "routing of Mixtral-8x7B on MT-bench (HD-MoE), 27,245 tokens, not the paper's prompts"
 GROUP = "a token's two experts are looked up together, then both become most recent"
 UNBOUNDED = "copies wait in a queue without limit"
 NO_PHI = "No trace of Phi-3.5-MoE exists, so that its hits are unknown"
@@ -127,8 +127,9 @@ def g6() -> Ours:
 
 
 def g7() -> Ours:
-    """Share of tokens that use an expert of the token before; the published range is "across all
-    layers", so that the layer farthest from it counts.
+    """Share of tokens that use an expert of the token before.
+
+    The published range is "across all layers", so that the layer farthest from it counts.
     """
     reuse = routing().reuse.tolist()
     (there,) = published()["G7"].values

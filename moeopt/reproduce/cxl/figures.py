@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from moeopt.reproduce.cxl import accuracy
 from moeopt.reproduce.cxl.layer import FULL, HOT, MACHINE, WIDTHS, System, layer_ns
-from moeopt.reproduce.cxl.statistics import TOKENS, WINDOWS, shares, similarity
+from moeopt.reproduce.cxl.statistics import LENGTHS, TOKENS, WINDOWS, shares, similarity
 from moeopt.reproduce.cxl.widths import lost
 from moeopt.reproduce.figure import Ours
 from moeopt.sim.cost import computation_s, path_cost
@@ -127,10 +127,11 @@ def _over_monde(model: str, widths: Sequence[float], routing: str) -> Ours:
     alone = " / ".join(f"{speedup(model, w, fixed_us=None):.2f}" for w in widths)
     hobbit = tuple(_mean_ns(model, w, "MoNDE") / _mean_ns(model, w, "HOBBIT") for w in widths)
     behind = " / ".join(f"{speedup(model, w) / h:.0f}" for w, h in zip(widths, hobbit, strict=True))
+    lengths = " / ".join(_by_length(model, w) for w in widths)
     note = (
-        f"the published value is the greatest of several lengths, which are not stated; at 16 to 512"
-        f" tokens of prompt and answer ours moves by 2 % at most; experts alone, without attention:"
-        f" {alone}; over a HOBBIT-like system {behind}"
+        "the published value is the greatest of several lengths of prompt and answer, which are not"
+        f" stated; ours with {LENGTHS[0]} to {LENGTHS[-1]} tokens {lengths}; experts alone, without"
+        f" attention: {alone}; over a HOBBIT-like system {behind}"
     )
     return Ours(
         tuple(speedup(model, width) for width in widths),
@@ -142,12 +143,23 @@ def _over_monde(model: str, widths: Sequence[float], routing: str) -> Ours:
     )
 
 
+def _by_length(model: str, width: float) -> str:
+    """Return the least and the greatest speedup over several lengths."""
+    found = [speedup(model, width, window=window) for window in LENGTHS]
+    return f"{min(found):.2f} to {max(found):.2f}"
+
+
 def speedup(
-    model: str, width: float, *, exact: bool = False, fixed_us: float | None = 0.0
+    model: str,
+    width: float,
+    *,
+    exact: bool = False,
+    fixed_us: float | None = 0.0,
+    window: int | None = None,
 ) -> float:
     """Return by how much the system is faster than MoNDE, with its own or the exact placement."""
-    ours = _mean_ns(model, width, "context-aware", exact, fixed_us)
-    return _mean_ns(model, width, "MoNDE", exact, fixed_us) / ours
+    ours = _mean_ns(model, width, "context-aware", exact, fixed_us, window)
+    return _mean_ns(model, width, "MoNDE", exact, fixed_us, window) / ours
 
 
 def _mean_ns(
@@ -156,9 +168,10 @@ def _mean_ns(
     system: System,
     exact: bool = False,
     fixed_us: float | None = 0.0,
+    window: int | None = None,
 ) -> float:
     """Return the mean time of a layer."""
-    found = shares(model, width if exact else None)
+    found = shares(model, width if exact else None, window)
     return sum(
         share * layer_ns(model, width, on_gpu, system, fixed_us)
         for on_gpu, share in enumerate(found)

@@ -72,6 +72,7 @@ def speedups(
     reading: Reading = "expert-parallel",
     exact: bool = False,
     seeds: Sequence[int] = SEEDS,
+    times: str = "own",
 ) -> tuple[float, float]:
     """Return by how much TP and TP+LB are faster than MoNDE, mean over cases and prompts.
 
@@ -83,13 +84,15 @@ def speedups(
         The best slices in place of Eq. 2.
     seeds
         Each a prompt for every case.
+    times
+        The settlement ``balance_times`` of `moeopt.problems.balance.settlements`, at its default.
     """
     tp, lb = [], []
     for model, units in cases():
         for seed in seeds if model in models else ():
             instance = prefill_instance(model, units, seed, speedup)
             base = prefill_ns(instance, reading)
-            balanced = optimum(instance) if exact else balance_equation(instance)
+            balanced = optimum(instance) if exact else balance_equation(instance, times)
             tp.append(base / objective(instance, all_ndp(instance)))
             lb.append(base / objective(instance, balanced))
     return mean(tp), mean(lb)

@@ -12,6 +12,7 @@ from moeopt.sim.engine.decode.result import Simulation
 from moeopt.sim.engine.simulate import simulate
 from moeopt.sim.plan.schema import Plan
 
+
 @dataclass(frozen=True)
 class Executed:
     """A system as it ran.

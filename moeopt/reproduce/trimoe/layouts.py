@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.problems.layout.heuristics import trimoe_layout_tuned
+from moeopt.problems.layout.heuristics import tuned as tune
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
 from moeopt.problems.relayout.fixed_layout import fixed_layout
@@ -61,7 +61,8 @@ def hottest(setting: Setting) -> NDArray[np.int64]:
 
 def tuned(setting: Setting, load: Loads) -> Dimms:
     """Return the offline rule's layout for one layer's loads, with the best share of cold ones."""
-    return dimms_of(trimoe_layout_tuned(instance(setting, load)), setting.dimms)
+    reading = {"tie_order": setting.tie_order, "refinement": setting.refinement}
+    return dimms_of(tune(instance(setting, load), **reading), setting.dimms)
 
 
 def instance(setting: Setting, load: Loads) -> Instance:

@@ -32,9 +32,7 @@ def t16() -> Ours:
         "no real trace at hand is as skewed: in steps of 256 and 512 tokens the coldest 70 % take"
         " 0.40-0.48 in ESFT (DeepSeek-V2-Lite) and 0.64-0.65 in HD-MoE (Mixtral-8x7B)"
     )
-    return Ours(
-        found.values, "input", (LAW,), note, intervals=found.intervals, seeds=found.seeds
-    )
+    return Ours(found.values, "input", (LAW,), note, intervals=found.intervals, seeds=found.seeds)
 
 
 def t17() -> Ours:
