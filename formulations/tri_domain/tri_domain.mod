@@ -11,14 +11,27 @@ param ndp_ns{experts}, >= 0, default 0;      # cost on its DIMM's NDP unit (Eq. 
 param gpu_dram_ns{experts}, >= 0;            # time the GPU's read keeps a DIMM busy
 param cpu_dram_ns{experts}, >= 0;            # time the CPU's read keeps a DIMM busy
 
+# Schema 2. What is absent is no limit: the defaults are those of schema 1.
+param gpu_calc_ns{i in experts}, >= 0, default gpu_ns[i];  # computation alone on the GPU
+param pcie_ns{experts}, >= 0, default 0;     # transfer over PCIe
+param gpu_base_ns, >= 0, default 0;          # the GPU's base load
+param dimm_share{0..1}, integer, default 1;  # numerator, denominator: share of a striped read
+param channels{0..dimms-1}, integer, default -1;  # memory channel of each DIMM; -1: no limit
+
 param output, symbolic, default "/dev/stdout";  # where the solution is printed, as JSON
 
 set domains := {"gpu", "cpu", "ndp"};
 
+# How long a host's read keeps a DIMM busy, rounded up for each read.
+param gpu_charge_ns{i in experts} := if dimm[i] >= 0 then gpu_dram_ns[i]
+    else ceil(gpu_dram_ns[i] * dimm_share[0] / dimm_share[1]);
+param cpu_charge_ns{i in experts} := if dimm[i] >= 0 then cpu_dram_ns[i]
+    else ceil(cpu_dram_ns[i] * dimm_share[0] / dimm_share[1]);
+
 param longest{i in experts} :=
     max(gpu_ns[i], cpu_ns[i], ndp_ns[i], gpu_dram_ns[i], cpu_dram_ns[i]);
 # Microseconds suit GLPK's absolute tolerances; numbers far above 10^7 do not.
-param unit := 10 ^ max(3, ceil(log10(1 + sum{i in experts} longest[i])) - 7);
+param unit := 10 ^ max(3, ceil(log10(1 + gpu_base_ns + sum{i in experts} longest[i])) - 7);
 
 var runs{experts, domains}, binary;          # 1 if the expert runs in the domain
 var makespan, >= 0;                          # in units
@@ -32,7 +45,8 @@ s.t. TD_C1{i in experts}: sum{o in domains} runs[i,o] = 1;
 s.t. TD_C2{i in experts: dimm[i] < 0}: runs[i,"ndp"] = 0;
 
 # TD-C3
-s.t. TD_C3: sum{i in experts} gpu_ns[i] / unit * runs[i,"gpu"] <= makespan;
+s.t. TD_C3:
+    gpu_base_ns / unit + sum{i in experts} gpu_calc_ns[i] / unit * runs[i,"gpu"] <= makespan;
 
 # TD-C4
 s.t. TD_C4: sum{i in experts} cpu_ns[i] / unit * runs[i,"cpu"] <= makespan;
@@ -40,9 +54,20 @@ s.t. TD_C4: sum{i in experts} cpu_ns[i] / unit * runs[i,"cpu"] <= makespan;
 # TD-C5
 s.t. TD_C5{d in 0..dimms-1}:
     sum{i in experts: dimm[i] < 0 or dimm[i] = d}
-        (gpu_dram_ns[i] / unit * runs[i,"gpu"] + cpu_dram_ns[i] / unit * runs[i,"cpu"])
+        (gpu_charge_ns[i] / unit * runs[i,"gpu"] + cpu_charge_ns[i] / unit * runs[i,"cpu"])
     + sum{i in experts: dimm[i] = d} ndp_ns[i] / unit * runs[i,"ndp"]
     <= makespan;
+
+# TD-C6
+s.t. TD_C6{c in 0..dimms-1: channels[c] >= 0 and not exists{d in 0..c-1} channels[d] = channels[c]}:
+    sum{i in experts: dimm[i] < 0}
+        (gpu_dram_ns[i] / unit * runs[i,"gpu"] + cpu_dram_ns[i] / unit * runs[i,"cpu"])
+    + sum{d in 0..dimms-1, i in experts: channels[d] = channels[c] and dimm[i] = d}
+        (gpu_dram_ns[i] / unit * runs[i,"gpu"] + cpu_dram_ns[i] / unit * runs[i,"cpu"])
+    <= makespan;
+
+# TD-C7
+s.t. TD_C7: sum{i in experts} pcie_ns[i] / unit * runs[i,"gpu"] <= makespan;
 
 solve;
 

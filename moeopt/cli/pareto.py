@@ -42,7 +42,7 @@ def pareto_command(
         raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)
-    if not home.has("pareto"):
+    if not (home.has("pareto") and hasattr(home.part("pareto"), "front")):
         raise InputError(
             f"{instance}: {problem.problem} has no Pareto front: one objective decides"
         )

@@ -13,6 +13,15 @@ DIMM busy, and then each DIMM's own work: ``[GPU, CPU, STRIPED_READS, OWN + 0, O
 d is busy for ``load[STRIPED_READS] + load[OWN + d]``. An expert changes the host that runs it and
 one of the other entries, its place: `STRIPED_READS` if it is striped, else that of its DIMM. So a
 move changes at most four numbers, however many DIMMs there are.
+
+Schema 2 (`moeopt.problems.host_memory`): `table_for` returns the table of whatever fields there
+are, and everything here takes it. It has five rows more: `PCIE`, how long a run on the GPU keeps
+the link busy; ``READ + host``, how long the host's read keeps a channel busy; `CHANNEL`, 0 for a
+striped expert, which all channels serve, or 1 + its DIMM's channel, counted by rising number; and
+`PATH`, what the whole path to the GPU costs, for row `GPU` then holds the computation alone. Row
+``DRAM + host`` holds the share that a striped read takes of each DIMM. A last column beyond the
+schedule's experts is the GPU's base load. After the DIMMs' entries `load` has the link's, that of
+reads that keep every channel busy, and each channel's own: ``[..., PCIe, STRIPED, 0, 1, ...]``.
 """
 
 from typing import Any
@@ -21,15 +30,66 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.numeric.compiled import compiled
+from moeopt.problems.host_memory import HostMemory
 
 GPU, CPU, NDP = 0, 1, 2
 IDLE = -1
 DRAM = 3
 PLACE = 6
+PCIE = 7
+READ = 8
+CHANNEL = 10
+PATH = 11
 STRIPED_READS = 2
 OWN = 3
+CHANNELS = 3
+"""What a bottleneck is called that is no domain."""
 
 Ints = NDArray[np.int64]
+
+
+def table_for(
+    memory: HostMemory,
+    gpu_ns: Ints,
+    cpu_ns: Ints,
+    ndp_ns: Ints,
+    gpu_dram_ns: Ints,
+    cpu_dram_ns: Ints,
+    dimm: Ints,
+    gpu_calc_ns: Ints | None = None,
+    pcie_ns: Ints | None = None,
+) -> Ints:
+    """Return the table `experts` of an instance of schema 1 or 2.
+
+    Parameters
+    ----------
+    memory
+        The instance, or whatever has its channels, share and base load.
+    gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm
+        As in `table_of`: complete paths, and complete reads, before any share is taken of them.
+    gpu_calc_ns, pcie_ns
+        The two parts of the GPU's work in ns, shape (experts,); None where it is one.
+    """
+    plain = table_of(gpu_ns, cpu_ns, ndp_ns, gpu_dram_ns, cpu_dram_ns, dimm)
+    fields = (memory.channels, memory.dimm_share, memory.gpu_base_ns, pcie_ns)
+    if all(field is None for field in fields):
+        return plain
+    size = plain.shape[1]
+    experts = np.zeros((PATH + 1, size + (memory.base_ns > 0)), np.int64)
+    experts[: PLACE + 1, :size] = plain
+    experts[PATH, :size] = gpu_ns
+    if gpu_calc_ns is not None and pcie_ns is not None:
+        experts[GPU, :size], experts[PCIE, :size] = gpu_calc_ns, pcie_ns
+    if memory.channels is not None:
+        experts[READ : READ + NDP, :size] = plain[DRAM : DRAM + NDP]
+        channel_of = np.unique(memory.channels, return_inverse=True)[1]
+        experts[CHANNEL, :size] = np.where(dimm < 0, 0, 1 + channel_of[dimm])
+    if memory.dimm_share is not None:
+        part, whole = memory.dimm_share
+        reads = plain[DRAM : DRAM + NDP]
+        experts[DRAM : DRAM + NDP, :size] = np.where(dimm < 0, -(-reads * part // whole), reads)
+    experts[GPU, size:], experts[PLACE, size:] = memory.base_ns, STRIPED_READS
+    return experts
 
 
 @compiled
@@ -67,33 +127,54 @@ def table_of(
 @compiled
 def loads_of(experts: Ints, domain: Ints, dimms: int) -> Ints:
     """Return the loads of a schedule as an array `load` (Eq. 5 and 6)."""
-    load = np.zeros(OWN + dimms, np.int64)
-    for i in range(len(domain)):
-        if domain[i] != IDLE:
-            _add(experts, load, i, domain[i], 1)
+    entries = OWN + dimms
+    if len(experts) > PCIE:
+        channels = 1
+        for i in range(experts.shape[1]):
+            channels = max(channels, experts[CHANNEL, i])
+        entries += 2 + channels
+    load = np.zeros(entries, np.int64)
+    for i in range(experts.shape[1]):
+        if i >= len(domain):
+            load[GPU] += experts[GPU, i]
+        elif domain[i] != IDLE:
+            _add(experts, load, dimms, i, domain[i], 1)
     return load
 
 
 @compiled
-def busiest_dimm(load: Ints) -> Any:
-    """Return the lowest of the DIMMs that are busy longest, as an index into `load`."""
-    busiest = OWN
-    for at in range(OWN + 1, len(load)):
-        if load[at] > load[busiest]:
-            busiest = at
-    return busiest
+def busiest(load: Ints, begin: int, end: int) -> Any:
+    """Return the first of the largest of the entries from `begin` to before `end`, as an index."""
+    found = begin
+    for at in range(begin + 1, end):
+        if load[at] > load[found]:
+            found = at
+    return found
 
 
 @compiled
-def makespan_of(load: Ints) -> Any:
-    """Return the load of the busiest device (Eq. 7)."""
-    return max(load[GPU], load[CPU], load[STRIPED_READS] + load[busiest_dimm(load)])
+def makespan_of(load: Ints, dimms: int) -> Any:
+    """Return the load of the busiest device (Eq. 7), or of the PCIe link or a channel if longer."""
+    link = OWN + dimms
+    dimm = load[STRIPED_READS] + load[busiest(load, OWN, link)]
+    makespan = max(load[GPU], load[CPU], dimm)
+    if len(load) > link:
+        channel = load[link + 1] + load[busiest(load, link + 2, len(load))]
+        makespan = max(makespan, load[link], channel)
+    return makespan
 
 
 def device_loads(experts: Ints, domain: Ints, dimms: int) -> Ints:
-    """Return how long each device is busy, in ns, shape (2 + dimms,): GPU, CPU, DIMM 0, 1, ..."""
+    """Return how long each device is busy, in ns: GPU, CPU, DIMM 0, 1, ..., shape (2 + dimms,).
+
+    The table of an instance of schema 2 gives the PCIe link and the channels after the DIMMs, up to
+    the last channel that some DIMM with experts lies on.
+    """
     load = loads_of(experts, domain, dimms)
-    return np.concatenate([load[:STRIPED_READS], load[STRIPED_READS] + load[OWN:]])
+    link = OWN + dimms
+    dimm = load[STRIPED_READS] + load[OWN:link]
+    channel = load[link + 1 : link + 2] + load[link + 2 :]
+    return np.concatenate([load[:STRIPED_READS], dimm, load[link : link + 1], channel])
 
 
 @compiled
@@ -116,68 +197,106 @@ def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool
     """
     load = loads_of(experts, domain, dimms)
     while True:
-        makespan = makespan_of(load)
-        now, place = NDP, busiest_dimm(load)
-        if load[GPU] == makespan:
-            now = GPU
-        elif load[CPU] == makespan:
-            now = CPU
-        row, to = -1, now
-        while to == now:
+        makespan = makespan_of(load, dimms)
+        device, place = _bottleneck(load, dimms, makespan)
+        row, moves = -1, False
+        while not moves:
             tried = row
-            row = _costliest(experts, domain, now, place, tried)
+            row = _costliest(experts, domain, device, place, tried)
             if row < 0 or (tried >= 0 and not every):
                 return makespan
-            to = _best_domain(experts, load, row, now, makespan, by_growth)
-        _add(experts, load, row, now, -1)
-        _add(experts, load, row, to, 1)
+            now = domain[row]
+            to = _best_domain(experts, load, dimms, row, now, makespan, by_growth)
+            moves = to != now
+        _add(experts, load, dimms, row, now, -1)
+        _add(experts, load, dimms, row, to, 1)
         domain[row] = to
 
 
 @compiled
-def _add(experts: Ints, load: Ints, row: int, domain: int, sign: int) -> None:
+def _bottleneck(load: Ints, dimms: int, makespan: int) -> tuple[int, int]:
+    """Return the first of GPU (or its PCIe link), CPU, NDP and channels that is the bottleneck.
+
+    With `NDP` comes the entry of the lowest DIMM, with `CHANNELS` the lowest channel as the table
+    numbers them.
+    """
+    link = OWN + dimms
+    dimm = busiest(load, OWN, link)
+    if load[GPU] == makespan or (len(load) > link and load[link] == makespan):
+        return GPU, 0
+    if load[CPU] == makespan:
+        return CPU, 0
+    if load[STRIPED_READS] + load[dimm] == makespan:
+        return NDP, dimm
+    return CHANNELS, busiest(load, link + 2, len(load)) - link - 1
+
+
+@compiled
+def _add(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int) -> None:
     """Add an expert's run in a domain to the loads; with `sign` -1, take it away."""
     if domain != NDP:
         load[domain] += sign * experts[domain, row]
     load[experts[PLACE, row]] += sign * experts[DRAM + domain, row]
+    if domain != NDP and len(experts) > PCIE:
+        link = OWN + dimms
+        load[link + 1 + experts[CHANNEL, row]] += sign * experts[READ + domain, row]
+        if domain == GPU:
+            load[link] += sign * experts[PCIE, row]
 
 
 @compiled
-def _costliest(experts: Ints, domain: Ints, now: int, place: int, tried: int) -> int:
-    """Return the costliest expert on a host, or on the NDP unit at `place`; -1 if none.
+def _path_cost(experts: Ints, row: int, domain: int) -> Any:
+    """Return what an expert's path costs (Eq. 1-4)."""
+    if domain == NDP:
+        return experts[DRAM + NDP, row]
+    if domain == GPU and len(experts) > PCIE:
+        return experts[PATH, row]
+    return experts[domain, row]
 
-    Equal ones in order of the rows, and only what comes after the row `tried`, if that is not -1.
+
+@compiled
+def _costliest(experts: Ints, domain: Ints, device: int, place: int, tried: int) -> int:
+    """Return the costliest expert on a device, -1 if none: a host, or the NDP unit at `place`.
+
+    On a channel these are the localized experts that hosts read through it. Equal ones come in
+    order of the rows, and only those after the row `tried`, if that is not -1.
     """
-    cost = DRAM + NDP if now == NDP else now
-    found = -1
+    found, most, last = -1, -1, -1
+    if tried >= 0:
+        last = _path_cost(experts, tried, domain[tried])
     for i in range(len(domain)):
-        there = domain[i] == now and (now != NDP or experts[PLACE, i] == place)
-        if there and tried >= 0:
-            there = experts[cost, i] < experts[cost, tried] or (
-                experts[cost, i] == experts[cost, tried] and i > tried
-            )
-        if there and (found < 0 or experts[cost, i] > experts[cost, found]):
-            found = i
+        there = domain[i] == device
+        if device == NDP:
+            there = there and experts[PLACE, i] == place
+        elif device == CHANNELS:
+            there = (domain[i] == GPU or domain[i] == CPU) and experts[CHANNEL, i] == place
+        if not there:
+            continue
+        cost = _path_cost(experts, i, domain[i])
+        if cost > most and (tried < 0 or cost < last or (cost == last and i > tried)):
+            found, most = i, cost
     return found
 
 
 @compiled
 def _best_domain(
-    experts: Ints, load: Ints, row: int, now: int, makespan: int, by_growth: bool
+    experts: Ints, load: Ints, dimms: int, row: int, now: int, makespan: int, by_growth: bool
 ) -> int:
     """Return the domain that lowers the makespan most, `now` if none does."""
     best, best_growth, best_domain = makespan, 0, now
     for to in range(2 if experts[PLACE, row] == STRIPED_READS else 3):
         if to == now:
             continue
-        _add(experts, load, row, now, -1)
-        _add(experts, load, row, to, 1)
-        after = makespan_of(load)
-        _add(experts, load, row, to, -1)
-        _add(experts, load, row, now, 1)
-        growth = experts[DRAM + NDP if to == NDP else to, row]
-        if to == NDP and by_growth:  # its DIMM is relieved of the host's read at the same time
+        _add(experts, load, dimms, row, now, -1)
+        _add(experts, load, dimms, row, to, 1)
+        after = makespan_of(load, dimms)
+        _add(experts, load, dimms, row, to, -1)
+        _add(experts, load, dimms, row, now, 1)
+        growth = _path_cost(experts, row, to)
+        if by_growth and to == NDP:  # its DIMM is relieved of the host's read at the same time
             growth -= experts[DRAM + now, row]
+        elif by_growth:
+            growth = experts[to, row]
         if after < best or (after == best and best_domain != now and growth < best_growth):
             best, best_growth, best_domain = after, growth, to
     return best_domain

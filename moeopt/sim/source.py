@@ -45,12 +45,15 @@ class Source:
         self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace
 
-    def provenance(self, trace: Trace, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the record that stands in the instance: enough to make it again."""
+    def provenance(self, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the record that stands in the instance: enough to make it again.
+
+        The trace is None where nothing was taken from one.
+        """
         return {
             "machine": self.machine.name,
             "model": self.model.name,
-            "trace": {"name": trace.name} | (trace.facts or {}),
+            "trace": None if trace is None else {"name": trace.name} | (trace.facts or {}),
             "seed": self.seed,
             "options": options,
             "rounding": f"costs rounded up to multiples of {self.quantum_ns} ns",

@@ -9,6 +9,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
+from tests.problems.bitwidth.bitwidth_random_instances import random_instance as bitwidth
 from tests.problems.deferral.random_schedules import random_instance
 from tests.problems.tri_domain.random_instances import random_instance as tri_domain
 
@@ -71,8 +72,10 @@ def test_what_cannot_be_is_said(
 ) -> None:
     """One objective, a wrong suffix, a wrong number, a folder that is not there: exit 2."""
     moeopt.save(tri_domain(0), tmp_path / "t.json")
+    moeopt.save(bitwidth(0), tmp_path / "b.json")
     cases = {
         (str(tmp_path / "t.json"),): "tri_domain has no Pareto front",
+        (str(tmp_path / "b.json"),): "bitwidth has no Pareto front",
         (file, "--out", "x.txt"): "--out: x.txt: the suffix must be one of .svg, .png, .pdf",
         (file, "--tolerance", "-1"): "--tolerance: must be 0 or more, not -1",
         (file, "--time-limit", "0"): "--time-limit: must be a positive number",

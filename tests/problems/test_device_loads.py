@@ -47,7 +47,7 @@ def test_device_loads_are_the_checkers() -> None:
         expected = [judged.gpu_ns, judged.cpu_ns, *judged.dimm_ns]
         assert device_loads(table(instance), domain, instance.dimms).tolist() == expected
         load = loads_of(table(instance), domain, instance.dimms)
-        assert makespan_of(load) == judged.makespan_ns
+        assert makespan_of(load, instance.dimms) == judged.makespan_ns
 
 
 def test_the_refinement_takes_no_notice_of_idle_experts() -> None:
@@ -61,4 +61,4 @@ def test_the_refinement_takes_no_notice_of_idle_experts() -> None:
         assert refine(experts, domain, instance.dimms, every, growth) == makespan
         assert (domain[runs] == without).all()
         assert (domain[~runs] == IDLE).all()
-        assert makespan == makespan_of(loads_of(experts, domain, instance.dimms))
+        assert makespan == makespan_of(loads_of(experts, domain, instance.dimms), instance.dimms)

@@ -132,7 +132,7 @@ BAD_FIELDS = [
     case("unknown problem", "problem", '"knapsack"', "known problems: tri_domain"),
     case("problem not a string", "problem", "7", "7 is unknown"),
     case("problem an object", "problem", "{}", "an object is unknown"),
-    case("schema_version 2", "schema_version", "2", "must be at most 1, not 2"),
+    case("schema_version 3", "schema_version", "3", "must be at most 2, not 3"),
     case("schema_version 0", "schema_version", "0", "must be at least 1, not 0"),
     case("schema_version text", "schema_version", '"1"', 'must be an integer, not "1"'),
     case("schema_version true", "schema_version", "true", "must be an integer, not true"),

@@ -9,9 +9,11 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.errors import InputError
+from moeopt.problems.bitwidth import view
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.sim.generators.bitwidth import Options, generate
+from moeopt.problems.bitwidth.solution import Solution
+from moeopt.sim.generators.bitwidth import Options, generate, resettled
 from moeopt.sim.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
@@ -42,10 +44,13 @@ def test_the_prompt_decides_importance_and_usage() -> None:
         0, 125_000, 125_000, 250_000, 0, 0, 0, 500_000
     ]  # fmt: skip
     assert all(sum(e.loss) == 0 for e in layer.experts if not e.importance)
-    scale = TABLE.losses.max() / 10**7
-    assert instance.loss_scale == scale
+    # A unit is 10^-10 of the layer's largest loss that counts in prompt or answer: of expert 0,
+    # which the answer chooses 4 times of 8, as the prompt does expert 7.
+    scale = TABLE.losses[0, 0, 0] / 2 / 10**10
+    assert layer.loss_scale == scale
     expected = [round(loss / 2 / scale) for loss in TABLE.losses[0, 7]]
     assert list(layer.experts[7].loss) == expected
+    assert (instance.schema_version, instance.loss_scale) == (2, 1.0)
 
 
 def test_residents_are_the_most_important_experts() -> None:
@@ -67,17 +72,109 @@ def test_budgets_of_the_model_are_rounded_once() -> None:
 def test_uncounted_losses_are_the_tables() -> None:
     """Every expert counts by an eighth."""
     instance = made(weight="none")
-    scale = instance.loss_scale
-    expected = np.rint(TABLE.losses / 8 / scale).astype(int)
+    scales = np.array([layer.loss_scale for layer in instance.layers])[:, None, None]
+    expected = np.rint(TABLE.losses / 8 / scales).astype(int)
     found = [[list(e.loss) for e in layer.experts] for layer in instance.layers]
     assert found == expected.tolist()
+
+
+def wide_table(seed: int = 0) -> LossTable:
+    """Return squared errors at 2 to 16 bits, of layers whose losses differ a millionfold."""
+    rng = np.random.default_rng(seed)
+    bits = (2, 4, 8, 16)
+    experts = np.exp(rng.standard_normal((32, 8, 1))) ** 2
+    layers = 10.0 ** np.linspace(0, -6, 32)[:, None, None]
+    return LossTable("squares", bits, layers * experts * 4.0 ** -np.array(bits))
+
+
+def used_trace() -> Trace:
+    """Return tokens that use every expert of every layer in either half."""
+    ids = [[e, (e + 1 + step) % 8] for step in range(2) for e in range(8)]
+    return Trace("all", np.repeat(np.array(ids * 2)[:, None, :], 32, axis=1))
+
+
+@pytest.mark.parametrize("coupling", ["budget", "granularity"])
+def test_layers_that_share_something_have_one_unit(coupling: str) -> None:
+    """A model's budget or width adds losses of layers up; elsewhere each layer has its own unit."""
+    options = {coupling: "model", "bits": "2,4,8,16", "average_bits": 5}
+    shared = made(wide_table(), used_trace(), **options)
+    assert all(layer.loss_scale is None for layer in shared.layers)
+    table = wide_table().losses
+    for layer, losses in zip(shared.layers, table, strict=True):
+        for expert, row in zip(layer.experts, losses, strict=True):
+            exact = row / 8 / shared.loss_scale
+            assert np.abs(np.array(expert.loss) - exact).max() <= 1
+    own = made(wide_table(), used_trace(), bits="2,4,8,16", average_bits=5)
+    assert len({layer.loss_scale for layer in own.layers}) == 32
+    assert {max(e.loss[0] for e in layer.experts) for layer in own.layers} == {10**10}
+
+
+def test_a_loss_above_zero_is_never_rounded_to_zero() -> None:
+    """And zero stays zero; with the table's unit nearly all of 8 bits and more were 0."""
+    table = wide_table()
+    table.losses[3, 2, 3] = 0.0
+    options = {"bits": "2,4,8,16", "average_bits": 5, "budget": "model"}
+    rounded, before = (
+        np.array([[e.loss for e in layer.experts] for layer in made(
+            table, used_trace(), scale=scale, **options
+        ).layers])
+        for scale in ("own", "table")
+    )  # fmt: skip
+    assert ((rounded == 0) == (table.losses == 0)).all()
+    assert (before[:, :, 2] == 0).mean() > 0.5
+    assert (before[:, :, 3] == 0).mean() > 0.9
+
+
+@pytest.mark.parametrize("budget", ["layer", "model"])
+def test_what_rounding_can_change_is_bounded(budget: str) -> None:
+    """The optimum of the integers is within `loss_error` of the optimum of the table.
+
+    The latter is bounded from below by the optimum of integers a thousand times as fine, all
+    rounded down.
+    """
+    options = {"bits": "2,4,8,16", "average_bits": 5, "budget": budget}
+    for seed in range(3):
+        table = wide_table(seed)
+        instance = made(table, used_trace(), **options)
+        plan = moeopt.solve(instance, "dp")
+        assert isinstance(plan.solution, Solution)
+        assert instance.loss_error > 0
+        scales = [layer.loss_scale or instance.loss_scale for layer in instance.layers]
+        exact = table.losses / 8 / np.array(scales)[:, None, None]
+        finer = Instance.from_arrays(
+            loss=np.floor(exact * 100).astype(np.int64),
+            bits=table.bits,
+            budget_bits=40 if budget == "layer" else None,
+            model_budget_bits=32 * 40 if budget == "model" else None,
+            name="finer",
+        )
+        least = moeopt.solve(finer, "dp").objective
+        assert isinstance(least, int)
+        columns = np.array([[table.bits.index(w or 0) for w in row] for row in plan.solution.bits])
+        found = np.take_along_axis(exact, columns[:, :, None], axis=2).sum()
+        assert found <= least / 100 + instance.loss_error
+        facts = view.facts(instance, plan.solution)
+        assert facts["rounding_error"] == instance.loss_error
+        assert float(str(facts["rounding_share"]).split()[0]) < 0.1
+
+
+def test_the_older_unit_is_still_there() -> None:
+    """10^-7 of the table's largest entry, whatever it counts: schema 1, and nothing is stated."""
+    instance = made(scale="table")
+    assert (instance.schema_version, instance.loss_error) == (1, 0)
+    assert instance.loss_scale == TABLE.losses.max() / 10**7
+    expected = [round(loss / 2 / instance.loss_scale) for loss in TABLE.losses[0, 7]]
+    assert list(instance.layers[0].experts[7].loss) == expected
+    assert view.facts(instance, moeopt.solve(instance, "dp").solution) == {}
+    assert instance.provenance is not None
+    assert "scale" not in instance.provenance["options"]
 
 
 def test_the_decoded_tokens_weigh_a_hold_out() -> None:
     """Same experts, order, budgets and scale; other losses, so a plan costs something else."""
     inside, outside = made(gpu_experts=2), made(gpu_experts=2, phase="decode")
-    assert inside.loss_scale == outside.loss_scale
     for one, other in zip(inside.layers, outside.layers, strict=True):
+        assert one.loss_scale == other.loss_scale
         assert one.budget_bits == other.budget_bits
         assert [(e.expert, e.importance) for e in one.experts] == [
             (e.expert, e.importance) for e in other.experts
@@ -103,6 +200,74 @@ def test_a_table_file_is_used_and_named(tmp_path: Path) -> None:
     assert instance.provenance is not None
     assert instance.provenance["losses"]["name"] == "table.json"
     assert str(tmp_path) not in str(instance.provenance)
+    options = instance.provenance["options"]
+    assert (options["losses"], options["loss_table"]) == (None, "table.json")
+    assert "-table-usage-" in instance.name
+    assert "gptq" not in instance.name + str(instance.provenance)
+
+
+def test_a_table_needs_no_trace_where_nothing_is_taken_from_one(tmp_path: Path) -> None:
+    """All experts are alike then; usage and experts on the GPU need to be known from somewhere."""
+    save_loss_table(TABLE, tmp_path / "measured.json")
+    common = {"machine": "cxl-ndp", "model": "mixtral-8x7b"}
+    table = {"loss_table": tmp_path / "measured.json"}
+    instance = moeopt.generate("bitwidth", **common, **table, weight="none", layers=2)
+    assert isinstance(instance, Instance)
+    assert instance.layers[0].loss_scale == made(weight="none").layers[0].loss_scale
+    assert {e.importance for layer in instance.layers for e in layer.experts} == {0}
+    assert instance.provenance is not None
+    assert instance.provenance["trace"] is None
+    assert instance.name == "mixtral-8x7b-2.5bits-per-layer-measured-none-prefill-seed0"
+    assert moeopt.solve(instance, "prefix-split").status == "feasible"
+    for options, says in (
+        ({}, "weight: usage needs a trace or a workload"),
+        ({"weight": "none", "gpu_experts": 2}, "gpu_experts: 2 needs a trace or a workload"),
+        ({"weight": "none", "layers": 33}, "layers: mixtral-8x7b has 32, not 33"),
+    ):
+        with pytest.raises(InputError, match=says):
+            moeopt.generate("bitwidth", **common, **table, **options)
+
+
+def test_settlements_of_instances_are_options() -> None:
+    """A budget of 2.51 bits for eight experts, and counts and scores over their largest."""
+    assert made(average_bits=2.51).layers[0].budget_bits == 20
+    assert made(average_bits=2.51, budget_rounding="up").layers[0].budget_bits == 21
+    assert made(average_bits=2.5, budget_rounding="up").layers[0].budget_bits == 20
+    ids = mixtral_trace().topk_ids
+    scored = Trace("scored", ids, np.where(ids == 3, 0.75, 0.25).astype(np.float32))
+    # Counts 0 1 0 2 0 0 0 4 and scores 0 1/4 0 3/2 0 0 0 1, less what comes after the prompt.
+    importance = [
+        {e.expert: e.importance for e in made(trace=scored, norm=norm).layers[0].experts}
+        for norm in ("sum", "max")
+    ]
+    assert importance[0][7] == round(1e6 * (4 / 8 + 1 / 3) / 2)
+    assert importance[1][7] == round(1e6 * (1 + 2 / 3) / 2)
+    assert importance[1][3] == round(1e6 * (2 / 4 + 1) / 2)
+
+
+def test_a_workloads_instance_is_made_again_under_another_settlement() -> None:
+    """From its provenance alone; one of a real trace is not."""
+    common = {"machine": "cxl-ndp", "model": "mixtral-8x7b", "losses": "convex", "layers": 2}
+    first = moeopt.generate("bitwidth", workload="hdmoe-mixtral", name="x", **common)
+    other = moeopt.generate("bitwidth", workload="hdmoe-mixtral", weight="none", name="x", **common)
+    assert isinstance(first, Instance)
+    assert resettled(first, "weight", "none") == other
+    assert resettled(first, "weight", "usage") == first
+    assert resettled(first, "seed", "1") is None
+    assert resettled(made(), "weight", "none") is None
+    with pytest.raises(InputError, match="weight"):
+        resettled(first, "weight", "some")
+
+
+def test_older_instances_are_made_again_under_another_settlement(root: Path) -> None:
+    """Their provenance says nothing of what is younger."""
+    file = root / "instances" / "bitwidth" / "convex" / "convex-deepseek-v2-lite-per-layer.json.gz"
+    instance = moeopt.load(file)
+    assert isinstance(instance, Instance)
+    found = resettled(instance, "weight", "none")
+    assert found is not None
+    assert found.schema_version == 1
+    assert found != instance
 
 
 @pytest.mark.parametrize("losses", ["gptq", "rtn", "convex"])

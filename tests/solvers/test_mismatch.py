@@ -11,7 +11,7 @@ import moeopt.problems.tri_domain.cpsat as cpsat
 import moeopt.problems.tri_domain.heuristics as heuristics
 import moeopt.problems.tri_domain.milp as milp
 from moeopt.problems.tri_domain.solution import Solution
-from tests.problems.tri_domain.random_instances import random_instance
+from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
 
 INSTANCE = random_instance(4, experts=7)
 MODELS = {"cp-sat": cpsat.Model, "milp": milp.Model}
@@ -29,10 +29,10 @@ def test_another_objective_than_the_checkers(
         moeopt.solve(INSTANCE, method, warm_start=False)
 
 
-def solve_a_dozen(method: str) -> None:
-    """Solve random instances from scratch."""
+def solve_a_dozen(method: str, rule: str) -> None:
+    """Solve random instances that a rule says something of, from scratch."""
     for seed in range(12):
-        moeopt.solve(random_instance(seed), method, warm_start=False)
+        moeopt.solve(random_instance_for(rule, seed), method, warm_start=False)
 
 
 @pytest.mark.parametrize("method", MODELS)
@@ -42,7 +42,7 @@ def test_a_model_that_forgot_a_constraint(method: str, monkeypatch: pytest.Monke
         with monkeypatch.context() as patch:
             patch.setattr(MODELS[method], name, lambda self: None)
             with pytest.raises(moeopt.ModelMismatchError, match=rule):
-                solve_a_dozen(method)
+                solve_a_dozen(method, rule)
 
 
 def test_a_decoder_that_reads_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -> None:

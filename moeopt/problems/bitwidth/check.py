@@ -14,7 +14,7 @@ CONSTRAINTS = {
 }
 
 OBJECTIVE = ("summed_loss",)
-"""What is minimised: the sum of the losses, in units of the instance's `loss_scale`."""
+"""What is minimised: the sum of the losses, in units of each layer's or the instance's scale."""
 
 Found = Iterator[tuple[str, str]]
 

@@ -17,6 +17,7 @@ from pydantic import (
 from moeopt.errors import InputError
 from moeopt.problems.arrays import integers, made
 from moeopt.problems.envelope import Count, Data, InstanceEnvelope, field_error
+from moeopt.problems.host_memory import absent
 from moeopt.problems.wording import shown
 
 MAX_WIDTHS = 16
@@ -29,6 +30,9 @@ MAX_ALL_EXPERTS = 2**18
 Granularity = Literal["expert", "layer", "model"]
 
 Width = Annotated[int, Field(strict=True, ge=1, le=MAX_BITS)]
+
+Scale = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+"""What one unit of loss stands for in the measured table: the only floats of an instance."""
 
 
 def _width_keys(value: Any) -> Any:
@@ -82,10 +86,18 @@ class Layer(Data):
         `model_budget_bits`.
     experts
         With distinct numbers.
+    loss_scale
+        Schema 2: what one unit of this layer's losses stands for, in place of the instance's. Only
+        where nothing couples the layers. Given for all layers or for none.
+    loss_error
+        Schema 2: how far, at most, the losses of two choices of widths differ otherwise in the
+        table than here, since losses were rounded; in units. 0 where they are exact.
     """
 
     budget_bits: Count | None = None
     experts: Annotated[tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS)]
+    loss_scale: Annotated[Scale | None, Field(exclude_if=absent)] = None
+    loss_error: Annotated[Count | None, Field(exclude_if=absent)] = None
 
     @field_validator("experts")
     @classmethod
@@ -106,7 +118,8 @@ class Instance(InstanceEnvelope):
     bits
         The widths, rising.
     loss_scale
-        What one unit of loss stands for in the measured table: the only float of an instance.
+        What one unit of loss stands for in the measured table, where layers do not say it
+        themselves.
     granularity
         What is decided at once: every expert by itself, each layer as a whole, or the whole model.
     min_count
@@ -118,8 +131,9 @@ class Instance(InstanceEnvelope):
     """
 
     problem: Literal["bitwidth"] = "bitwidth"
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     bits: Annotated[tuple[Width, ...], Field(min_length=1, max_length=MAX_WIDTHS)]
-    loss_scale: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
+    loss_scale: Scale = 1.0
     granularity: Granularity = "expert"
     min_count: Annotated[MinCount, Field(default_factory=dict)]
     layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=MAX_LAYERS)]
@@ -162,6 +176,21 @@ class Instance(InstanceEnvelope):
                 if layer.budget_bits is None:
                     reason = "must be an integer where model_budget_bits is null"
                     raise field_error(["layers", number, "budget_bits"], reason)
+        return self
+
+    @model_validator(mode="after")
+    def _fields_of_schema_2(self) -> "Instance":
+        own = [layer.loss_scale is not None for layer in self.layers]
+        for number, layer in enumerate(self.layers):
+            for name in ("loss_scale", "loss_error"):
+                if self.schema_version == 1 and getattr(layer, name) is not None:
+                    reason = "is a field of schema 2: schema_version must be 2"
+                    raise field_error(["layers", number, name], reason)
+            if own[number] != own[0]:
+                raise field_error(["layers", number, "loss_scale"], "stands in some layers only")
+        if own[0] and self.coupled:
+            reason = "must be absent: layers that share a budget or a width need one unit of loss"
+            raise field_error(["layers", 0, "loss_scale"], reason)
         return self
 
     @classmethod
@@ -255,6 +284,19 @@ class Instance(InstanceEnvelope):
         experts = sum(len(layer.experts) for layer in self.layers)
         widths = ", ".join(map(str, self.bits))
         return f"{len(self.layers)} layers, {experts} experts, widths {widths}"
+
+    @property
+    def coupled(self) -> bool:
+        """Whether anything ties the layers together: a model's budget, or one width for all."""
+        return self.model_budget_bits is not None or self.granularity == "model"
+
+    @property
+    def loss_error(self) -> int:
+        """How far rounding may have changed the difference of two solutions' losses, in units.
+
+        0 where nothing is stated.
+        """
+        return sum(layer.loss_error or 0 for layer in self.layers)
 
     @property
     def layer_budgets(self) -> tuple[int | None, ...]:

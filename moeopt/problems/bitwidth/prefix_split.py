@@ -19,25 +19,35 @@ MOST_WIDTHS = 4
 """Widths of a split; with more the enumeration would have another dimension."""
 
 
-def prefix_split(instance: Instance) -> Solution | None:
+def prefix_split(
+    instance: Instance, budget: str = "equality", importance_ties: str = "gain"
+) -> Solution | None:
     """Split every layer by falling importance, as the paper does.
 
-    Unsaid or settled: an average width may make the number of increments fractional; it is rounded
-    down, here where a model's budget is shared out in proportion to the layers' experts. Experts of
-    equal importance are ordered by number. Of equal gains the first tuple in ascending order of
-    (n4, n3) is taken. The stated ranges need n2 <= E - n4 - n3 as well. Beyond the paper: other
-    widths than 1 to 4 bits, at most four of them; where no tuple uses the budget up, the largest
-    sum below it that some tuple has; tuples against `min_count` are left out.
+    Of equal gains the first tuple in ascending order of (n4, n3) is taken. The stated ranges need
+    n2 <= E - n4 - n3 as well. Beyond the paper: other widths than 1 to 4 bits, at most four of
+    them; tuples against `min_count` are left out; a model's budget is shared out in proportion to
+    the layers' experts, rounded down.
 
-    Returns None with more than four widths, where the granularity wants one width per layer or
-    model, which is no split, and where no tuple keeps the rules.
+    Parameters
+    ----------
+    instance
+        Losses and importance.
+    budget, importance_ties
+        Settlements, see `settlements`.
+
+    Returns
+    -------
+    Solution
+        None with more than four widths, where the granularity wants one width per layer or model,
+        which is no split, and where no tuple keeps the rules.
     """
     if len(instance.bits) > MOST_WIDTHS or instance.granularity != "expert":
         return None
     bits = []
-    for layer, budget in zip(instance.layers, budget_shares(instance), strict=True):
-        order = importance_order(layer)
-        counts = best_split(losses_of(layer)[order], instance, budget)
+    for layer, share in zip(instance.layers, budget_shares(instance), strict=True):
+        order = importance_order(layer, importance_ties)
+        counts = best_split(losses_of(layer)[order], instance, share, budget)
         if counts is None:
             return None
         widths = np.empty(len(order), dtype=np.int64)
@@ -55,13 +65,26 @@ def budget_shares(instance: Instance) -> list[int]:
     return [total * size // sum(sizes) for size in sizes]
 
 
-def importance_order(layer: Layer) -> list[int]:
-    """Return the rows of a layer's experts, the most important first, ties by expert number."""
+def importance_order(layer: Layer, importance_ties: str = "gain") -> list[int]:
+    """Return the rows of a layer's experts, the most important first.
+
+    Ties go to the expert that loses most at the narrowest width over the widest, with
+    `importance_ties` "number" at once to the lowest expert number.
+    """
+
+    def gain(row: int) -> int:
+        loss = experts[row].loss
+        return loss[0] - loss[-1] if importance_ties == "gain" else 0
+
     experts = layer.experts
-    return sorted(range(len(experts)), key=lambda e: (-experts[e].importance, experts[e].expert))
+    return sorted(
+        range(len(experts)), key=lambda e: (-experts[e].importance, -gain(e), experts[e].expert)
+    )
 
 
-def best_split(losses: Ints, instance: Instance, budget: int) -> list[int] | None:
+def best_split(
+    losses: Ints, instance: Instance, share: int, budget: str = "equality"
+) -> list[int] | None:
     """Return how many experts have each width, narrowest first, or None if no split fits.
 
     Parameters
@@ -70,22 +93,36 @@ def best_split(losses: Ints, instance: Instance, budget: int) -> list[int] | Non
         Of one layer's experts in order of importance, shape (experts, widths).
     instance
         Gives the widths and `min_count`.
-    budget
+    share
         What the widths may sum to.
+    budget
+        The settlement: how much of that they must use.
     """
     experts, widths = losses.shape
     steps = np.diff(instance.bits, prepend=instance.bits[0]).cumsum()
-    increments = min(budget - experts * instance.bits[0], experts * int(steps[-1]))
+    increments = min(share - experts * instance.bits[0], experts * int(steps[-1]))
     least = [instance.min_count.get(width, 0) for width in instance.bits]
     if sum(least) > experts:
         return None
     needed = sum(count * int(step) for count, step in zip(least, steps, strict=True))
     tuples = _Tuples(losses, steps, least)
+    if budget == "at most" or (budget == "equality" and not evenly_spaced(instance.bits)):
+        counts = tuples.best(increments, at_most=True)
+        return None if counts is None else counts[:widths]
     for used in range(increments, needed - 1, -1):
         counts = tuples.best(used)
         if counts is not None:
             return counts[:widths]
     return None
+
+
+def evenly_spaced(bits: tuple[int, ...]) -> bool:
+    """Tell whether the widths are consecutive, in steps of one bit or of several.
+
+    Then splits reach every sum from the least to the largest in that step: raising a single expert
+    to its next width makes the next sum. Elsewhere an equality says nothing.
+    """
+    return len(set(np.diff(bits).tolist())) <= 1
 
 
 class _Tuples:
@@ -106,22 +143,41 @@ class _Tuples:
         self.gain = c[self.n4, 3] + c[inside, 2] - c[self.n4, 2] - c[inside, 1]
         self.allowed = (self.n4 >= self.least[3]) & (self.n3 >= self.least[2])
 
-    def best(self, increments: int) -> list[int] | None:
-        """Return (n1, n2, n3, n4) of most gain with so many increments in use, or None."""
+    def best(self, increments: int, at_most: bool = False) -> list[int] | None:
+        """Return (n1, n2, n3, n4) of most gain with so many increments in use, or None.
+
+        With `at_most` fewer may be in use: for each (n4, n3) the best n2 up to what is left.
+        """
         _, step2, step3, step4 = self.steps
         left = increments - step4 * self.n4 - step3 * self.n3
-        n2 = left // max(step2, 1)
-        ends = self.upper + n2
-        valid = (
-            self.allowed
-            & (left == n2 * step2)
-            & (n2 >= self.least[1])
-            & (ends <= self.experts - self.least[0])
-        )
+        most = left // step2 if step2 else 0 * left
+        valid = self.allowed & (left >= 0)
+        if at_most:
+            most = np.minimum(most, self.experts - self.least[0] - self.upper)
+        else:
+            valid &= left == most * step2
+        ends = self.upper + most
+        valid &= (most >= self.least[1]) & (ends <= self.experts - self.least[0])
         if not valid.any():
             return None
-        gain = self.gain + self.sums[np.clip(ends, 0, self.experts), 1]
+        ends = np.clip(ends, 0, self.experts)
+        if at_most:
+            starts = np.clip(self.upper + self.least[1], 0, self.experts)
+            gain = self.gain + _largest_between(self.sums[:, 1])[starts, ends]
+        else:
+            gain = self.gain + self.sums[ends, 1]
         first = int(np.where(valid, gain, np.iinfo(np.int64).min).argmax())
         row, column = divmod(first, gain.shape[1])
-        n4, n3, used = int(self.n4[row, 0]), int(self.n3[0, column]), int(n2[row, column])
-        return [self.experts - n4 - n3 - used, used, n3, n4]
+        n4, n3, n2 = int(self.n4[row, 0]), int(self.n3[0, column]), int(most[row, column])
+        if at_most:
+            fewest = n4 + n3 + self.least[1]
+            n2 = self.least[1] + int(self.sums[fewest : n4 + n3 + n2 + 1, 1].argmax())
+        return [self.experts - n4 - n3 - n2, n2, n3, n4]
+
+
+def _largest_between(values: Ints) -> Ints:
+    """Return the largest value from position a to b, both included, shape (values, values)."""
+    positions = np.arange(len(values))
+    from_here_on = np.where(positions >= positions[:, None], values, np.iinfo(np.int64).min // 2)
+    largest: Ints = np.maximum.accumulate(from_here_on, axis=1)
+    return largest

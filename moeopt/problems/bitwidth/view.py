@@ -1,16 +1,25 @@
-"""Widths that differ, in words; a choice of widths is no schedule, so there is none to look at."""
+"""Widths that differ, in words, and what rounding can hide; there is no schedule to look at."""
 
 from collections.abc import Iterator
 
 from moeopt.problems.view import Difference
 
+from .check import objective
 from .instance import Expert, Instance
 from .solution import Solution
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
-    """Return nothing: the widths say everything."""
-    return {}
+    """Return how far rounding may matter, if the instance says that its losses are rounded.
+
+    `rounding_error` is in units of loss: an optimum loses at most so much more than the best widths
+    by the table that was rounded. `rounding_share` is that over the solution's loss.
+    """
+    if all(layer.loss_error is None for layer in instance.layers):
+        return {}
+    error, loss = instance.loss_error, objective(instance, solution)
+    share = "unknown" if error and not loss else f"{100 * error / max(loss, 1):.2g} %"
+    return {"rounding_error": error, "rounding_share": share}
 
 
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:

@@ -16,12 +16,12 @@ from .instance import Instance
 def solve(instance: Instance, search: Search) -> None:
     """Solve an instance; incumbents and bounds go to the search as they are found."""
     # Compiled code and solvers are imported when they are run.
-    if instance.schema_version == 2:
-        search.prove(lower_bound(instance))
-    elif len(instance.scenarios) == 1:
+    if len(instance.scenarios) == 1:
         from . import single_scenario
 
         single_scenario.solve(instance, search)
+    elif instance.schema_version == 2:
+        search.prove(lower_bound(instance))
     else:
         from . import multi_scenario
 

@@ -84,6 +84,6 @@ def best_schedules(instance: Instance, layout: Layout, device: Devices) -> Devic
         gpu, cpu, _, gpu_dram, cpu_dram, ndp, _ = np.ascontiguousarray(table[:, at])
         columns = (gpu, cpu, ndp, gpu_dram, cpu_dram, layout.dimm[at])
         _, makespan, chosen = certify(*columns, instance.dimms, NO_CUTOFF, EFFORT)
-        if makespan < makespan_of(loads_of(table, device[s], instance.dimms)):
+        if makespan < makespan_of(loads_of(table, device[s], instance.dimms), instance.dimms):
             found[s, at] = chosen
     return found

@@ -1,49 +1,58 @@
 """A solution as schedules to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from moeopt.problems.info import THIS_STEP
-from moeopt.problems.view import Bar, Difference, Lane, expert_words
+from moeopt.problems.view import Bar, Difference, Kind, Lane, expert_words
 
-from .check import loads
+from .check import loads, miss_ns
 from .instance import Instance, Scenario
 from .solution import Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
 
-Piece = tuple[int, str, Literal["work", "read"]]
+Piece = tuple[int, str, Kind]
+
+BASE = "base"
+"""What the GPU's base load is called."""
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
-    """Return one lane per scenario and device: GPU, CPU, DIMMs.
+    """Return one lane per scenario and device: GPU, CPU, DIMMs; in schema 2 channels and PCIe.
 
     The order on a device is free (Eq. 5 and 6 are sums): the hosts' reads before a DIMM's own NDP
     work, the longest first. With one scenario the lanes are named after the devices alone.
     """
+    devices = ["GPU", "CPU", *(f"DIMM {dimm}" for dimm in range(instance.dimms))]
+    devices += _channels(instance, range(instance.dimms))
+    if instance.in_two_parts:
+        devices.append("PCIe")
     found = []
     for number, scenario in enumerate(instance.scenarios):
-        pieces: list[list[Piece]] = [[] for _ in range(2 + instance.dimms)]
+        pieces: dict[str, list[Piece]] = {name: [] for name in devices}
+        pieces["GPU"].append((instance.base_ns, BASE, "work"))
         for row, domain in enumerate(solution.assignment[number]):
             if domain is not None:
                 _put(instance, scenario, solution, row, domain, pieces)
-        names = ["GPU", "CPU", *(f"DIMM {dimm}" for dimm in range(instance.dimms))]
-        if len(instance.scenarios) > 1:
-            names = [f"scenario {number}: {name}" for name in names]
-        found += [_lane(name, of) for name, of in zip(names, pieces, strict=True)]
+        where = f"scenario {number}: " if len(instance.scenarios) > 1 else ""
+        found += [_lane(where + name, of) for name, of in pieces.items()]
     return found
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     """Return what binds in how many scenarios, what the layout is, and how long hosts are busy.
 
-    Ties as in the refinement: GPU, CPU, DIMM. `host_ns` is the hosts' total over the scenarios,
-    weighted: the objective says nothing about it where the DIMMs bind.
+    Ties as in the refinement: GPU, CPU, DIMM; then channel, PCIe. `host_ns` is the hosts' total
+    over the scenarios, weighted: the objective says nothing about it where the DIMMs bind.
     """
-    found: dict[str, str | int] = {"gpu_binds": 0, "cpu_binds": 0, "dimm_binds": 0}
+    devices = ["gpu", "cpu", "dimm"]
+    devices += ["channel"] * (instance.channels is not None) + ["pcie"] * instance.in_two_parts
+    found: dict[str, str | int] = {f"{name}_binds": 0 for name in devices}
     host = 0
     for scenario, load in zip(instance.scenarios, loads(instance, solution), strict=True):
-        devices = {"gpu": load.gpu_ns, "cpu": load.cpu_ns, "dimm": max(load.dimm_ns)}
-        binds = next(name for name, busy in devices.items() if busy == load.makespan_ns)
+        busy = {"gpu": load.gpu_ns, "cpu": load.cpu_ns, "dimm": max(load.dimm_ns)}
+        busy |= {"channel": max(load.channel_ns, default=0), "pcie": load.pcie_ns}
+        binds = next(name for name in devices if busy[name] == load.makespan_ns)
         found[f"{binds}_binds"] = int(found[f"{binds}_binds"]) + 1
         host += scenario.weight * (load.gpu_ns + load.cpu_ns)
     found["resident"] = sum(solution.resident)
@@ -94,25 +103,37 @@ def _put(
     solution: Solution,
     row: int,
     domain: Literal["gpu", "cpu", "ndp"],
-    pieces: list[list[Piece]],
+    pieces: dict[str, list[Piece]],
 ) -> None:
     """Add an expert's bars to the devices that it keeps busy."""
     dimm, label = solution.dimm[row], str(row)
     if domain == "ndp":
-        pieces[2 + (dimm or 0)].append((scenario.ndp_ns[row], label, "work"))
+        pieces[f"DIMM {dimm or 0}"].append((scenario.ndp_ns[row], label, "work"))
         return
-    hit = domain == "gpu" and solution.resident[row]
-    if hit:
-        cost = scenario.gpu_hit_ns
-    elif domain == "gpu":
-        cost = scenario.gpu_miss_striped_ns if dimm is None else scenario.gpu_miss_localized_ns
+    if domain == "gpu" and solution.resident[row]:
+        pieces["GPU"].append((scenario.gpu_hit_ns[row], label, "work"))
+        return
+    if domain == "gpu":
+        gpu, pcie = miss_ns(scenario, row, striped=dimm is None)
+        pieces["GPU"].append((gpu, label, "work"))
+        if "PCIe" in pieces:
+            pieces["PCIe"].append((pcie, label, "transfer"))
     else:
         cost = scenario.cpu_striped_ns if dimm is None else scenario.cpu_localized_ns
-    pieces[0 if domain == "gpu" else 1].append((cost[row], label, "work"))
-    if not hit:
-        read = instance.dram_striped_ns if dimm is None else instance.dram_localized_ns
-        for where in range(instance.dimms) if dimm is None else [dimm]:
-            pieces[2 + where].append((read, label, "read"))
+        pieces["CPU"].append((cost[row], label, "work"))
+    full = instance.dram_striped_ns if dimm is None else instance.dram_localized_ns
+    read = instance.striped_charge_ns(full) if dimm is None else full
+    where = range(instance.dimms) if dimm is None else [dimm]
+    for at in where:
+        pieces[f"DIMM {at}"].append((read, label, "read"))
+    for channel in _channels(instance, where):
+        pieces[channel].append((full, label, "read"))
+
+
+def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
+    """Return the names of the channels of some DIMMs; none where channels are no limit."""
+    of_dimm = instance.channels
+    return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]
 
 
 def _lane(device: str, pieces: Iterable[Piece]) -> Lane:

@@ -1,15 +1,17 @@
 """Lower bounds on the makespan that need no solver, each with its proof.
 
 Notation: expert i run in domain o, which TD-C2 allows, keeps device r busy for p[i,o,r] ns, where
-the devices are the GPU (TD-C3), the CPU (TD-C4) and each DIMM (TD-C5), TriMoE Eq. 5 and 6.
+the devices are the GPU (TD-C3), the CPU (TD-C4) and each DIMM (TD-C5), TriMoE Eq. 5 and 6, and in
+schema 2 each memory channel (TD-C6) and the PCIe link (TD-C7). The GPU has its base load on top.
 """
 
 from math import gcd
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import STRIPED, Instance, costs_ns
+from .instance import STRIPED, Instance
 
 WEIGHT_SCALE = 4096
 """Multipliers are rounded to this resolution before the bound is computed in integers."""
@@ -18,29 +20,37 @@ ROUNDS = 20
 """Updates of the multipliers."""
 
 Weights = NDArray[np.float64]
+Times = NDArray[np.int64]
 
 
 def lower_bound(instance: Instance) -> int:
     """Return the best of this module's bounds."""
     return max(
-        longest_expert_ns(instance), busiest_dimm_ns(instance), lagrangian_bound_ns(instance)
+        longest_expert_ns(instance),
+        busiest_dimm_ns(instance),
+        busiest_channel_ns(instance),
+        lagrangian_bound_ns(instance),
     )
 
 
 def objective_grid(instance: Instance) -> int:
-    """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
-    return gcd(*(cost for expert in instance.experts for cost in costs_ns(expert))) or 1
+    """Return a number that every makespan is a multiple of: the times' greatest common divisor."""
+    times = (time for expert in instance.experts for time in instance.times_ns(expert))
+    return gcd(instance.base_ns, *times) or 1
 
 
 def longest_expert_ns(instance: Instance) -> int:
     """Return the bound by the expert that is long wherever it runs.
 
-    Proof. Run in domain o, expert i alone keeps some device busy for max_r p[i,o,r], and the
-    makespan is at least that. It runs in one of its domains, so the makespan is at least the least
-    of them.
+    Proof. Run in domain o, expert i alone keeps some device busy for max_r p[i,o,r], on the GPU
+    after its base load, and the makespan is at least that. It runs in one of its domains, so the
+    makespan is at least the least of them.
     """
     c = instance.columns
-    host = np.minimum(np.maximum(c.gpu_ns, c.gpu_dram_ns), np.maximum(c.cpu_ns, c.cpu_dram_ns))
+    charges, channel_reads = _dimm_charges(instance), _channel_reads(instance)
+    reads = np.maximum(charges, channel_reads)
+    gpu = np.maximum.reduce([instance.base_ns + c.gpu_work_ns, c.pcie_ns, reads[0]])
+    host = np.minimum(gpu, np.maximum(c.cpu_ns, reads[1]))
     return int(np.where(c.dimm == STRIPED, host, np.minimum(host, c.ndp_ns)).max())
 
 
@@ -51,7 +61,7 @@ def busiest_dimm_ns(instance: Instance) -> int:
     min_o p[i,o,d]; DIMM d's load is a sum over experts, so it is at least the sum of those minima.
     """
     c = instance.columns
-    host = np.minimum(c.gpu_dram_ns, c.cpu_dram_ns)
+    host = _dimm_charges(instance).min(axis=0)
     striped = c.dimm == STRIPED
     own = [0] * instance.dimms
     least = np.minimum(host, c.ndp_ns)
@@ -60,57 +70,88 @@ def busiest_dimm_ns(instance: Instance) -> int:
     return int(host[striped].sum()) + max(own)
 
 
+def busiest_channel_ns(instance: Instance) -> int:
+    """Return the bound by the reads of striped experts, which keep every channel busy.
+
+    Proof. A striped expert runs on a host (TD-C2), which reads it for at least min_o p[i,o,c] on
+    every channel c; what a localized expert adds may be nothing, on its NDP unit. 0 without
+    channels, and 0 without striped experts.
+    """
+    reads = _channel_reads(instance).min(axis=0)
+    return int(reads[instance.columns.dimm == STRIPED].sum())
+
+
 def lagrangian_bound_ns(instance: Instance) -> int:
-    """Return the Lagrangian bound: TD-C3 to TD-C5 relaxed, multipliers improved step by step.
+    """Return the Lagrangian bound: TD-C3 to TD-C7 relaxed, multipliers improved step by step.
 
     Proof. For any multipliers w >= 0 of the devices' rows with sum 1, the makespan is at least the
-    weighted average of the device loads, which is at least sum_i min_o sum_r w[r] p[i,o,r]: each
-    expert takes some domain (TD-C1), and no domain costs less than its cheapest. Any multipliers
-    give a valid bound; the best ones give the linear relaxation. Multiplicative updates raise those
-    of devices that the cheapest choices overload. They run in floats; the value returned is
-    computed in integers from multipliers rounded to integers.
+    weighted average of the device loads, which is at least w[GPU] times the GPU's base load plus
+    sum_i min_o sum_r w[r] p[i,o,r]: each expert takes some domain (TD-C1), and no domain costs less
+    than its cheapest. Any multipliers give a valid bound; the best ones give the linear relaxation.
+    Multiplicative updates raise those of devices that the cheapest choices overload. They run in
+    floats; the value returned is computed in integers from multipliers rounded to integers.
     """
-    weights = _raise_overloaded(instance)
-    scaled = [round(w * WEIGHT_SCALE) for w in weights.tolist()]
-    total, every_dimm = sum(scaled), sum(scaled[2:])
-    average = 0
-    for expert in instance.experts:
-        read = every_dimm if expert.dimm is None else scaled[2 + expert.dimm]
-        options = [
-            scaled[0] * expert.gpu_ns + read * expert.gpu_dram_ns,
-            scaled[1] * expert.cpu_ns + read * expert.cpu_dram_ns,
-        ]
-        if expert.ndp_ns is not None:
-            options.append(read * expert.ndp_ns)
-        average += min(options)
-    bound: int = -(-average // total)
+    scaled = np.rint(_raise_overloaded(instance) * WEIGHT_SCALE).astype(np.int64)
+    least = _options(instance, scaled).min(axis=0).tolist()
+    average = int(scaled[0]) * instance.base_ns + sum(least)  # Python's sum does not overflow
+    bound: int = -(-average // int(scaled.sum()))
     return bound
 
 
-def _raise_overloaded(instance: Instance) -> Weights:
-    """Return the best multipliers found, of shape (2 + dimms,): GPU, CPU, DIMMs."""
-    from moeopt.problems.device_loads import device_loads, table_of  # compiled when first run
-
+def _dimm_charges(instance: Instance) -> Times:
+    """Return how long a read by GPU or CPU keeps a DIMM busy, in ns, of shape (2, experts)."""
     c = instance.columns
-    experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+    reads = np.stack([c.gpu_dram_ns, c.cpu_dram_ns])
+    part, whole = instance.dimm_share or (1, 1)
+    return np.where(c.dimm == STRIPED, -(-reads * part // whole), reads)
+
+
+def _channel_reads(instance: Instance) -> Times:
+    """Return how long a read by GPU or CPU keeps a channel busy; 0 without channels."""
+    c = instance.columns
+    return np.stack([c.gpu_dram_ns, c.cpu_dram_ns]) * (instance.channels is not None)
+
+
+def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
+    """Return each expert's weighted time on GPU, CPU and NDP, of shape (3, experts).
+
+    Parameters
+    ----------
+    weights
+        One per device: GPU, CPU, DIMMs, and with fields of schema 2 the PCIe link and the channels,
+        as `moeopt.problems.device_loads.device_loads` has them.
+    """
+    c = instance.columns
     striped = c.dimm == STRIPED
-    own_dimm = np.where(striped, 0, c.dimm)
-    rows = np.arange(len(striped))
-    log_w = np.zeros(2 + instance.dimms)
-    best, best_value = np.full(len(log_w), 1 / len(log_w)), -1.0
+    link = 2 + instance.dimms
+    read = np.where(striped, weights[2:link].sum(), weights[2 + np.maximum(c.dimm, 0)])
+    gpu, cpu = read * _dimm_charges(instance)
+    gpu = gpu + weights[0] * c.gpu_work_ns
+    cpu = cpu + weights[1] * c.cpu_ns
+    if len(weights) > link:
+        gpu += weights[link] * c.pcie_ns
+        channel_of = np.unique(instance.channels or [0] * instance.dimms, return_inverse=True)[1]
+        own = weights[link + 1 + np.where(striped, 0, channel_of[c.dimm])]
+        reads = np.where(striped, weights[link + 1 :].sum(), own) * _channel_reads(instance)
+        gpu, cpu = gpu + reads[0], cpu + reads[1]
+    return np.stack([gpu, cpu, np.where(striped, gpu, read * c.ndp_ns)])
+
+
+def _raise_overloaded(instance: Instance) -> Weights:
+    """Return the best multipliers found, one per device as in `_options`."""
+    from moeopt.problems.device_loads import device_loads  # compiled when first run
+
+    experts = instance.device_table
+    rows = np.arange(len(instance.experts))
+    devices = len(device_loads(experts, np.ones(len(rows), np.int64), instance.dimms))
+    log_w = np.zeros(devices)
+    best, best_value = np.full(devices, 1 / devices), -1.0
     for step in range(ROUNDS):
         w = np.exp(log_w - log_w.max())
         w /= w.sum()
-        read = np.where(striped, w[2:].sum(), w[2 + own_dimm])
-        options = np.stack(
-            [
-                w[0] * c.gpu_ns + read * c.gpu_dram_ns,
-                w[1] * c.cpu_ns + read * c.cpu_dram_ns,
-                np.where(striped, np.inf, read * c.ndp_ns),
-            ]
-        )
-        choice = options.argmin(axis=0)
-        value = float(options[choice, rows].sum())
+        options = _options(instance, w)
+        choice = options.argmin(axis=0)  # never NDP where striped: it costs what the GPU does
+        value = float(options[choice, rows].sum() + w[0] * instance.base_ns)
         if value > best_value:
             best, best_value = w, value
         load = device_loads(experts, choice, instance.dimms)

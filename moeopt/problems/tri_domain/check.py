@@ -11,6 +11,8 @@ CONSTRAINTS = {
     "TD-C3": "the GPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "TD-C4": "the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "TD-C5": "a DIMM's NDP work and host reads sum to at most the makespan (TriMoE Eq. 6)",
+    "TD-C6": "a memory channel's host reads sum to at most the makespan",
+    "TD-C7": "the transfers over PCIe sum to at most the makespan",
 }
 
 
@@ -20,41 +22,61 @@ OBJECTIVE = ("makespan_ns",)
 
 @dataclass(frozen=True)
 class Loads:
-    """How long each device is busy, in ns; `dimm_ns` has one entry per DIMM."""
+    """How long each device is busy, in ns.
+
+    `dimm_ns` has one entry per DIMM. `channel_ns` has one per memory channel, by rising
+    number, and none where channels are no limit; `pcie_ns` is 0 where a run on the GPU is one piece
+    of work.
+    """
 
     gpu_ns: int
     cpu_ns: int
     dimm_ns: tuple[int, ...]
+    channel_ns: tuple[int, ...] = ()
+    pcie_ns: int = 0
 
     @property
     def makespan_ns(self) -> int:
-        """The load of the busiest device (TriMoE Eq. 7)."""
-        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns)
+        """The load of the busiest of them (TriMoE Eq. 7)."""
+        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns, *self.channel_ns, self.pcie_ns)
 
 
 def loads(instance: Instance, solution: Solution) -> Loads:
     """Return the busy time of every device under an assignment (TriMoE Eq. 5 and 6).
 
-    A striped expert that a host reads keeps every DIMM busy, a localized one only its own.
+    A striped expert that a host reads keeps every channel busy, and every DIMM for its share; a
+    localized one its own DIMM and that one's channel. NDP work keeps no channel busy.
     Work in a domain that the expert may not use counts for nothing; `violations` reports it.
     """
-    gpu = cpu = every_dimm = 0
+    gpu, cpu, pcie, every_dimm, every_channel = instance.base_ns, 0, 0, 0, 0
     dimm = [0] * instance.dimms
+    channel_of = instance.channels or ()
+    channel = dict.fromkeys(sorted(channel_of), 0)
     for expert, domain in zip(instance.experts, solution.assignment, strict=False):
-        dram = 0
+        read = work = 0
         if domain == "gpu":
-            gpu += expert.gpu_ns
-            dram = expert.gpu_dram_ns
+            gpu += expert.gpu_work_ns
+            pcie += expert.pcie_ns or 0
+            read = expert.gpu_dram_ns
         elif domain == "cpu":
             cpu += expert.cpu_ns
-            dram = expert.cpu_dram_ns
+            read = expert.cpu_dram_ns
         elif domain == "ndp" and expert.ndp_ns is not None:
-            dram = expert.ndp_ns
+            work = expert.ndp_ns
         if expert.dimm is None:
-            every_dimm += dram
+            every_dimm += instance.striped_charge_ns(read)
+            every_channel += read
         else:
-            dimm[expert.dimm] += dram
-    return Loads(gpu, cpu, tuple(every_dimm + own for own in dimm))
+            dimm[expert.dimm] += read + work
+            if channel_of:
+                channel[channel_of[expert.dimm]] += read
+    return Loads(
+        gpu,
+        cpu,
+        tuple(every_dimm + own for own in dimm),
+        tuple(every_channel + own for own in channel.values()),
+        pcie,
+    )
 
 
 def violations(
@@ -67,7 +89,7 @@ def violations(
     instance, solution
         The problem and the decision to check.
     makespan_ns
-        The makespan claimed for the solution, if there is a claim: TD-C3 to TD-C5 hold a schedule
+        The makespan claimed for the solution, if there is a claim: TD-C3 to TD-C7 hold a schedule
         to it. Without a claim the makespan is whatever the assignment gives.
     """
     found = []
@@ -83,7 +105,7 @@ def violations(
             reason = f"expert {expert.expert} is striped and cannot run on NDP"
             found.append(("TD-C2", f"assignment[{row}]: {reason}"))
     if makespan_ns is not None:
-        found += _overruns(loads(instance, solution), makespan_ns)
+        found += _overruns(instance, loads(instance, solution), makespan_ns)
     return found
 
 
@@ -92,9 +114,13 @@ def objective(instance: Instance, solution: Solution) -> int:
     return loads(instance, solution).makespan_ns
 
 
-def _overruns(load: Loads, makespan_ns: int) -> list[tuple[str, str]]:
+def _overruns(instance: Instance, load: Loads, makespan_ns: int) -> list[tuple[str, str]]:
     devices = [("TD-C3", "the GPU", load.gpu_ns), ("TD-C4", "the CPU", load.cpu_ns)]
     devices += [("TD-C5", f"DIMM {d}", busy) for d, busy in enumerate(load.dimm_ns)]
+    numbers = sorted(set(instance.channels or ()))
+    channels = zip(numbers, load.channel_ns, strict=True)
+    devices += [("TD-C6", f"channel {c}", busy) for c, busy in channels]
+    devices.append(("TD-C7", "the PCIe link", load.pcie_ns))
     claim = f"past the claimed makespan of {makespan_ns} ns"
     return [
         (rule, f"{device} is busy for {busy} ns, {claim}")

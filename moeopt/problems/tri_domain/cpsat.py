@@ -1,6 +1,6 @@
 """The CP-SAT model: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 from moeopt.problems.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Expert, Instance, costs_ns
+from .instance import Expert, Instance
 from .solution import DOMAINS, Domain, Solution, read_off
 
 
@@ -50,8 +50,10 @@ class Model(Formulation):
                 self.model.add(runs["ndp"] == 0)
 
     def td_c3_gpu_is_serial(self) -> None:
-        """Post TD-C3: the GPU's costs sum to at most the makespan."""
-        self.model.add(self._sum("gpu", lambda expert: expert.gpu_ns) <= self.makespan)
+        """Post TD-C3: the GPU's costs, after its base load, sum to at most the makespan."""
+        base = self.instance.base_ns // self.objective_unit
+        work = self._sum("gpu", lambda expert: expert.gpu_work_ns)
+        self.model.add(base + work <= self.makespan)
 
     def td_c4_cpu_is_serial(self) -> None:
         """Post TD-C4: the CPU's costs sum to at most the makespan."""
@@ -67,6 +69,22 @@ class Model(Formulation):
         for dimm in range(self.instance.dimms):
             self.model.add(every_dimm + self._busy(dimm) <= self.makespan)
 
+    def td_c6_channels_serve_hosts(self) -> None:
+        """Post TD-C6: each channel's host reads, at full length, sum to at most the makespan."""
+        channel_of = self.instance.channels
+        if channel_of is not None:
+            every_channel = self.model.new_int_var(0, self._horizon(), "striped_reads_of_channels")
+            self.model.add(every_channel == self._read({None}))
+            for channel in set(channel_of):
+                dimms = {dimm for dimm, of in enumerate(channel_of) if of == channel}
+                self.model.add(every_channel + self._read(dimms) <= self.makespan)
+
+    def td_c7_transfers_are_serial(self) -> None:
+        """Post TD-C7: the transfers over PCIe sum to at most the makespan."""
+        if self.instance.two_parts:
+            transfers = self._sum("gpu", lambda expert: expert.pcie_ns or 0)
+            self.model.add(transfers <= self.makespan)
+
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution.
 
@@ -81,7 +99,8 @@ class Model(Formulation):
 
     def _horizon(self) -> int:
         """Return a makespan that no assignment exceeds."""
-        return 3 * sum(max(costs_ns(e)) for e in self.instance.experts) // self.objective_unit
+        longest = sum(max(self.instance.times_ns(e), default=0) for e in self.instance.experts)
+        return (self.instance.base_ns + 3 * longest) // self.objective_unit
 
     def _sum(self, domain: Domain, cost_ns: Callable[[Expert], int]) -> Any:
         terms = [
@@ -95,7 +114,18 @@ class Model(Formulation):
         variables, steps = [0], [0]
         for expert, runs in zip(self.instance.experts, self.runs, strict=True):
             if expert.dimm == dimm:
-                costs = (expert.gpu_dram_ns, expert.cpu_dram_ns, expert.ndp_ns or 0)
+                reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
+                charges = [self.instance.charge_ns(expert, read) for read in reads]
                 variables += [runs[domain] for domain in DOMAINS]
-                steps += [cost // self.objective_unit for cost in costs]
+                steps += [time // self.objective_unit for time in (*charges, expert.ndp_ns or 0)]
+        return cp_model.LinearExpr.weighted_sum(variables, steps)
+
+    def _read(self, dimms: Container[int | None]) -> Any:
+        """Return the time of host reads of the experts that lie on `dimms` (None: striped ones)."""
+        variables, steps = [0], [0]
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            if expert.dimm in dimms:
+                variables += [runs["gpu"], runs["cpu"]]
+                steps += [expert.gpu_dram_ns // self.objective_unit]
+                steps += [expert.cpu_dram_ns // self.objective_unit]
         return cp_model.LinearExpr.weighted_sum(variables, steps)

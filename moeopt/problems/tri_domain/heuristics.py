@@ -2,7 +2,10 @@
 
 All of them take the fixed layout as it is, and every cost is the instance's complete path cost: a
 baseline that overlaps transfers with computation inside one expert has that in ``gpu_ns`` already
-(Eq. 2 is a maximum), and overlap between experts does not exist in this problem (Eq. 5 is a sum).
+(Eq. 2 is a maximum), and overlap between experts does not exist in schema 1 (Eq. 5 is a sum).
+
+In schema 2 with two-part runs on the GPU one expert's transfer does overlap another's computation.
+`klotski` and `hybrimoe` are built on that; the cost models of the others know complete paths only.
 
 Keyword arguments are the settlements of `moeopt.problems.tri_domain.settlements`.
 """
@@ -64,7 +67,9 @@ def trimoe(
     lowest DIMM); on a DIMM the candidates are its NDP experts, and a bottleneck DIMM without NDP
     work ends the refinement; equally costly experts go by the lowest id; of moves that are equal in
     everything the first of gpu, cpu, ndp is made; there is no iteration limit, since the strict
-    decrease makes the loop finite.
+    decrease makes the loop finite. In schema 2 the makespan includes the channels and the PCIe
+    link. The link belongs to the GPU; on a bottleneck channel (ties: after all devices) the
+    candidates are the localized experts that a host reads through it.
     """
     start = cheapest_path(_path_costs(instance.columns), tie_order)
     return _solution(instance, refine(instance, start, refinement=refinement, delta=delta))
@@ -84,10 +89,10 @@ def refine(
     """
     from moeopt.problems import device_loads  # compiled loops are imported when they are run
 
-    c = instance.columns
-    order = np.argsort(c.expert)  # of equally costly experts the first is moved
-    columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
-    experts = device_loads.table_of(*(column[order] for column in columns))
+    order = np.argsort(instance.columns.expert)  # of equally costly experts the first is moved
+    table = instance.device_table
+    # The base load, if any, stays last. Kernels are compiled for tables in C order.
+    experts = np.ascontiguousarray(np.hstack([table[:, order], table[:, len(order) :]]))
     choice = start[order]
     device_loads.refine(experts, choice, instance.dimms, refinement == "all", delta == "growth")
     found = np.empty_like(choice)
@@ -98,8 +103,9 @@ def refine(
 def klotski(instance: Instance) -> Solution:
     """Everything runs on the GPU (Klotski, as TriMoE 5.1.2 describes it: GPU only).
 
-    Its idea, hiding one expert's transfer behind another's computation, is invisible here: Eq. 5
-    adds up complete path costs.
+    Its idea, hiding one expert's transfer behind another's computation, is invisible in schema 1:
+    Eq. 5 adds up complete path costs. With two-part runs the GPU is done after the longer of all
+    transfers and all computation.
     """
     return _solution(instance, np.full(len(instance.experts), GPU))
 
@@ -116,7 +122,8 @@ def ktransformers(instance: Instance, *, hot_loading: str = "while it helps") ->
     choice = np.where(c.resident, GPU, CPU)
     if hot_loading == "none":
         return _solution(instance, choice)
-    gpu, cpu = int(c.gpu_ns[c.resident].sum()), int(c.cpu_ns[~c.resident].sum())
+    gpu = instance.base_ns + int(c.gpu_ns[c.resident].sum())
+    cpu = int(c.cpu_ns[~c.resident].sum())
     for row in _by_falling_tokens(c, ~c.resident):
         moved = gpu + int(c.gpu_ns[row]), cpu - int(c.cpu_ns[row])
         if max(moved) >= max(gpu, cpu):
@@ -134,18 +141,17 @@ def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     `striped_experts` says otherwise; of the localized ones the H with most tokens (ties: lowest id)
     join them, with the H of least makespan, the smallest such H at a tie.
     """
-    from moeopt.problems.device_loads import loads_of, makespan_of, table_of
+    from moeopt.problems.device_loads import loads_of, makespan_of
 
-    c = instance.columns
-    experts = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+    c, experts, dimms = instance.columns, instance.device_table, instance.dimms
     striped = c.dimm == STRIPED
     choice = np.where(striped & ~c.resident & (striped_experts == "cpu"), CPU, GPU)
     hottest_first = _by_falling_tokens(c, ~striped & ~c.resident)
     choice[hottest_first] = NDP
-    best, least = choice.copy(), makespan_of(loads_of(experts, choice, instance.dimms))
+    best, least = choice.copy(), makespan_of(loads_of(experts, choice, dimms), dimms)
     for row in hottest_first:
         choice[row] = GPU
-        makespan = makespan_of(loads_of(experts, choice, instance.dimms))
+        makespan = makespan_of(loads_of(experts, choice, dimms), dimms)
         if makespan < least:
             best, least = choice.copy(), makespan
     return _solution(instance, best)
@@ -175,7 +181,7 @@ def fiddler(instance: Instance) -> Solution:
         cpu = cpu + c.cpu_ns[row]
         on_gpu[row] = taken < cpu
         cpu = np.minimum(cpu, taken)
-    at = int(np.maximum(cpu, np.arange(size) * step).argmin())
+    at = int(np.maximum(cpu, instance.base_ns + np.arange(size) * step).argmin())
     choice = np.full(len(cost), CPU)
     for row in range(len(cost) - 1, -1, -1):
         if on_gpu[row, at]:
@@ -198,20 +204,23 @@ def hybrimoe(instance: Instance) -> Solution:
     """GPU and CPU from both ends of one queue (HybriMoE's hybrid scheduling).
 
     Residents by falling tokens, then non-residents by falling tokens (ties: lowest id). The GPU
-    takes the head and the CPU the tail, whichever would finish earlier (tie: GPU). Settled: the
-    original overlaps a transfer with earlier GPU work; here ``gpu_ns`` is the complete path, run
-    serially.
+    takes the head and the CPU the tail, whichever would finish earlier (tie: GPU). With two-part
+    runs the GPU finishes the head's computation after the transfers so far and its own, which
+    overlap earlier computation, as in the original. In schema 1 ``gpu_ns`` is the complete path,
+    run serially; the specification shows that `ktransformers` is the same rule there.
     """
     c = instance.columns
     queue = _by_falling_tokens(c, c.resident) + _by_falling_tokens(c, ~c.resident)
-    gpu_ns, cpu_ns = c.gpu_ns.tolist(), c.cpu_ns.tolist()
+    work_ns, pcie_ns, cpu_ns = c.gpu_work_ns.tolist(), c.pcie_ns.tolist(), c.cpu_ns.tolist()
     choice = np.full(len(queue), GPU)
-    gpu = cpu = head = 0
+    gpu, link, cpu, head = instance.base_ns, 0, 0, 0
     tail = len(queue) - 1
     while head <= tail:
-        gpu_end, cpu_end = gpu + gpu_ns[queue[head]], cpu + cpu_ns[queue[tail]]
+        moved = link + pcie_ns[queue[head]] if pcie_ns[queue[head]] else 0
+        gpu_end = max(gpu, moved) + work_ns[queue[head]]
+        cpu_end = cpu + cpu_ns[queue[tail]]
         if gpu_end <= cpu_end:
-            gpu, head = gpu_end, head + 1
+            gpu, link, head = gpu_end, max(link, moved), head + 1
         else:
             choice[queue[tail]] = CPU
             cpu, tail = cpu_end, tail - 1

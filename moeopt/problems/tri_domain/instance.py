@@ -6,13 +6,17 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
-from moeopt.problems.envelope import Count, Data, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.problems.envelope import Count, Data, Flag, Nanoseconds, field_error
+from moeopt.problems.host_memory import HostMemory, absent
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
+SCHEMA_1_COLUMNS = 9
+"""How many fields an expert has in schema 1."""
+
 STRIPED = -1
 """Stands for ``dimm: null`` in `Columns`."""
 
@@ -36,6 +40,10 @@ class Expert(Data):
     gpu_dram_ns, cpu_dram_ns
         Time each DIMM it lies on is busy if the GPU or the CPU reads it; for a resident expert
         `gpu_dram_ns` is 0.
+    gpu_calc_ns, pcie_ns
+        Schema 2: the two parts of a run on the GPU, its computation and its transfer over PCIe, 0
+        if resident, each at most `gpu_ns`. Parts of different experts overlap. Absent, for all
+        experts: a run is one piece of work of `gpu_ns`.
     """
 
     expert: Count
@@ -47,6 +55,23 @@ class Expert(Data):
     ndp_ns: Nanoseconds | None
     gpu_dram_ns: Nanoseconds
     cpu_dram_ns: Nanoseconds
+    gpu_calc_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
+    pcie_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
+
+    @property
+    def gpu_work_ns(self) -> int:
+        """How long the GPU itself is busy with it, in ns: `gpu_calc_ns`, or all of `gpu_ns`."""
+        return self.gpu_ns if self.gpu_calc_ns is None else self.gpu_calc_ns
+
+    @field_validator("gpu_calc_ns", "pcie_ns")
+    @classmethod
+    def _part_of_the_path(cls, value: int | None, info: ValidationInfo) -> int | None:
+        path = info.data.get("gpu_ns")
+        if value is not None and path is not None and value > path:
+            raise field_error([], f"must be at most gpu_ns = {path}, not {value}")
+        if value and info.field_name == "pcie_ns" and info.data.get("resident"):
+            raise field_error([], f"must be 0 because resident is true, not {value}")
+        return value
 
     @field_validator("ndp_ns")
     @classmethod
@@ -65,17 +90,12 @@ class Expert(Data):
         return value
 
 
-def costs_ns(expert: Expert) -> tuple[int, ...]:
-    """Return every duration of an expert; 0 for the NDP cost of a striped one."""
-    ndp_ns = expert.ndp_ns or 0
-    return (expert.gpu_ns, expert.cpu_ns, ndp_ns, expert.gpu_dram_ns, expert.cpu_dram_ns)
-
-
 @dataclass(frozen=True)
 class Columns:
     """The experts as arrays of shape (experts,), for vectorised algorithms.
 
-    `dimm` is `STRIPED` and `ndp_ns` is 0 where the expert is striped.
+    `dimm` is `STRIPED` and `ndp_ns` is 0 where the expert is striped. `gpu_work_ns` is `gpu_ns` and
+    `pcie_ns` 0 where a run on the GPU is one piece of work.
     """
 
     expert: NDArray[np.int64]
@@ -87,10 +107,16 @@ class Columns:
     ndp_ns: NDArray[np.int64]
     gpu_dram_ns: NDArray[np.int64]
     cpu_dram_ns: NDArray[np.int64]
+    gpu_work_ns: NDArray[np.int64]
+    pcie_ns: NDArray[np.int64]
 
 
-class Instance(InstanceEnvelope):
-    """One GPU, one CPU, `dimms` identical NDP-DIMMs, and the active experts of one layer."""
+class Instance(HostMemory):
+    """One GPU, one CPU, `dimms` identical NDP-DIMMs, and the active experts of one layer.
+
+    Fields of schema 2, here and in `Expert`, are absent in files of schema 1: see
+    `moeopt.problems.host_memory`.
+    """
 
     problem: Literal["tri_domain"] = "tri_domain"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
@@ -119,6 +145,37 @@ class Instance(InstanceEnvelope):
             first[expert.expert] = row
         return experts
 
+    @model_validator(mode="after")
+    def _parts_of_all_or_none(self) -> Self:
+        two_parts = self.two_parts
+        for row, expert in enumerate(self.experts):
+            for name in ("gpu_calc_ns", "pcie_ns"):
+                given = getattr(expert, name) is not None
+                if given and self.schema_version == 1:
+                    reason = "is a field of schema 2: schema_version must be 2"
+                    raise field_error(["experts", row, name], reason)
+                if given != two_parts:
+                    reason = "is missing: gpu_calc_ns and pcie_ns are given for all experts or none"
+                    raise field_error(["experts", row, name], reason)
+        return self
+
+    @property
+    def two_parts(self) -> bool:
+        """Whether runs on the GPU consist of computation and transfer."""
+        return any(e.gpu_calc_ns is not None or e.pcie_ns is not None for e in self.experts)
+
+    def charge_ns(self, expert: Expert, read_ns: int) -> int:
+        """Return how long each DIMM that an expert lies on is busy while a host reads it."""
+        return self.striped_charge_ns(read_ns) if expert.dimm is None else read_ns
+
+    def times_ns(self, expert: Expert) -> list[int]:
+        """Return every duration with which an expert may keep some device busy, zeros aside."""
+        reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
+        times = [expert.gpu_work_ns, expert.cpu_ns, expert.ndp_ns, expert.pcie_ns]
+        times += [self.charge_ns(expert, read) for read in reads]
+        times += reads if self.channels is not None else ()
+        return [time for time in times if time]
+
     @classmethod
     def from_arrays(
         cls,
@@ -133,6 +190,11 @@ class Instance(InstanceEnvelope):
         resident: ArrayLike | None = None,
         tokens: ArrayLike | None = None,
         expert: ArrayLike | None = None,
+        gpu_calc_ns: ArrayLike | None = None,
+        pcie_ns: ArrayLike | None = None,
+        channels: ArrayLike | None = None,
+        dimm_share: tuple[int, int] | None = None,
+        gpu_base_ns: int | None = None,
         name: str | None = None,
         quantum_ns: int | None = None,
     ) -> Self:
@@ -163,6 +225,17 @@ class Instance(InstanceEnvelope):
             nothing but the order in which some heuristics take the experts.
         expert
             The experts' numbers, shape (experts,). Default: 0, 1, ...
+        gpu_calc_ns, pcie_ns
+            The two parts of a run on the GPU, computation and transfer over PCIe, in ns, shape
+            (experts,), both or none; `pcie_ns` is 0 for residents. Default: one piece of `gpu_ns`.
+        channels
+            The memory channel of each DIMM, shape (dimms,). Default: channels are no limit.
+        dimm_share
+            Numerator and denominator of the part of a striped read's time that each DIMM is busy.
+            Default: all of it.
+        gpu_base_ns
+            How long the GPU is busy before any routed expert, in ns. Default: 0. With this or any
+            of the four before it the instance is of schema 2.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -200,8 +273,17 @@ class Instance(InstanceEnvelope):
             "gpu_dram_ns": each("gpu_dram_ns", gpu_dram_ns, size, np.where(held, 0, read)).tolist(),
             "cpu_dram_ns": each("cpu_dram_ns", cpu_dram_ns, size, read).tolist(),
         }
+        for part, values in (("gpu_calc_ns", gpu_calc_ns), ("pcie_ns", pcie_ns)):
+            if values is not None:
+                columns[part] = each(part, values, size, 0).tolist()
+        memory = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
+        if channels is not None:
+            memory["channels"] = integers("channels", channels, (None,), axes="(dimms,)").tolist()
+        given = {field: value for field, value in memory.items() if value is not None}
+        if given or len(columns) > SCHEMA_1_COLUMNS:
+            given["schema_version"] = 2
         experts = rows_of(columns)
-        return made(cls, name=name, quantum_ns=quantum_ns, dimms=dimms, experts=experts)
+        return made(cls, name=name, quantum_ns=quantum_ns, dimms=dimms, experts=experts, **given)
 
     def size(self) -> str:
         """Return how many experts there are, how they lie, and the DIMMs, in words."""
@@ -220,7 +302,17 @@ class Instance(InstanceEnvelope):
 
         names = ("expert", "tokens", "gpu_ns", "cpu_ns", "ndp_ns", "gpu_dram_ns", "cpu_dram_ns")
         return Columns(
-            **{name: column(name) for name in names},
+            **{name: column(name) for name in (*names, "gpu_work_ns", "pcie_ns")},
             dimm=column("dimm", STRIPED),
             resident=column("resident").astype(np.bool_),
         )
+
+    @cached_property
+    def device_table(self) -> NDArray[np.int64]:
+        """The experts as `moeopt.problems.device_loads` takes them."""
+        from moeopt.problems.device_loads import table_for  # compiled when first run
+
+        c = self.columns
+        parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
+        columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+        return table_for(self, *columns, *parts)

@@ -1,13 +1,13 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import pulp
 
 from moeopt.problems.formulation import Formulation, float_unit
 
-from .instance import Instance, costs_ns
+from .instance import Instance
 from .solution import DOMAINS, Domain, Solution, read_off
 
 
@@ -24,7 +24,8 @@ class Model(Formulation):
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.objective_unit = float_unit(sum(max(costs_ns(e)) for e in instance.experts))
+        longest = sum(max(instance.times_ns(e), default=0) for e in instance.experts)
+        self.objective_unit = float_unit(instance.base_ns + longest)
         self.model = pulp.LpProblem("tri_domain", pulp.LpMinimize)
         self.runs = [
             {o: self.model.add_variable(f"{o}_{row}", cat="Binary") for o in DOMAINS}
@@ -45,9 +46,10 @@ class Model(Formulation):
                 self.model += self.runs[row]["ndp"] <= 0, f"TD_C2_{row}"
 
     def td_c3_gpu_is_serial(self) -> None:
-        """Post TD-C3: the GPU's costs sum to at most the makespan."""
-        costs = [expert.gpu_ns for expert in self.instance.experts]
-        self.model += self._sum("gpu", costs) <= self.makespan, "TD_C3"
+        """Post TD-C3: the GPU's costs, after its base load, sum to at most the makespan."""
+        base = self.instance.base_ns / self.objective_unit
+        costs = [expert.gpu_work_ns for expert in self.instance.experts]
+        self.model += base + self._sum("gpu", costs) <= self.makespan, "TD_C3"
 
     def td_c4_cpu_is_serial(self) -> None:
         """Post TD-C4: the CPU's costs sum to at most the makespan."""
@@ -63,6 +65,22 @@ class Model(Formulation):
         self.model += every_dimm == self._busy(None), "TD_C5_striped"
         for dimm in range(self.instance.dimms):
             self.model += every_dimm + self._busy(dimm) <= self.makespan, f"TD_C5_{dimm}"
+
+    def td_c6_channels_serve_hosts(self) -> None:
+        """Post TD-C6: each channel's host reads, at full length, sum to at most the makespan."""
+        channel_of = self.instance.channels
+        if channel_of is not None:
+            every_channel = self.model.add_variable("striped_reads_of_channels", lowBound=0)
+            self.model += every_channel == self._read({None}), "TD_C6_striped"
+            for channel in sorted(set(channel_of)):
+                dimms = {dimm for dimm, of in enumerate(channel_of) if of == channel}
+                self.model += every_channel + self._read(dimms) <= self.makespan, f"TD_C6_{channel}"
+
+    def td_c7_transfers_are_serial(self) -> None:
+        """Post TD-C7: the transfers over PCIe sum to at most the makespan."""
+        if self.instance.two_parts:
+            transfers = [expert.pcie_ns or 0 for expert in self.instance.experts]
+            self.model += self._sum("gpu", transfers) <= self.makespan, "TD_C7"
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
@@ -83,9 +101,19 @@ class Model(Formulation):
         terms = []
         for expert, runs in zip(self.instance.experts, self.runs, strict=True):
             if expert.dimm == dimm:
-                costs = (expert.gpu_dram_ns, expert.cpu_dram_ns, expert.ndp_ns or 0)
+                reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
+                charges = [self.instance.charge_ns(expert, read) for read in reads]
                 terms += [
-                    (runs[domain], cost / self.objective_unit)
-                    for domain, cost in zip(DOMAINS, costs, strict=True)
+                    (runs[domain], time / self.objective_unit)
+                    for domain, time in zip(DOMAINS, (*charges, expert.ndp_ns or 0), strict=True)
                 ]
+        return pulp.LpAffineExpression(terms)
+
+    def _read(self, dimms: Container[int | None]) -> Any:
+        """Return the time of host reads of the experts that lie on `dimms` (None: striped ones)."""
+        terms = []
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            if expert.dimm in dimms:
+                terms.append((runs["gpu"], expert.gpu_dram_ns / self.objective_unit))
+                terms.append((runs["cpu"], expert.cpu_dram_ns / self.objective_unit))
         return pulp.LpAffineExpression(terms)

@@ -6,35 +6,50 @@ share of the layer's choices that went to the expert, with "none" all experts co
 paper's table. Either way importance, which orders the experts for `prefix-split`, is the paper's,
 from the prompt.
 
-For a hold-out, generate the same instance with ``phase = "decode"``: the same experts, orders and
-budgets, and losses weighted by what the decoded tokens chose. The checker's objective of a plan on
-that instance is its held-out loss.
+Losses become integers. Where nothing couples the layers, each has a unit of its own; layers that
+share a budget or a width have one unit together, so that their losses add up. The largest loss that
+counts, by the usage of either phase, is 10^10 units; a loss above zero is never rounded to zero.
+What rounding can change is stated with each layer (`moeopt/sim/loss_rounding.py`).
+
+For a hold-out, generate the same instance with ``phase = "decode"``: the same experts, orders,
+budgets and units, and losses weighted by what the decoded tokens chose. The checker's objective of
+a plan on that instance is its held-out loss.
 """
 
+import re
+from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.bitwidth.instance import Expert, Granularity, Instance, Layer
 from moeopt.problems.envelope import Frozen
+from moeopt.problems.wording import describe
+from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.importance import decode_tokens, importance, prefill_tokens
+from moeopt.sim.loss_rounding import Rounded, by_loss, by_table
 from moeopt.sim.loss_table import LossTable, read_loss_table
+from moeopt.sim.presets import find, get_machine, get_model, names
 from moeopt.sim.quantise.random_experts import law, random_table
 from moeopt.sim.source import Source
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
+from moeopt.sim.workload import Workload
 
 IMPORTANCE_STEPS = 10**6
 """What an importance of 1 is as an integer."""
 
-LOSS_STEPS = 10**7
-"""What the largest entry of the table is as an integer, in a layer whose only expert has it."""
+BEFORE = {"scale": "table", "norm": "sum", "budget_rounding": "down"}
+"""Options that are younger than instances made before them, with what held then: a provenance
+leaves them out, so that those instances are made again byte for byte."""
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Options(Frozen):
@@ -49,6 +64,9 @@ class Options(Frozen):
     granularity: Annotated[
         Granularity, Field(description="what has a width of its own: expert, layer or model")
     ] = "expert"
+    budget_rounding: Annotated[
+        Literal["down", "up"], Field(description="a budget that is no whole number of bits")
+    ] = "down"
     bits: Annotated[str, Field(description="the widths, comma-separated")] = "1,2,3,4"
     min_count: Annotated[
         str, Field(description="WIDTH:COUNT, comma-separated: at least so many in every layer")
@@ -59,6 +77,9 @@ class Options(Frozen):
     alpha: Annotated[
         float, Field(ge=0, le=1, description="share of counts in the importance, not scores")
     ] = 0.5
+    norm: Annotated[
+        Literal["sum", "max"], Field(description="what counts and scores of a layer are divided by")
+    ] = "sum"
     losses: Annotated[
         Literal["gptq", "rtn", "convex"],
         Field(description="random experts quantised by GPTQ or rounding, or a convex law"),
@@ -69,6 +90,10 @@ class Options(Frozen):
     weight: Annotated[
         Literal["usage", "none"], Field(description="what a loss counts: by usage, or all alike")
     ] = "usage"
+    scale: Annotated[
+        Literal["own", "table"],
+        Field(description="unit of loss: each layer's or the model's own, or the table's / 10^7"),
+    ] = "own"
     phase: Annotated[
         Literal["prefill", "decode"], Field(description="whose usage: of prompt or decoded tokens")
     ] = "prefill"
@@ -92,7 +117,9 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     Parameters
     ----------
     source
-        The trace orders and weighs the experts; the seed draws random experts.
+        The trace orders and weighs the experts; the seed draws random experts. Neither trace nor
+        workload is needed where losses do not count by usage and no expert is on the GPU: then all
+        experts are equally important.
     options
         See `Options`.
     table
@@ -105,34 +132,31 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     """
     bits = _numbers("bits", options.bits)
     trace = _trace(source, options)
-    model, chosen = source.model, (options.prefill_share, options.sequence)
-    experts, layers = model.routed_experts, trace.layers
+    experts = source.model.routed_experts
+    layers = options.layers or len(source.model.moe_layers) if trace is None else trace.layers
     if options.gpu_experts >= experts:
         raise InputError(f"gpu_experts: must leave some of {experts} experts, not all")
-    score = importance(trace, prefill_tokens(trace, *chosen), experts, options.alpha)
-    found = (table or _table(source, options, bits, layers)).restricted(bits)
+    named = table or (None if options.loss_table is None else read_loss_table(options.loss_table))
+    found = (named or _table(source, options, bits, layers)).restricted(bits)
     if found.losses.shape[0] < layers or found.losses.shape[1] != experts:
         have, need = found.losses.shape[:2], (layers, experts)
         raise InputError(f"{found.name}: loss: {have} layers and experts, where {need} are needed")
-    usage = np.full((layers, experts), 1 / experts)
-    if options.weight == "usage":
-        tokens = prefill_tokens if options.phase == "prefill" else decode_tokens
-        usage = importance(trace, tokens(trace, *chosen), experts, alpha=1.0)
-    scale = float(found.losses.max() / LOSS_STEPS) or 1.0
-    losses = np.rint(found.losses[:layers] * usage[:, :, None] / scale).astype(np.int64)
-    ranks = np.rint(score * IMPORTANCE_STEPS).astype(np.int64)
+    known = _Known.of(trace, options, layers, experts)
+    ranks = np.rint(known.importance * IMPORTANCE_STEPS).astype(np.int64)
     on_ndp = np.sort(np.argsort(-ranks, axis=1, kind="stable")[:, options.gpu_experts :], axis=1)
+    rounded = _rounded(options, found, known, on_ndp)
     rows = tuple(
-        _layer(options, on_ndp[layer], ranks[layer], losses[layer]) for layer in range(layers)
+        _layer(options, on_ndp[layer], ranks[layer], rounded, layer) for layer in range(layers)
     )
     total = None
     if options.budget == "model":
         total = _budget(options, sum(len(row.experts) for row in rows))
     return Instance(
-        name=source.name or _name(source, options),
-        provenance=_provenance(source, trace, options, found),
+        name=source.name or _name(source, options, named),
+        schema_version=1 if options.scale == "table" else 2,
+        provenance=_provenance(source, trace, options, found, named),
         bits=bits,
-        loss_scale=scale,
+        loss_scale=rounded.scales[0] if rounded.one_unit else 1.0,
         granularity=options.granularity,
         min_count=_min_count(options.min_count),
         layers=rows,
@@ -140,26 +164,134 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     )
 
 
-def _layer(
-    options: Options, on_ndp: NDArray[np.int64], ranks: NDArray[np.int64], losses: NDArray[np.int64]
-) -> Layer:
-    experts = tuple(
-        Expert(expert=e, importance=int(ranks[e]), loss=tuple(losses[e].tolist()))
-        for e in on_ndp.tolist()
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same instance under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of this generator that is a settlement, e.g. ``"weight"``, and its value.
+
+    Returns
+    -------
+    Instance or None
+        None if this generator has no such settlement, or the provenance does not give the instance:
+        real traces are not kept in it.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    origin = instance.provenance or {}
+    workload = str((origin.get("trace") or {}).get("name", "")).removeprefix("workload ")
+    presets = zip(("machines", "models", "workloads"), ("machine", "model", ""), strict=True)
+    if settlement not in SETTLED or not all(
+        (origin.get(key) if key else workload) in names(kind) for kind, key in presets
+    ):
+        return None
+    source = Source(
+        machine=get_machine(origin["machine"]),
+        model=get_model(origin["model"]),
+        workload=find("workloads", Workload, workload),
+        seed=origin["seed"],
+        quantum_ns=instance.quantum_ns or DEFAULT_QUANTUM_NS,
+        name=instance.name,
+        notes={key: value for key, value in origin.items() if key not in OWN_KEYS},
     )
-    budget = _budget(options, len(experts)) if options.budget == "layer" else None
-    return Layer(budget_bits=budget, experts=experts)
+    before = BEFORE | origin["options"]
+    if before["losses"] is None or generate(source, Options(**before)) != instance:
+        return None
+    try:
+        after = Options(**before | {settlement: value})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return generate(source, after)
+
+
+SETTLED = ("weight", "norm", "budget_rounding")
+"""The options that are settlements of instances."""
+
+OWN_KEYS = ("machine", "model", "trace", "seed", "options", "rounding", "losses")
+"""What `generate` itself writes into the provenance."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the trace says, shape (layers, experts).
+
+    `usage` is what an expert's loss counts in the phase that is asked for, `most` in either phase.
+    """
+
+    importance: Floats
+    usage: Floats
+    most: Floats
+
+    @classmethod
+    def of(cls, trace: Trace | None, options: Options, layers: int, experts: int) -> "_Known":
+        even = np.full((layers, experts), 1 / experts)
+        if trace is None:
+            return cls(np.zeros_like(even), even, even)
+        chosen = (options.prefill_share, options.sequence)
+        prompt, answer = prefill_tokens(trace, *chosen), decode_tokens(trace, *chosen)
+        counts = importance(trace, prompt, experts, alpha=1.0)
+        score = importance(trace, prompt, experts, options.alpha)
+        if options.norm == "max":
+            scores = importance(trace, prompt, experts, alpha=0.0)
+            parts = (part / part.max(axis=1, keepdims=True) for part in (counts, scores))
+            score = options.alpha * next(parts) + (1 - options.alpha) * next(parts)
+        if options.weight == "none":
+            return cls(score, even, even)
+        later = importance(trace, answer, experts, alpha=1.0)
+        usage = counts if options.phase == "prefill" else later
+        return cls(score, usage, np.maximum(counts, later))
+
+
+def _rounded(options: Options, table: LossTable, known: _Known, on_ndp: Ints) -> Rounded:
+    """Return the losses of the experts that get a width, counted and rounded."""
+    losses = np.take_along_axis(table.losses[: len(on_ndp)], on_ndp[:, :, None], axis=1)
+    usage, most = (np.take_along_axis(of, on_ndp, axis=1) for of in (known.usage, known.most))
+    if options.scale == "table":
+        return by_table(losses, usage, float(table.losses.max()))
+    coupled = options.budget == "model" or options.granularity == "model"
+    return by_loss(losses, usage, most, one_unit=coupled)
+
+
+def _layer(options: Options, on_ndp: Ints, ranks: Ints, rounded: Rounded, layer: int) -> Layer:
+    losses = rounded.losses[layer].tolist()
+    experts = tuple(
+        Expert(expert=e, importance=int(ranks[e]), loss=tuple(loss))
+        for e, loss in zip(on_ndp.tolist(), losses, strict=True)
+    )
+    return Layer(
+        budget_bits=_budget(options, len(experts)) if options.budget == "layer" else None,
+        experts=experts,
+        loss_scale=None if rounded.one_unit else rounded.scales[layer],
+        loss_error=None if rounded.errors is None else rounded.errors[layer],
+    )
 
 
 def _budget(options: Options, experts: int) -> int:
-    """Return the budget of so many experts, rounded down, but for the error of a float."""
-    return int(options.average_bits * experts + 1e-9)
+    """Return the budget of so many experts, rounded but for the error of a float."""
+    bits = options.average_bits * experts
+    return ceil(bits - 1e-9) if options.budget_rounding == "up" else int(bits + 1e-9)
 
 
-def _trace(source: Source, options: Options) -> Trace:
-    """Return the trace, with the layers that are asked for."""
+def _trace(source: Source, options: Options) -> Trace | None:
+    """Return the trace, with the layers that are asked for; None if there is none, nor a need."""
     model = source.model
     layers = len(model.moe_layers)
+    if source.workload is None and source.trace is None:
+        for name, needed in (
+            ("weight", options.weight == "usage"),
+            ("gpu_experts", options.gpu_experts),
+        ):
+            if needed:
+                value = getattr(options, name)
+                raise InputError(f"{name}: {value} needs a trace or a workload")
+        if options.layers is not None and options.layers > layers:
+            raise InputError(f"layers: {model.name} has {layers}, not {options.layers}")
+        return None
     if source.workload is None or source.trace is not None:
         trace = source.trace_of(1)
     else:
@@ -177,10 +309,8 @@ def _trace(source: Source, options: Options) -> Trace:
 
 
 def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int) -> LossTable:
-    """Return the losses that the options name."""
+    """Return losses of random experts, or by a law."""
     experts = source.model.routed_experts
-    if options.loss_table is not None:
-        return read_loss_table(options.loss_table)
     if options.losses == "convex":
         streams = np.random.default_rng(source.seed).spawn(layers)
         widths = np.array(bits, dtype=np.float64)
@@ -207,15 +337,32 @@ def _min_count(text: str) -> dict[int, int]:
     return {pair[0]: pair[1] for pair in pairs}
 
 
-def _name(source: Source, options: Options) -> str:
+def _name(source: Source, options: Options, named: LossTable | None) -> str:
     budget = f"{options.average_bits:g}bits-per-{options.budget}"
-    kind = f"{options.losses}-{options.weight}-{options.phase}"
+    losses: str = options.losses
+    if named is not None:
+        losses = re.sub(r"[^\w.-]+", "-", Path(named.name).name.partition(".")[0])[:60] or "table"
+    kind = f"{losses}-{options.weight}-{options.phase}"
     return f"{source.model.name}-{budget}-{kind}-seed{source.seed}"
 
 
-def _provenance(source: Source, trace: Trace, options: Options, table: LossTable) -> dict[str, Any]:
+def _provenance(
+    source: Source,
+    trace: Trace | None,
+    options: Options,
+    table: LossTable,
+    named: LossTable | None,
+) -> dict[str, Any]:
+    """Return the record: with a table that was given, `losses` names none that were drawn."""
     decided = options.model_dump(mode="json") | {"loss_table": None}
+    if named is not None:
+        decided |= {"losses": None, "loss_table": Path(named.name).name}
+    decided = {
+        name: value for name, value in decided.items() if BEFORE.get(name, object()) != value
+    }
     common = source.provenance(trace, decided)
     steps = f"importance of 1 is {IMPORTANCE_STEPS}; losses in units of loss_scale, to the nearest"
+    if options.scale == "own":
+        steps += ", none above zero to zero"
     facts = {"losses": {"name": table.name} | (table.facts or {})}
     return common | facts | {"rounding": steps} | (source.notes or {})

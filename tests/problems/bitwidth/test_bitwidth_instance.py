@@ -50,9 +50,56 @@ def test_the_models_budget_stands_instead_of_the_layers(tmp_path: Any) -> None:
         assert moeopt.solve(instance, "dp").objective == 1
 
 
+def of_schema_2(number: int, **given: Any) -> dict[str, Any]:
+    """Return a change to schema 2 and two layers, the `number`-th of which has fields of it."""
+    layers = [{"budget_bits": 12, "experts": [EXPERT, OTHER]} for _ in range(2)]
+    layers[number] |= given
+    return {"schema_version": 2, "layers": layers}
+
+
+def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
+    """Schema 2; read and written as they are, and absent ones are not written."""
+    first, second = (of_schema_2(0, loss_scale=s, loss_error=3)["layers"][0] for s in (1e-9, 2e-3))
+    instance = Instance(**(DATA | {"schema_version": 2, "layers": [first, second]}))
+    assert instance.loss_error == 6
+    moeopt.save(instance, tmp_path / "two.json")
+    assert moeopt.load(tmp_path / "two.json") == instance
+    results = {m: moeopt.solve(instance, m).objective for m in ("dp", "cp-sat", "milp", "mathprog")}
+    assert set(results.values()) == {2 + 2}
+    moeopt.save(Instance(**DATA), tmp_path / "one.json")
+    text = (tmp_path / "one.json").read_text()
+    assert "loss_error" not in text
+    assert text.count("loss_scale") == 1
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        (
+            {"layers": [{"budget_bits": 12, "experts": [EXPERT], "loss_error": 0}]},
+            "layers[0].loss_error: is a field of schema 2: schema_version must be 2",
+        ),
+        (
+            {"layers": [{"budget_bits": 12, "experts": [EXPERT], "loss_scale": 1.0}]},
+            "layers[0].loss_scale: is a field of schema 2",
+        ),
+        (of_schema_2(0, loss_scale=1.0), "layers[1].loss_scale: stands in some layers only"),
+        (of_schema_2(1, loss_scale=0.0), "layers[1].loss_scale: input should be greater than 0"),
+        (of_schema_2(1, loss_error=-1), "layers[1].loss_error: must be at least 0"),
+        (of_schema_2(1, loss_error=0.5), "layers[1].loss_error: must be an integer"),
+        ({"schema_version": 3}, "schema_version: "),
+        *(
+            (
+                {
+                    "schema_version": 2,
+                    "min_count": {},
+                    "layers": [{"budget_bits": 12, "experts": [EXPERT], "loss_scale": 1.0}],
+                    field: value,
+                },
+                "layers[0].loss_scale: must be absent: layers that share",
+            )
+            for field, value in (("model_budget_bits", 9), ("granularity", "model"))
+        ),
         ({"bits": []}, "bits: "),
         ({"bits": [1, 2, 2, 3]}, "bits[2]: must rise: 2 comes after 2"),
         ({"bits": [2, 1, 3, 4]}, "bits[1]: must rise: 1 comes after 2"),

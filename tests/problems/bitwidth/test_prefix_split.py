@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
@@ -9,7 +10,12 @@ import pytest
 from moeopt.problems.bitwidth.check import objective, violations
 from moeopt.problems.bitwidth.heuristics import greedy_marginal, uniform
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.prefix_split import budget_shares, importance_order, prefix_split
+from moeopt.problems.bitwidth.prefix_split import (
+    budget_shares,
+    evenly_spaced,
+    importance_order,
+    prefix_split,
+)
 
 
 def layer(losses: Sequence[Sequence[int]], budget: int | None, order: Sequence[int] = ()) -> Any:
@@ -74,7 +80,7 @@ def test_a_split_by_hand() -> None:
 
 
 def test_ties_go_to_the_first_tuple_and_the_lowest_expert() -> None:
-    """No gain anywhere: (n4, n3) = (0, 0); experts of equal importance in order of number."""
+    """No gain anywhere: (n4, n3) = (0, 0); experts equal in all but their number in its order."""
     flat = [[5, 5, 5, 5]] * 3
     solution = prefix_split(instance(layer(flat, 5)))
     assert solution is not None
@@ -85,6 +91,15 @@ def test_ties_go_to_the_first_tuple_and_the_lowest_expert() -> None:
     turned = instance(data)
     assert importance_order(turned.layers[0]) == [2, 1, 3, 0]
     assert prefix_split(turned).bits == ((1, 1, 2, 1),)  # type: ignore[union-attr]
+
+
+def test_among_equally_important_experts_those_that_gain_come_first() -> None:
+    """By default; with "number" the first one does, though it has nothing to gain."""
+    data = instance(layer([[5, 5, 5, 5], [9, 0, 0, 0]], 3, order=[7, 7]))
+    assert prefix_split(data).bits == ((1, 2),)  # type: ignore[union-attr]
+    by_number = prefix_split(data, importance_ties="number")
+    assert by_number is not None
+    assert by_number.bits == ((2, 1),)
 
 
 def test_the_budget_is_an_equality() -> None:
@@ -107,21 +122,64 @@ def test_a_budget_below_all_ones_has_no_split() -> None:
 @pytest.mark.parametrize(
     ("bits", "budget", "widths"),
     [
-        # 5, 6 and 8 bits beyond 3 x 2: 5 cannot be met, 4 are two at 4 bits. 6 are three at 4
-        # bits, gaining 30, or one at 8, gaining 20. 8 are one at 8 and one at 4.
+        # 5, 6 and 8 bits beyond 3 x 2: within 5, two at 4 bits are best. Within 6 three at 4
+        # bits gain 30, one at 8 gains 20; within 8, one at 8 and one at 4 gain 30 as well.
         ([2, 4, 8], 11, (4, 4, 2)),
         ([2, 4, 8], 12, (4, 4, 4)),
-        ([2, 4, 8], 14, (8, 4, 2)),
+        ([2, 4, 8], 14, (4, 4, 4)),
+        ([2, 4, 8], 16, (8, 4, 4)),
         ([3, 5], 12, (5, 3, 3)),
         ([4], 13, (4, 4, 4)),
         ([1, 2, 3, 4, 5], 9, None),
     ],
 )
 def test_other_widths(bits: list[int], budget: int, widths: tuple[int, ...] | None) -> None:
-    """Up to four of any kind, the largest sum that a tuple meets; with five there is no split."""
+    """Up to four of any kind, evenly spaced or not; with five there is no split."""
     losses = [[10 * (len(bits) - j) for j in range(len(bits))]] * 3
     found = prefix_split(instance(layer(losses, budget), bits=bits))
     assert (None if found is None else found.bits[0]) == widths
+
+
+def best_prefix(losses: Sequence[Sequence[int]], bits: Sequence[int], budget: int) -> int | None:
+    """Return the least loss of any prefix split within a budget, by trying all."""
+    size, found = len(losses), []
+    for cuts in combinations_with_replacement(range(size + 1), len(bits) - 1):
+        ends = (0, *cuts, size)
+        columns = [
+            len(bits) - 1 - j for j in range(len(bits)) for _ in range(ends[j + 1] - ends[j])
+        ]
+        if sum(bits[j] for j in columns) <= budget:
+            found.append(sum(row[j] for row, j in zip(losses, columns, strict=True)))
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("bits", [(2, 4, 8, 16), (2, 4, 8), (2, 3, 4, 8), (1, 2, 3, 4), (4, 8)])
+def test_it_is_the_best_split_that_the_budget_allows(bits: tuple[int, ...]) -> None:
+    """Off evenly spaced widths always; on them with "at most", and else where losses fall.
+
+    "largest sum" is the literal reading, and far off where sums are sparse.
+    """
+    worse = 0
+    for seed in range(40):
+        rng = random.Random(f"{bits}{seed}")
+        losses = [[rng.randint(0, 99) for _ in bits] for _ in range(rng.randint(1, 8))]
+        if seed % 2:
+            losses = [sorted(row, reverse=True) for row in losses]
+        budget = rng.randint(len(losses) * bits[0], len(losses) * bits[-1])
+        given, best = instance(layer(losses, budget), bits=bits), best_prefix(losses, bits, budget)
+        settled: dict[str, int] = {}
+        for value in ("equality", "at most", "largest sum"):
+            solution = prefix_split(given, value)
+            assert solution is not None
+            assert violations(given, solution) == []
+            settled[value] = objective(given, solution)
+        assert settled["at most"] == best
+        if seed % 2 or not evenly_spaced(bits):
+            assert settled["equality"] == best
+        if evenly_spaced(bits):
+            assert settled["equality"] == settled["largest sum"]
+        worse += settled["largest sum"] > (best or 0)
+    assert worse > 0
 
 
 def test_minimum_counts_are_kept() -> None:
@@ -134,6 +192,9 @@ def test_minimum_counts_are_kept() -> None:
     assert prefix_split(instance(layer(losses, 5), min_count={"3": 2})) is None
     narrow = instance(layer(losses, 12), min_count={"1": 2})
     assert prefix_split(narrow).bits == ((4, 1, 1),)  # type: ignore[union-attr]
+    short = [row[:3] for row in losses]
+    both = instance(layer(short, 7), min_count={"1": 1, "2": 1}, bits=[1, 2, 8])
+    assert prefix_split(both).bits == ((2, 2, 1),)  # type: ignore[union-attr]
 
 
 def test_a_models_budget_is_shared_by_experts() -> None:

@@ -26,6 +26,7 @@ from moeopt.problems.layout.single_scenario.scenario import (
     STRIPED_READS,
     Assignment,
     Branch,
+    Row,
     SingleScenario,
 )
 from moeopt.problems.layout.single_scenario.state_bounds import (
@@ -182,10 +183,10 @@ def test_the_gpu_is_done_at_the_latest_sum_of_its_costs(
         times.setdefault(branch, set()).add(gpu)
     for branch in rng.sample(sorted(times), min(10, len(times))):
         for makespan in rng.sample(sorted(times[branch]), min(3, len(times[branch]))):
-            assert class_milp.largest_gpu_sum(scenario, branch, makespan) == makespan
+            assert class_milp.largest_sum(scenario, branch, Row.GPU, makespan) == makespan
             before = max((t for t in times[branch] if t < makespan), default=0)
             if makespan:
-                found = class_milp.largest_gpu_sum(scenario, branch, makespan - 1)
+                found = class_milp.largest_sum(scenario, branch, Row.GPU, makespan - 1)
                 assert before <= found < makespan
 
 

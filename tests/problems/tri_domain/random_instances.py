@@ -45,24 +45,74 @@ def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) 
     return Instance(name=f"{kind}-{seed}", dimms=dimms, experts=rows)
 
 
+SCHEMA_2_KINDS = ("channels", "shares", "base load", "two parts", "everything")
+
+KIND_OF_RULE = {"TD-C6": "channels", "TD-C7": "two parts"}
+"""For the rules that say nothing of other instances: kinds of schema 2."""
+
+
+def random_instance_for(rule: str, seed: int) -> Instance:
+    """Return a random instance of a kind that a rule says something of."""
+    kind = KIND_OF_RULE.get(rule)
+    return random_schema_2(seed, kind) if kind else random_instance(seed)
+
+
+def random_schema_2(seed: int, kind: str = "everything") -> Instance:
+    """Return a random instance with fields of schema 2; some fields of "everything" are absent."""
+    rng = random.Random(f"schema 2 {kind}{seed}")
+    base = random_instance(seed, rng.choice(["mixed", "heavy contention", "all localized"]))
+
+    def has(field: str) -> bool:
+        return kind == field or (kind == "everything" and rng.random() < 0.7)
+
+    more: dict[str, object] = {"schema_version": 2}
+    if has("channels"):
+        more["channels"] = [rng.choice([9, 4, 0][: base.dimms]) for _ in range(base.dimms)]
+    if has("shares") or (kind == "channels" and rng.random() < 0.7):
+        more["dimm_share"] = rng.choice([(1, 2), (1, 3), (2, 3), (1, 1)])
+    if has("base load"):
+        more["gpu_base_ns"] = rng.randint(0, 2 * max(e.gpu_ns for e in base.experts))
+    rows = [e.model_dump() for e in base.experts]
+    if has("two parts"):
+        for row in rows:
+            row["gpu_calc_ns"] = rng.randint(0, row["gpu_ns"])
+            row["pcie_ns"] = 0 if row["resident"] else rng.randint(0, row["gpu_ns"])
+    name = f"{kind}-{seed}"
+    return Instance.model_validate(base.model_dump() | more | {"experts": rows, "name": name})
+
+
 def least_makespan(instance: Instance) -> int:
     """Return the optimum by enumerating the load vectors of all schedules.
 
-    Independent of the package's oracle, and fast enough for hundreds of instances of 9 experts.
+    Independent of the package's oracle, and fast enough for hundreds of instances of 9 experts. A
+    vector holds GPU, CPU, PCIe, what all DIMMs and all channels have in common, then each DIMM's
+    own, then the own reads of each DIMM, which its channel serves.
     """
-    c = instance.columns
-    loads = np.zeros((1, 3 + instance.dimms), dtype=np.int64)
-    for row in range(len(instance.experts)):
-        dimm = int(c.dimm[row])
-        modes = [(0, c.gpu_ns, c.gpu_dram_ns), (1, c.cpu_ns, c.cpu_dram_ns)]
-        if dimm >= 0:
-            modes.append((2, np.zeros_like(c.ndp_ns), c.ndp_ns))
+    dimms, first = instance.dimms, instance.experts[0]
+    part, whole = instance.dimm_share or (1, 1)
+    loads = np.zeros((1, 5 + 2 * dimms), dtype=np.int64)
+    loads[:, 0] = instance.gpu_base_ns or 0
+    for e in instance.experts:
+        common = e.dimm is None
+        place = (3, 4) if common else (5 + e.dimm, 5 + dimms + e.dimm)
+        calc, pcie = e.gpu_ns, 0
+        if first.gpu_calc_ns is not None:
+            calc, pcie = e.gpu_calc_ns, e.pcie_ns
+        ways = [((0, calc), (2, pcie), e.gpu_dram_ns), ((1, e.cpu_ns), (2, 0), e.cpu_dram_ns)]
         grown = []
-        for device, host_ns, dram_ns in modes:
+        for host, link, read in ways:
             after = loads.copy()
-            after[:, device] += host_ns[row]
-            after[:, 2 if dimm < 0 else 3 + dimm] += dram_ns[row]
+            busy = (host, link, (place[0], -(-read * part // whole) if common else read))
+            for device, time in (*busy, (place[1], read)):
+                after[:, device] += time
+            grown.append(after)
+        if e.dimm is not None:
+            after = loads.copy()
+            after[:, place[0]] += e.ndp_ns
             grown.append(after)
         loads = np.concatenate(grown)
-    hosts, dimms = loads[:, :2].max(axis=1), loads[:, 2] + loads[:, 3:].max(axis=1)
-    return int(np.maximum(hosts, dimms).min())
+    devices = [loads[:, :3].max(axis=1), loads[:, 3] + loads[:, 5 : 5 + dimms].max(axis=1)]
+    of = np.array(instance.channels or ())
+    for channel in set(of.tolist()):
+        devices.append(loads[:, 4] + loads[:, 5 + dimms :][:, of == channel].sum(axis=1))
+    return int(np.maximum.reduce(devices).min())

@@ -12,10 +12,23 @@ LOCAL = {"expert": 7, "tokens": 1, "resident": False, "dimm": 1, "ndp_ns": 50}
 COSTS = {"gpu_ns": 10, "cpu_ns": 20, "gpu_dram_ns": 3, "cpu_dram_ns": 4}
 INSTANCE = Instance(name="pair", dimms=2, experts=[STRIPED | COSTS, LOCAL | COSTS])
 
+PARTS = {"gpu_calc_ns": 1, "pcie_ns": 9}
+LONG_READS = {"gpu_dram_ns": 30, "cpu_dram_ns": 30}
+MEMORY = {"schema_version": 2, "channels": [7, 7], "dimm_share": [1, 2], "dimms": 2}
+ON_ONE_CHANNEL = Instance(
+    name="pair", experts=[STRIPED | COSTS | LONG_READS, LOCAL | COSTS | LONG_READS], **MEMORY
+)
+TWO_PARTS = Instance(
+    name="pair", experts=[STRIPED | COSTS | PARTS, LOCAL | COSTS | PARTS], **MEMORY
+)
+OF_RULE = {"TD-C6": ON_ONE_CHANNEL, "TD-C7": TWO_PARTS}
 
-def judged(*assignment: str | None, claim: int | None = None) -> list[tuple[str, str]]:
+
+def judged(
+    *assignment: str | None, claim: int | None = None, instance: Instance = INSTANCE
+) -> list[tuple[str, str]]:
     """Return the violations of an assignment on the pair of experts."""
-    return violations(INSTANCE, Solution(instance="pair", assignment=assignment), claim)
+    return violations(instance, Solution(instance="pair", assignment=assignment), claim)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +41,17 @@ def judged(*assignment: str | None, claim: int | None = None) -> list[tuple[str,
         (("gpu", "gpu"), 19, "TD-C3", "the GPU is busy for 20 ns"),
         (("cpu", "cpu"), 39, "TD-C4", "the CPU is busy for 40 ns"),
         (("gpu", "ndp"), 52, "TD-C5", "DIMM 1 is busy for 53 ns"),
+        # The DIMMs are busy for 15 and 45 only.
+        (("cpu", "gpu"), 59, "TD-C6", "channel 7 is busy for 60 ns"),
+        # The GPU computes for 2 only.
+        (("gpu", "gpu"), 17, "TD-C7", "the PCIe link is busy for 18 ns"),
     ],
 )
 def test_each_violation_is_named(
     assignment: tuple[str | None, ...], claim: int | None, rule: str, words: str
 ) -> None:
     """One violation, with its constraint and the culprit."""
-    [(found, sentence)] = judged(*assignment, claim=claim)
+    [(found, sentence)] = judged(*assignment, claim=claim, instance=OF_RULE.get(rule, INSTANCE))
     assert found == rule
     assert words in sentence
 

@@ -8,7 +8,7 @@ import pytest
 from moeopt.problems.tri_domain.check import CONSTRAINTS
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.solvers.run import solve
-from tests.problems.tri_domain.random_instances import random_instance
+from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
 
 MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(12)
@@ -41,7 +41,7 @@ def test_a_deleted_constraint_is_missed(rule: str) -> None:
     fell = dict.fromkeys(MODELS, 0)
     named = dict.fromkeys(MODELS, 0)
     for seed in SEEDS:
-        instance = random_instance(seed)
+        instance = random_instance_for(rule, seed)
         full, optima = optimum(instance), set()
         for model in MODELS:
             relaxed = solve(instance, model, without={rule}, warm_start=False)

@@ -8,8 +8,9 @@ from moeopt.problems.layout import check
 from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.layout.view import lanes
 from moeopt.sim.engine.problems.execute import compare, execute
-from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
 
 
 def random_solution(instance: Instance, rng: random.Random) -> Solution:
@@ -44,6 +45,29 @@ def test_random_solutions_run_as_checked(kind: str) -> None:
         busy = [used.busy_ns for used in executed.timeline.usage()]
         devices = zip(*([of.gpu_ns, of.cpu_ns, *of.dimm_ns] for of in load), strict=True)
         assert busy == [sum(of) for of in devices], instance.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_solutions_of_schema_2_run_as_checked(kind: str) -> None:
+    """Channels and PCIe as well, the GPU's base load in each scenario; and so are they drawn."""
+    for seed in range(30):
+        instance = with_schema_2(random_instance(seed, kind), seed)
+        solution = random_solution(instance, random.Random(seed))
+        executed = execute(instance, solution)
+        load = check.loads(instance, solution)
+        assert executed.objective == check.objective(instance, solution), instance.name
+        busy = [used.busy_ns for used in executed.timeline.usage()]
+        pcie = [[of.pcie_ns] if instance.in_two_parts else [] for of in load]
+        rows = [
+            [of.gpu_ns, of.cpu_ns, *of.dimm_ns, *of.channel_ns, *more]
+            for of, more in zip(load, pcie, strict=True)
+        ]
+        assert busy == [sum(of) for of in zip(*rows, strict=True)], instance.name
+        drawn = [
+            sum(bar.end_ns - bar.start_ns for bar in lane.bars)
+            for lane in lanes(instance, solution)
+        ]
+        assert drawn == [ns for row in rows for ns in row], instance.name
 
 
 def test_heuristics_run_as_checked() -> None:

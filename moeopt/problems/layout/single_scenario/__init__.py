@@ -4,8 +4,7 @@ Proof. The search branches on how many experts the hosts read striped and locali
 branches cover every solution; each keeps a bound that no solution in it is below; a branch is
 fathomed only when its bound reaches the incumbent. So the incumbent is optimal when the least bound
 meets it. The bounds, and why an answer of a solver may raise one, are proven in
-`formulations/layout/spec.md`, section "Bound and pack". Instances of schema 2 (LA-C8, LA-C9) are
-left to CP-SAT.
+`formulations/layout/spec.md`, section "Bound and pack".
 """
 
 from collections.abc import Callable
@@ -105,7 +104,7 @@ def solve_scenario(
         Whether refutations by floating-point software count only where CP-SAT confirms them.
     """
     if not any(instance.scenarios[scenario_index].tokens):
-        return ScenarioAnswer(0)
+        return ScenarioAnswer(instance.base_ns)
     scenario = SingleScenario.of(instance, scenario_index)
     top = None if upper is None else -(-upper // scenario.unit_ns)
     run = _run(scenario, remaining_s, _ignore, _ignore, top, seed=seed, verify=verify)

@@ -184,7 +184,7 @@ def build(
     a relaxation: it admits more packings. `least` is the sum of what is packed, at least.
     """
     dimms, slots = scenario.dimms, scenario.slots
-    step = int(np.gcd.reduce(sizes)) or 1
+    step = int(np.gcd.reduce(sizes)) or max(1, capacity)  # no sizes but zero: any step will do
     items = Items.of(sizes // step, slots)
     if items.cells(capacity // step) > MAX_CELLS:
         step *= max(1, -(-capacity // (COARSE * step)))

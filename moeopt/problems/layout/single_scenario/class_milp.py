@@ -76,15 +76,17 @@ class ClassProblem:
 
     @property
     def refuted(self) -> bool:
-        """Whether it is infeasible by integers alone: the striped reads, or the multipliers."""
-        found = self.multipliers
-        by_multipliers = found is not None and found.bound(self.branch) > self.makespan
-        return self.capacity < 0 or by_multipliers
+        """Whether it is infeasible by integers alone: reads, base load, or the multipliers."""
+        found, late = self.multipliers, self.scenario.channel_time(self.branch) > self.makespan
+        late = late or self.capacity < 0 or self.scenario.base > self.makespan
+        return late or (found is not None and found.bound(self.branch) > self.makespan)
 
     def max_counts(self) -> Ints:
         """Return how many of each class may take each path, at most; shape (6, classes)."""
         cost, size = self.scenario.classes
+        usage, base = self.scenario.usage, self.scenario.base
         may = admitted(self.scenario, self.capacity) & (cost <= self.makespan)
+        may &= (usage[Row.GPU] <= self.makespan - base) & (usage[Row.PCIE] <= self.makespan)
         if self.capacity < self.scenario.local_read:
             may[LOCAL_READS] = False
         most = np.where(may, size, 0)
@@ -95,10 +97,11 @@ class ClassProblem:
     def limits(self) -> tuple[list[int], list[int]]:
         """Return the least and the largest use of each `Row` of the scenario."""
         scenario, branch = self.scenario, self.branch
-        gpu = largest_gpu_sum(scenario, branch, self.makespan)
+        gpu = largest_sum(scenario, branch, Row.GPU, self.makespan - scenario.base)
+        pcie = largest_sum(scenario, branch, Row.PCIE, self.makespan)
         dimms, slots = scenario.dimms * self.capacity, scenario.dimms * scenario.slots
-        most = [gpu, self.makespan, dimms, scenario.hits, *branch, slots]
-        return [0, 0, 0, 0, *branch, 0], most
+        most = [gpu, self.makespan, dimms, pcie, scenario.hits, *branch, slots]
+        return [0, 0, 0, 0, 0, *branch, 0], most
 
     def demand(self, graph: Graph) -> NDArray[np.bool_]:
         """Return which classes put an item of each of the graph's sizes on a DIMM, by path.
@@ -192,20 +195,21 @@ def _with_flow(
     )
 
 
-def largest_gpu_sum(scenario: SingleScenario, branch: Branch, makespan: int) -> int:
-    """Return the largest time of the GPU within the makespan that a branch's schedule can have.
+def largest_sum(scenario: SingleScenario, branch: Branch, row: Row, limit: int) -> int:
+    """Return the largest time within a limit that a branch's schedule can give the GPU or PCIe.
 
-    Memory-bound experts cost the GPU all the same, so that there are few sums of its costs, and the
-    largest is well below the makespan. Where there are many, the makespan is returned.
+    Memory-bound experts cost the GPU all the same, and copies take as long, so that there are few
+    sums of costs, and the largest is well below the limit. Where there are many, the limit is
+    returned.
     """
-    cost, size = scenario.classes
+    cost, (_, size) = scenario.usage[row], scenario.classes
     sums = np.zeros(1, dtype=np.int64)
     for path, count in zip(GPU_PATHS, (scenario.hits, *branch), strict=True):
         values, at = np.unique(cost[path], return_inverse=True)
-        for number, value in enumerate(values[values <= makespan].tolist()):
+        for number, value in enumerate(values[values <= limit].tolist()):
             most = min(count, int(size[at == number].sum()))
             if len(values) > MANY_COSTS or len(sums) * most > MANY_SUMS:
-                return makespan
+                return limit
             sums = np.add.outer(sums, value * np.arange(most + 1)).ravel()
-            sums = np.unique(sums[sums <= makespan])
+            sums = np.unique(sums[sums <= limit])
     return int(sums[-1])

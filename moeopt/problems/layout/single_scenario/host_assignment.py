@@ -27,22 +27,29 @@ def assign_hosts(scenario: SingleScenario, branch: Branch, makespan: int) -> Int
     relieves.
     """
     leavers = leaving(scenario, branch)
-    here, cost = np.arange(leavers), scenario.cost[:, :leavers]
+    here, cost, copy = np.arange(leavers), scenario.cost[:, :leavers], scenario.pcie[:, :leavers]
     path = _cheapest(cost, leavers - branch.striped - branch.local, branch.local)
     for _ in range(leavers + 1):
         own, other = cost[path, here], cost[OTHER_HOST[path], here]
-        gpu = int(own[ON_GPU[path]].sum())
-        load = (gpu, int(own.sum()) - gpu)
-        if max(load) <= makespan:
+        on_gpu = ON_GPU[path]
+        # What is left until the makespan, of the GPU, PCIe and the CPU; below 0 it is late.
+        gpu = makespan - scenario.base - int(own[on_gpu].sum())
+        pcie = makespan - int(copy[path, here].sum())
+        cpu = makespan - int(own[~on_gpu].sum())
+        if min(gpu, pcie, cpu) >= 0:
             return np.append(path, np.full(scenario.experts - leavers, Path.NDP))
-        if min(load) > makespan:
+        if cpu >= 0:
+            eased, late = (own, gpu) if gpu < 0 else (copy[path, here], pcie)
+            movable = on_gpu & (path != Path.HIT) & (other <= cpu)
+        elif min(gpu, pcie) >= 0:
+            eased, late = own, cpu
+            movable = ~on_gpu & (other <= gpu) & (copy[OTHER_HOST[path], here] <= pcie)
+        else:
             return None
-        free = makespan - min(load)
-        gpu_late = load[0] > makespan
-        movable = (ON_GPU[path] == gpu_late) & (path != Path.HIT) & (other <= free) & (own > 0)
+        movable &= eased > 0
         if not movable.any():
             return None
-        relieved = np.minimum(own, max(load) - makespan)
+        relieved = np.minimum(eased, -late)
         ratio = np.where(movable, (other - own) / np.maximum(relieved, 1), np.inf)
         chosen = int(ratio.argmin())
         path[chosen] = OTHER_HOST[path[chosen]]

@@ -41,6 +41,7 @@ class Incumbent:
         `place` is the DIMM of each of `experts`, where -1 stands for the localized reads.
         """
         dimm = np.full(self.scenario.experts, -1)
+        place = self._spread(experts, place)
         dimm[experts[experts >= 0]] = place[experts >= 0]
         dimm[np.isin(path, LOCAL_READS)] = place[experts < 0]
         found = Assignment(path, dimm)
@@ -71,4 +72,23 @@ class Incumbent:
         self.seed += 1
         done = repair(sizes, place, dimms, slots, capacity, draws)
         self.offer(path, experts, place)
-        return bool(done)
+        return bool(done) and self.upper <= makespan
+
+    def _spread(self, experts: Ints, place: Ints) -> Ints:
+        """Renumber the DIMMs so that no channel has many of the localized reads (LA-C8).
+
+        The DIMMs with most of them first, each goes to a channel with fewest so far.
+        """
+        scenario = self.scenario
+        reads = np.bincount(place[experts < 0], minlength=scenario.dimms)
+        if not scenario.channels or not reads.any():
+            return place
+        number, of_channel = np.empty_like(reads), np.zeros(scenario.channels, dtype=np.int64)
+        free = [np.flatnonzero(scenario.channel == c).tolist() for c in range(scenario.channels)]
+        for dimm in np.argsort(-reads, kind="stable").tolist():
+            channel = min(
+                (c for c in range(scenario.channels) if free[c]), key=of_channel.__getitem__
+            )
+            number[dimm] = free[channel].pop(0)
+            of_channel[channel] += reads[dimm]
+        return np.asarray(number[place])

@@ -28,13 +28,14 @@ class Multipliers:
     It holds for schedules with no NDP cost above `largest_item`. Others last longer than r striped
     reads and `largest_item`, which is the bound of a branch if that is less.
 
-    Proof. For multipliers g, c, w >= 0 of the GPU, the CPU and each DIMM (LA-C5 to LA-C7), the
-    makespan times ``device_sum = g + c + dimms w`` is at least the weighted sum of the device
-    loads, and that is a sum of what each expert adds to it. Relax the HBM slots (LA-C3) and the two
-    counts of host reads: add h >= 0 for each hit, subtract s for each striped and l for each
-    localized host read. A schedule with r and e of them changes by at most ``h hits``, by ``s r``
-    and by ``l e``, and what remains is at least each expert's least over its paths. The slots of
-    the DIMMs (LA-C4) are dropped.
+    Proof. For multipliers g, c, w, p >= 0 of the GPU, the CPU, each DIMM and PCIe (LA-C5 to LA-C7,
+    LA-C9), the makespan times ``device_sum = g + c + dimms w + p`` is at least the weighted sum of
+    the device loads, and that is g times the base load and a sum of what each expert adds to it.
+    Relax the HBM slots (LA-C3) and the two counts of host reads: add h >= 0 for each hit, subtract
+    s for each striped and l for each localized host read. A schedule with r and e of them changes
+    by at most ``h hits``, by ``s r`` and by ``l e``, and what remains is at least each expert's
+    least over its paths. The slots of the DIMMs (LA-C4) and the channels (LA-C8)
+    are dropped.
     """
 
     device_sum: int
@@ -125,12 +126,13 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
     unit = max(float(scenario.cost.max()), 1.0)
     use[TIMES] /= unit
     use[Row.DIMMS] /= dimms
-    limits = [0, 0, -branch.striped * scenario.striped_read / unit, scenario.hits]
+    reads = branch.striped * scenario.striped_read / unit
+    limits = [-scenario.base / unit, 0, -reads, 0, scenario.hits]
     counts = use[[Row.STRIPED, Row.LOCAL]].reshape(2, -1)
     equal = np.concatenate([np.hstack([np.eye(classes)] * len(Path)), counts])  # LA-C1, branch
     found = linprog(
         np.eye(counts.shape[1] + 1)[-1],
-        A_ub=np.hstack([use[: len(limits)].reshape(len(limits), -1), [[-1], [-1], [-1], [0]]]),
+        A_ub=np.hstack([use[: len(limits)].reshape(len(limits), -1), [[-1]] * Row.HITS + [[0]]]),
         b_ub=limits,
         A_eq=np.hstack([equal, np.zeros((classes + 2, 1))]),
         b_eq=[*size, *branch],
@@ -141,10 +143,10 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
     if found.x is None:
         return None
     device, count = -found.ineqlin.marginals, found.eqlin.marginals[-2:]
-    largest_cost = int(unit + scenario.local_read)
+    largest_cost = int(unit + scenario.local_read) + int(scenario.pcie.max())
     scale = min(MAX_MULTIPLIER, MAX_SUM // (4 * largest_cost * scenario.experts))
-    gpu, cpu, dimm, hit = (max(float(d), 0.0) * scale for d in device)
-    of_device = (round(gpu), round(cpu), round(dimm / dimms))
+    gpu, cpu, dimm, pcie, hit = (max(float(d), 0.0) * scale for d in device)
+    of_device = (round(gpu), round(cpu), round(dimm / dimms), round(pcie))
     striped, local = (round(float(c) * scale * unit) for c in count)
     return integer_multipliers(scenario, largest, of_device, round(hit * unit), striped, local)
 
@@ -152,25 +154,25 @@ def dual_multipliers(scenario: SingleScenario, branch: Branch, largest: int) -> 
 def integer_multipliers(
     scenario: SingleScenario,
     largest: int,
-    device: tuple[int, int, int],
+    device: tuple[int, int, int, int],
     hit: int,
     striped: int,
     local: int,
 ) -> Multipliers | None:
-    """Return the bounds by integer multipliers of (GPU, CPU, each DIMM), hits and host reads.
+    """Return the bounds by integer multipliers of (GPU, CPU, each DIMM, PCIe), hits and reads.
 
     All but the last two must be >= 0; None if those of the devices are all zero.
     """
-    (gpu, cpu, dimm), (_, size) = device, scenario.classes
+    (gpu, cpu, dimm, pcie), (_, size) = device, scenario.classes
     may = admitted(scenario, largest)
     weighted = np.tensordot([*device, hit, -striped, -local], scenario.usage[: Row.SLOTS], 1)
-    device_sum = gpu + cpu + scenario.dimms * dimm
+    device_sum = gpu + cpu + scenario.dimms * dimm + pcie
     if not device_sum:
         return None
     least = weighted.min(axis=0, where=may, initial=2**62)
     return Multipliers(
         device_sum=device_sum,
-        constant=int((least * size).sum()) - hit * scenario.hits,
+        constant=gpu * scenario.base + int((least * size).sum()) - hit * scenario.hits,
         per_striped=striped + scenario.dimms * dimm * scenario.striped_read,
         per_local=local,
         largest_item=largest,

@@ -34,10 +34,11 @@ class Row(IntEnum):
     GPU = 0  # LA-C5
     CPU = 1  # LA-C6
     DIMMS = 2  # the sum of LA-C7 over the DIMMs, striped reads apart
-    HITS = 3  # LA-C3
-    STRIPED = 4  # the branch's striped reads
-    LOCAL = 5  # the branch's localized reads
-    SLOTS = 6  # the sum of LA-C4 over the DIMMs
+    PCIE = 3  # LA-C9
+    HITS = 4  # LA-C3
+    STRIPED = 5  # the branch's striped reads, which LA-C8 holds to the makespan
+    LOCAL = 6  # the branch's localized reads
+    SLOTS = 7  # the sum of LA-C4 over the DIMMs
 
 
 TIMES = slice(Row.GPU, Row.HITS)
@@ -54,10 +55,16 @@ class SingleScenario:
         Common divisor of all costs and reads.
     rows
         The experts with tokens, as rows of the instance, by falling NDP cost (ties: lower row).
-    cost
-        Shape (6, experts), by `Path`.
+    cost, pcie
+        How long the device that computes is busy, and PCIe: shape (6, experts), by `Path`.
+    base
+        How long the GPU is busy before any expert.
     striped_read, local_read
         How long a host's read keeps every DIMM, or its own, busy.
+    channel_read
+        How long a striped read keeps every channel busy; a localized one its own `local_read`.
+    channel
+        The channel of each DIMM, numbered 0, 1, ...; empty where channels are no limit.
     dimms
         Number of DIMMs.
     hits
@@ -69,8 +76,12 @@ class SingleScenario:
     unit_ns: int
     rows: Ints
     cost: Times
+    pcie: Times
+    base: int
     striped_read: int
     local_read: int
+    channel_read: int
+    channel: Ints
     dimms: int
     hits: int
     slots: int
@@ -87,8 +98,12 @@ class SingleScenario:
             unit,
             rows,
             times.cost[:, number, rows] // unit,
-            instance.dram_striped_ns // unit,
-            instance.dram_localized_ns // unit,
+            times.pcie[:, number, rows] // unit,
+            times.base // unit,
+            int(times.read[Path.GPU_STRIPED]) // unit,
+            int(times.read[Path.GPU_LOCAL]) // unit,
+            int(times.channel_read[Path.GPU_STRIPED]) // unit,
+            times.channel,
             instance.dimms,
             min(instance.hbm_slots, len(rows)),
             min(slots, len(rows)),
@@ -105,26 +120,33 @@ class SingleScenario:
         return np.asarray(self.cost[Path.NDP])
 
     @property
-    def classes(self) -> tuple[Times, Ints]:
-        """The different columns of `cost`, shape (6, classes), and how many experts have each.
+    def channels(self) -> int:
+        """Number of memory channels; 0 where they are no limit."""
+        return int(self.channel.max(initial=-1)) + 1
 
-        Experts of one class are interchangeable.
+    @property
+    def classes(self) -> tuple[Times, Ints]:
+        """The `cost` of each class of experts, shape (6, classes), and how many experts it has.
+
+        Experts of one class have equal columns of `cost` and `pcie`: they are interchangeable.
         """
-        cost, _, size = self._classes
-        return cost, size
+        times, _, size = self._classes
+        return times[: len(Path)], size
 
     @cached_property
     def _classes(self) -> tuple[Times, Ints, Ints]:
-        cost, of, size = np.unique(self.cost, axis=1, return_inverse=True, return_counts=True)
-        return cost, of.astype(np.int64), size.astype(np.int64)
+        times = np.concatenate([self.cost, self.pcie])
+        times, of, size = np.unique(times, axis=1, return_inverse=True, return_counts=True)
+        return times, of.astype(np.int64), size.astype(np.int64)
 
     @cached_property
     def usage(self) -> Times:
-        """What an expert of each class uses of each `Row` on each path, shape (7, 6, classes)."""
+        """What an expert of each class uses of each `Row` on each path, shape (8, 6, classes)."""
         cost, size = self.classes
         use = np.zeros((len(Row), len(Path), len(size)), dtype=np.int64)
         use[Row.GPU, GPU_PATHS], use[Row.CPU, CPU_PATHS] = cost[GPU_PATHS], cost[CPU_PATHS]
         use[Row.DIMMS, Path.NDP], use[Row.DIMMS, LOCAL_READS] = cost[Path.NDP], self.local_read
+        use[Row.PCIE] = self._classes[0][len(Path) :]
         use[Row.HITS, Path.HIT], use[Row.STRIPED, STRIPED_READS] = 1, 1
         use[Row.LOCAL, LOCAL_READS], use[Row.SLOTS, [Path.NDP, *LOCAL_READS]] = 1, 1
         return use
@@ -141,6 +163,14 @@ class SingleScenario:
         """Return what the striped reads leave of each DIMM's time within the makespan (LA-C7)."""
         return makespan - branch.striped * self.striped_read
 
+    def channel_time(self, branch: Branch) -> int:
+        """Return how long some channel is busy at least (LA-C8): localized reads spread evenly."""
+        if not self.channels:
+            return 0
+        return branch.striped * self.channel_read + -(-branch.local // self.channels) * (
+            self.local_read
+        )
+
 
 @dataclass(frozen=True)
 class Assignment:
@@ -153,26 +183,33 @@ class Assignment:
     dimm: Ints
 
     def host_makespan(self, scenario: SingleScenario) -> int:
-        """Return when the later host is done (LA-C5, LA-C6), in the scenario's units."""
-        cost = scenario.cost[self.path, np.arange(scenario.experts)]
+        """Return when hosts and PCIe are done (LA-C5, LA-C6, LA-C9), in the scenario's units."""
+        here = np.arange(scenario.experts)
+        cost, pcie = scenario.cost[self.path, here], scenario.pcie[self.path, here].sum()
         gpu, cpu = (cost[np.isin(self.path, host)].sum() for host in (GPU_PATHS, CPU_PATHS))
-        return int(max(gpu, cpu))
+        return int(max(scenario.base + gpu, cpu, pcie))
 
     def makespan(self, scenario: SingleScenario) -> int:
-        """Return the makespan in the scenario's units (LA-C5 to LA-C7)."""
+        """Return the makespan in the scenario's units (LA-C5 to LA-C9)."""
         cost = scenario.cost[self.path, np.arange(scenario.experts)]
-        striped = np.isin(self.path, STRIPED_READS).sum() * scenario.striped_read
+        reads = int(np.isin(self.path, STRIPED_READS).sum())
         own = np.zeros(scenario.dimms, dtype=np.int64)
         local = self.dimm >= 0
         work = np.where(self.path == Path.NDP, cost, scenario.local_read)
         np.add.at(own, self.dimm[local], work[local])
-        return max(self.host_makespan(scenario), int(striped + own.max()))
+        busy = max(self.host_makespan(scenario), reads * scenario.striped_read + int(own.max()))
+        if scenario.channels:
+            read_on = self.dimm[np.isin(self.path, LOCAL_READS)]
+            local_reads = np.bincount(scenario.channel[read_on], minlength=scenario.channels)
+            channels = reads * scenario.channel_read + scenario.local_read * int(local_reads.max())
+            busy = max(busy, channels)
+        return busy
 
 
 def all_striped(scenario: SingleScenario) -> Assignment:
     """Return an assignment without localized experts, each on the host that then ends first."""
     path = np.empty(scenario.experts, dtype=np.int64)
-    gpu, cpu = 0, 0
+    gpu, cpu = scenario.base, 0
     for expert, cost in enumerate(scenario.cost.T.tolist()):
         if gpu + cost[Path.GPU_STRIPED] < cpu + cost[Path.CPU_STRIPED]:
             path[expert], gpu = Path.GPU_STRIPED, gpu + cost[Path.GPU_STRIPED]

@@ -42,7 +42,9 @@ def simple_bounds(scenario: SingleScenario, upper: int) -> list[tuple[int, Branc
       that every such load is a multiple of (LA-C7);
     - r striped reads, and the largest item; or e / dimms localized reads, rounded up;
     - half the time that the hosts need at least: the r cheapest striped and the e cheapest
-      localized experts, each on its cheaper host (LA-C5, LA-C6).
+      localized experts, each on its cheaper host (LA-C5, LA-C6), and the GPU's base load; the same
+      of PCIe and the CPU, without it (LA-C9);
+    - the r striped reads of a channel, and an even share of the e localized ones (LA-C8).
 
     A branch with more localized experts than the DIMMs have slots is left out: it has no solution
     (LA-C4).
@@ -50,8 +52,8 @@ def simple_bounds(scenario: SingleScenario, upper: int) -> list[tuple[int, Branc
     n, slots = scenario.experts, scenario.dimms * scenario.slots
     ndp_sum = np.concatenate([[0], scenario.ndp.cumsum()])
     largest, divisors = np.append(scenario.ndp, 0), load_divisors(scenario)
-    striped = _cheapest(scenario, Path.GPU_STRIPED, Path.CPU_STRIPED)
-    local = _cheapest(scenario, Path.GPU_LOCAL, Path.CPU_LOCAL)
+    striped, local = _host_times(scenario, scenario.cost)
+    with_pcie = _host_times(scenario, scenario.pcie)
     found: list[tuple[int, Branch]] = []
     for r in range(max(0, n - scenario.hits - slots), n + 1):
         e = np.arange(min(n - r, slots) + 1)
@@ -61,10 +63,15 @@ def simple_bounds(scenario: SingleScenario, upper: int) -> list[tuple[int, Branc
         busiest = np.maximum(np.maximum(-(-total // scenario.dimms), largest[left]), reads)
         divisor = np.where(e > 0, divisors[1][left], divisors[0][left])
         busiest = -(-busiest // divisor) * divisor
-        bound = np.maximum(r * scenario.striped_read + busiest, -(-(striped[r] + local[e]) // 2))
+        hosts = np.maximum(scenario.base + striped[r] + local[e], with_pcie[0][r] + with_pcie[1][e])
+        bound = np.maximum(r * scenario.striped_read + busiest, -(-hosts // 2))
+        if scenario.channels:
+            shared = -(-e // scenario.channels) * scenario.local_read
+            bound = np.maximum(bound, r * scenario.channel_read + shared)
         rows = zip(bound.tolist(), e.tolist(), strict=True)
         found += [(b, Branch(r, count)) for b, count in rows if b < upper]
-        if r * scenario.striped_read >= upper or striped[r] >= 2 * upper:
+        read = max(scenario.striped_read, scenario.channel_read)
+        if r * read >= upper or striped[r] >= 2 * upper:
             break
     return sorted(found)
 
@@ -99,7 +106,12 @@ def packing_bound(scenario: SingleScenario, sizes: Times) -> int:
     return least
 
 
-def _cheapest(scenario: SingleScenario, gpu: Path, cpu: Path) -> Times:
-    """Return the sum of the k least host times, k = 0, ..., experts, over two paths."""
-    least = np.sort(np.minimum(scenario.cost[gpu], scenario.cost[cpu]))
-    return np.concatenate([[0], least.cumsum()])
+def _host_times(scenario: SingleScenario, of_gpu: Times) -> tuple[Times, Times]:
+    """Return the sums of the k least host times, k = 0, ..., experts: striped and localized reads.
+
+    The CPU's times, or those that `of_gpu` has, shape (6, experts), whichever is less.
+    """
+    pairs = ((Path.GPU_STRIPED, Path.CPU_STRIPED), (Path.GPU_LOCAL, Path.CPU_LOCAL))
+    least = (np.sort(np.minimum(of_gpu[gpu], scenario.cost[cpu])) for gpu, cpu in pairs)
+    striped, local = (np.concatenate([[0], of.cumsum()]) for of in least)
+    return striped, local

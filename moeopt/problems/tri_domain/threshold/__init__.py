@@ -15,9 +15,10 @@ value is in no schedule within C. (5) With striped reads taken at their least, m
 a refutation holds; where the schedule found runs a striped expert on the host with the longer read,
 one branch binds it to either host. (6) Every makespan is a multiple of the costs' greatest common
 divisor. All sums are integers below 2**62. The search ends with C refuted one step below the
-incumbent.
+incumbent. (7) In schema 2 the base load is a striped expert that only the GPU can run, and channels
+and the PCIe link are relaxed: `Bracket` takes any table of `device_loads.table_for`.
 """
 
-from .search import FIRST_WORK, NO_CUTOFF, certify, solve
+from .search import FIRST_WORK, NO_CUTOFF, Bracket, certify, solve
 
-__all__ = ["FIRST_WORK", "NO_CUTOFF", "certify", "solve"]
+__all__ = ["FIRST_WORK", "NO_CUTOFF", "Bracket", "certify", "solve"]

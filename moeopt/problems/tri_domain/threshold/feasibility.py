@@ -95,7 +95,7 @@ def decide(
             if not path and found.exact:
                 root_host_ns = found.host_ns
             domain = schedule_of(experts, labels, modes, found.chosen)
-            makespan = makespan_of(loads_of(experts, domain, dimms))
+            makespan = makespan_of(loads_of(experts, domain, dimms), dimms)
             if makespan < best:
                 best, best_domain = makespan, domain
             if best <= threshold:

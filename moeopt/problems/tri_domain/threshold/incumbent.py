@@ -15,7 +15,7 @@ from moeopt.problems.device_loads import (
     PLACE,
     STRIPED_READS,
     Ints,
-    busiest_dimm,
+    busiest,
     loads_of,
     makespan_of,
 )
@@ -44,7 +44,7 @@ def first_schedule(experts: Ints, dimms: int) -> tuple[int, Ints]:
     domain = np.empty(0, np.int64)
     for _ in range(ROUNDS + 1):
         other = built(experts, dimms, by_saving, by_ratio, reads, threshold)
-        makespan = makespan_of(loads_of(experts, other, dimms))
+        makespan = makespan_of(loads_of(experts, other, dimms), dimms)
         if best < 0 or makespan < best:
             best, domain = makespan, other
         if high < 0 or makespan <= threshold:
@@ -55,7 +55,7 @@ def first_schedule(experts: Ints, dimms: int) -> tuple[int, Ints]:
         if threshold <= low:
             break
     if best > low:
-        best = improve(experts, domain, loads_of(experts, domain, dimms))
+        best = improve(experts, domain, loads_of(experts, domain, dimms), dimms)
     return best, domain
 
 
@@ -148,24 +148,24 @@ def built(
 
 
 @compiled
-def improve(experts: Ints, domain: Ints, load: Ints) -> Any:
+def improve(experts: Ints, domain: Ints, load: Ints, dimms: int) -> Any:
     """Move experts off the busiest device and return the makespan.
 
     Each time the move is made after which the hosts and the DIMMs that it touches are free
     earliest. A host that stays above the makespan's other devices counts, too: a step is only worth
     it if it lowers both.
     """
-    makespan = makespan_of(load)
+    makespan = makespan_of(load, dimms)
     for _ in range(MOVES):
-        busiest = busiest_dimm(load)
+        heavy = busiest(load, OWN, len(load))
         by_dimm = load[GPU] < makespan and load[CPU] < makespan
         best, best_i, best_to = makespan, -1, 0
         for i in range(len(domain)):
             place, now = experts[PLACE, i], domain[i]
-            dimm = busiest if place == STRIPED_READS else place
+            dimm = heavy if place == STRIPED_READS else place
             for to in range(2 if place == STRIPED_READS else 3):
                 change = experts[DRAM + to, i] - experts[DRAM + now, i]
-                if to == now or (by_dimm and (dimm != busiest or change >= 0)):
+                if to == now or (by_dimm and (dimm != heavy or change >= 0)):
                     continue
                 gpu, cpu = load[GPU], load[CPU]
                 if now != NDP:
@@ -189,5 +189,5 @@ def improve(experts: Ints, domain: Ints, load: Ints) -> Any:
         if best_to != NDP:
             load[best_to] += experts[best_to, best_i]
         domain[best_i] = best_to
-        makespan = makespan_of(load)
+        makespan = makespan_of(load, dimms)
     return makespan

@@ -7,10 +7,14 @@ import numpy as np
 from moeopt.numeric.compiled import compiled
 from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.device_loads import (
+    CPU,
+    GPU,
+    PCIE,
     PLACE,
     Ints,
     loads_of,
     makespan_of,
+    refine,
     table_of,
 )
 from moeopt.problems.search import Search
@@ -49,26 +53,101 @@ def solve(instance: Instance, search: Search) -> None:
     """Find an optimal schedule and prove it, or report the best and the bound reached.
 
     The effort grows fourfold from round to round, up to `MOST_WORK` labels: what is then open has
-    too many labels on its DIMMs, or too many residents that could also run on the CPU.
+    too many labels on its DIMMs, too many residents that could also run on the CPU, or channels or
+    a PCIe link that the schedules found overload.
     """
-    c = instance.columns
-    columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
     work = FIRST_WORK
-    lower, upper, domain = certify(*columns, instance.dimms, NO_CUTOFF, work)
-    _report(instance, search, lower, upper, domain)
-    while lower < upper and work < MOST_WORK and not search.stopped:
+    bracket = Bracket(instance.device_table, len(instance.experts), instance.dimms)
+    bracket.narrow(NO_CUTOFF, work)
+    _report(instance, search, bracket)
+    while bracket.is_open and work < MOST_WORK and not search.stopped:
         work *= 4
-        lower, upper, domain = narrow(
-            table_of(*columns), instance.dimms, domain, lower, NO_CUTOFF, work
-        )
-        _report(instance, search, lower, upper, domain)
-    search.note = "OPTIMAL" if lower == upper else "OPEN"
+        bracket.narrow(NO_CUTOFF, work)
+        _report(instance, search, bracket)
+    search.note = "OPTIMAL" if bracket.lower == bracket.upper else "OPEN"
 
 
-def _report(instance: Instance, search: Search, lower: int, upper: int, domain: Ints) -> None:
-    assignment = tuple(DOMAINS[d] for d in domain.tolist())
-    search.offer(Solution(instance=instance.name, assignment=assignment), int(upper))
-    search.prove(int(lower))
+def _report(instance: Instance, search: Search, bracket: "Bracket") -> None:
+    assignment = tuple(DOMAINS[d] for d in bracket.domain.tolist())
+    search.offer(Solution(instance=instance.name, assignment=assignment), bracket.upper)
+    search.prove(bracket.lower)
+
+
+class Bracket:
+    """A lower bound and a schedule of an instance of schema 1 or 2, narrowed by effort.
+
+    Channels and the PCIe link are relaxed (Lemma 6 of the specification): each of `relaxations` is
+    searched as an instance of schema 1, whose bound holds, and whose schedule is optimal if it
+    overloads nothing.
+
+    Parameters
+    ----------
+    experts, size, dimms
+        The table of `moeopt.problems.device_loads`, how many of its columns are experts (the others
+        are the GPU's base load), and the number of DIMMs.
+
+    Attributes
+    ----------
+    lower, upper
+        The proven lower bound and the makespan of `domain`, in ns.
+    domain
+        The best schedule, int64 of shape (size,): 0 GPU, 1 CPU, 2 NDP.
+    """
+
+    def __init__(self, experts: Ints, size: int, dimms: int) -> None:
+        self.experts, self.size, self.dimms = experts, size, dimms
+        self.relaxed = relaxations(experts, size)
+        self.lowers = [0 for _ in self.relaxed]
+        self.domains = [first_schedule(table, dimms)[1] for table in self.relaxed]
+        self.reached = [NO_CUTOFF for _ in self.relaxed]
+        self.upper, self.domain = NO_CUTOFF, self.domains[0][:size]
+
+    @property
+    def lower(self) -> int:
+        """The largest of the relaxations' bounds, which is at most `upper`."""
+        return min(max(self.lowers), self.upper)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more effort may narrow it: some relaxation is not solved to its optimum."""
+        solved = (low == makespan for low, makespan in zip(self.lowers, self.reached, strict=True))
+        return self.lower < self.upper and not all(solved)
+
+    def narrow(self, cutoff: int, limit: int) -> None:
+        """Search every relaxation with an effort, see `certify` for the arguments."""
+        for k, table in enumerate(self.relaxed):
+            low, reached, domain = narrow(
+                table, self.dimms, self.domains[k], self.lowers[k], cutoff, limit
+            )
+            self.lowers[k], self.reached[k], self.domains[k] = int(low), int(reached), domain
+            self.offer(domain[: self.size])
+
+    def offer(self, domain: Ints) -> None:
+        """Take a schedule, and what TriMoE's refinement makes of it, if it is the best so far."""
+        domain = domain.copy()
+        if len(self.experts) > PCIE:  # else the makespan is the relaxation's own
+            refine(self.experts, domain, self.dimms, True, True)
+        makespan = int(makespan_of(loads_of(self.experts, domain, self.dimms), self.dimms))
+        if makespan < self.upper:
+            self.upper, self.domain = makespan, domain
+
+
+def relaxations(experts: Ints, size: int) -> list[Ints]:
+    """Return the tables of schema 1 that a table of schema 2 is relaxed to, itself if it is none.
+
+    The base load becomes a striped expert that reads nothing and would take the CPU longer than
+    anything else together. The first relaxation has the GPU's computation (TD-C3), the second its
+    transfers in place of it (TD-C7).
+    """
+    if len(experts) <= PCIE:
+        return [experts]
+    computing = experts[: PLACE + 1].copy()
+    computing[CPU, size:] = computing[:PLACE].sum()
+    if not experts[PCIE].any():
+        return [computing]
+    moving = experts[: PLACE + 1, :size].copy()
+    moving[GPU] = experts[PCIE, :size]
+    return [computing, moving]
 
 
 def certify(
@@ -117,7 +196,7 @@ def narrow(
     """
     grid, scale = grid_and_scale(experts)
     bound, least, most = simple_bound(experts, dimms)
-    best = makespan_of(loads_of(experts, domain, dimms))
+    best = makespan_of(loads_of(experts, domain, dimms), dimms)
     lower = on_grid(max(lower, bound), grid)
     upper = min(best, cutoff)
     if lower >= upper:

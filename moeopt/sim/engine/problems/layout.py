@@ -3,7 +3,13 @@
 Eq. 5: GPU and CPU are serial. Eq. 6: a DIMM serves host reads and its own NDP work, one after the
 other, and a read does not delay the host's own task. Eq. 7: a scenario's makespan is when all of it
 is done; the next scenario starts then. Each is run once, whatever its weight.
+
+In schema 2 the GPU begins each scenario with its base load, a host's read occupies memory channels
+beside the DIMMs, and a miss in two parts occupies PCIe beside the GPU; none of these waits for
+another.
 """
+
+from collections.abc import Sequence
 
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
@@ -28,10 +34,15 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     Executed
         With the sum of weight x makespan in ns as objective.
     """
-    dimms = [Resource(f"DIMM {number}") for number in range(instance.dimms)]
-    engine = Engine([Resource("GPU"), Resource("CPU"), *dimms])
+    devices = ["GPU", "CPU", *(f"DIMM {number}" for number in range(instance.dimms))]
+    devices += _channels(instance, range(instance.dimms))
+    if instance.in_two_parts:
+        devices.append("PCIe")
+    engine = Engine([Resource(name) for name in devices])
     objective = clock = 0
     for number, scenario in enumerate(instance.scenarios):
+        if instance.base_ns:
+            engine.add("GPU", instance.base_ns, release_ns=clock, priority=READS_FIRST, kind="base")
         for expert, domain in enumerate(solution.assignment[number]):
             if domain is not None:
                 _run(engine, instance, solution, (number, expert), domain, clock)
@@ -53,9 +64,12 @@ def _run(
     """Add one expert's tasks in one scenario: on its device, and the read that feeds it."""
     number, expert = which
     scenario, dimm = instance.scenarios[number], solution.dimm[expert]
-    striped, read = dimm is None, True
+    striped, read, copy = dimm is None, True, 0
     if domain == "gpu" and solution.resident[expert]:
         length, read = scenario.gpu_hit_ns[expert], False
+    elif domain == "gpu" and scenario.gpu_calc_ns is not None:
+        of = scenario.pcie_striped_ns if striped else scenario.pcie_localized_ns
+        length, copy = scenario.gpu_calc_ns[expert], of[expert] if of else 0
     elif domain == "gpu":
         of = scenario.gpu_miss_striped_ns if striped else scenario.gpu_miss_localized_ns
         length = of[expert]
@@ -63,14 +77,26 @@ def _run(
         length = (scenario.cpu_striped_ns if striped else scenario.cpu_localized_ns)[expert]
     else:
         length, read = scenario.ndp_ns[expert], False
-    device = f"DIMM {dimm}" if domain == "ndp" else domain.upper()
-    engine.add(
-        device, length, release_ns=start_ns, priority=WORK, kind="expert", number=expert
-    )  # fmt: skip
-    read_ns = instance.dram_striped_ns if striped else instance.dram_localized_ns
-    if read and read_ns:
-        for where in range(instance.dimms) if dimm is None else [dimm]:
-            engine.add(
-                f"DIMM {where}", read_ns, release_ns=start_ns, priority=READS_FIRST, kind="read",
-                number=expert,
-            )  # fmt: skip
+
+    def add(device: str, length_ns: int, priority: int, kind: str) -> None:
+        engine.add(
+            device, length_ns, release_ns=start_ns, priority=priority, kind=kind, number=expert
+        )
+
+    add(f"DIMM {dimm}" if domain == "ndp" else domain.upper(), length, WORK, "expert")
+    if copy:
+        add("PCIe", copy, WORK, "copy")
+    full_ns = instance.dram_striped_ns if striped else instance.dram_localized_ns
+    if read and full_ns:
+        where = range(instance.dimms) if dimm is None else [dimm]
+        read_ns = instance.striped_charge_ns(full_ns) if striped else full_ns
+        for at in where:
+            add(f"DIMM {at}", read_ns, READS_FIRST, "read")
+        for channel in _channels(instance, where):
+            add(channel, full_ns, READS_FIRST, "read")
+
+
+def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
+    """Return the channels of some DIMMs, each once; none where they are no limit."""
+    of_dimm = instance.channels
+    return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]

@@ -2,6 +2,8 @@
 
 Eq. 5: GPU and CPU are serial. Eq. 6: a DIMM serves host reads and its own NDP work, one after the
 other, and a read does not delay the host's own task. Eq. 7: the makespan is when all is done.
+Schema 2: the GPU has its base load first, transfers go over a PCIe link of their own, and a read
+keeps its channels busy besides the DIMMs.
 """
 
 from moeopt.problems.tri_domain.instance import Expert, Instance
@@ -28,10 +30,17 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the makespan in ns as objective.
     """
     dimms = [Resource(f"DIMM {number}") for number in range(instance.dimms)]
-    engine = Engine([Resource("GPU"), Resource("CPU"), *dimms])
+    more = [Resource("PCIe")] if instance.two_parts else []
+    more += [Resource(f"channel {number}") for number in sorted(set(instance.channels or ()))]
+    engine = Engine([Resource("GPU"), Resource("CPU"), *dimms, *more])
+    if instance.base_ns:
+        engine.add("GPU", instance.base_ns, priority=READS_FIRST, kind="base")
     for expert, domain in zip(instance.experts, solution.assignment, strict=True):
         if domain == "gpu":
-            engine.add("GPU", expert.gpu_ns, kind="expert", number=expert.expert)
+            work_ns = expert.gpu_work_ns
+            engine.add("GPU", work_ns, priority=WORK, kind="expert", number=expert.expert)
+            if expert.pcie_ns:
+                engine.add("PCIe", expert.pcie_ns, kind="transfer", number=expert.expert)
             _read(engine, instance, expert, expert.gpu_dram_ns)
         elif domain == "cpu":
             engine.add("CPU", expert.cpu_ns, kind="expert", number=expert.expert)
@@ -45,9 +54,11 @@ def execute(instance: Instance, solution: Solution) -> Executed:
 
 
 def _read(engine: Engine, instance: Instance, expert: Expert, length_ns: int) -> None:
-    """Occupy every DIMM that the expert lies on."""
+    """Occupy every DIMM that the expert lies on, and their channels."""
     if length_ns:
         where = range(instance.dimms) if expert.dimm is None else [expert.dimm]
-        for dimm in where:
-            name = f"DIMM {dimm}"
-            engine.add(name, length_ns, priority=READS_FIRST, kind="read", number=expert.expert)
+        busy = {f"DIMM {dimm}": instance.charge_ns(expert, length_ns) for dimm in where}
+        if instance.channels is not None:
+            busy |= {f"channel {instance.channels[dimm]}": length_ns for dimm in where}
+        for name, length in busy.items():
+            engine.add(name, length, priority=READS_FIRST, kind="read", number=expert.expert)
