@@ -115,7 +115,7 @@ def test_fewer_samples_are_the_first_ones() -> None:
 @pytest.mark.parametrize("policy", relayout.POLICIES)
 def test_relayout_moves_no_more_than_fits(policy: str) -> None:
     """At most four moves and two prefetches before a step; none changes nothing."""
-    setting = SMALL.on(migrations=policy)
+    setting = SMALL.on(migrations=policy, windows="two")
     place, resident = relayout.decided(setting)
     before = layouts.offline(SMALL)
     for step in place.reshape(SMALL.steps, SMALL.samples, -1):
@@ -128,7 +128,7 @@ def test_relayout_moves_no_more_than_fits(policy: str) -> None:
 
 def test_relayout_keeps_what_is_resident() -> None:
     """Prefetched experts come on top of those that stay, and are others."""
-    setting = SMALL.on(residents=3)
+    setting = SMALL.on(residents=3, windows="two")
     _, resident = relayout.decided(setting)
     for row, kept in zip(resident, 2 * layouts.hottest(setting).tolist(), strict=True):
         assert set(kept) < set(row)

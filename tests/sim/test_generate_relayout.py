@@ -13,7 +13,8 @@ import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.relayout.instance import COSTS, Instance
 from moeopt.sim.cost import expert_costs
-from moeopt.sim.layout_rule import cold_localized
+from moeopt.sim.generators.relayout import resettled
+from moeopt.sim.layout_rule import Layout, cold_localized
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
@@ -100,7 +101,13 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "batching": st.sampled_from(["window", "streams"]),
             "loads": st.sampled_from(["predicted", "actual"]),
             "residents": st.integers(0, EXPERTS + 1),
-            "cold_share": st.floats(0, 1),
+            "cold_cut": st.floats(0, 1).map(lambda share: f"tokens {share}"),
+            "layout_from": st.sampled_from(["offline trace", "last step", "earlier steps"]),
+            "windows": st.sampled_from(["one", "two"]),
+            "link_sum": st.sampled_from(["serial", "per link"]),
+            "channels": st.sampled_from(["none", "two DIMMs each"]),
+            "dimm_share": st.sampled_from(["1", "1/2"]),
+            "gpu_work": st.sampled_from(["one path", "two parts"]),
             "dimms": st.none() | st.integers(1, 40),
             "hbm_free_slots": st.integers(0, 5),
             "prefetches": st.integers(0, 5),
@@ -146,9 +153,34 @@ KINDS_OF_LOADS = ("predicted", "actual")
 @pytest.mark.parametrize("layout_steps", [1, 3])
 def test_the_layout_is_that_of_the_first_steps_of_the_history(layout_steps: int) -> None:
     """`cold_localized` on their loads together."""
-    instance = made(step=9, residents=3, dimms=5, cold_share=0.6, layout_steps=layout_steps)
+    instance = made(
+        step=9,
+        residents=3,
+        dimms=5,
+        cold_share=0.6,
+        layout_from="earlier steps",
+        layout_steps=layout_steps,
+    )
     loads = np.sum([counted(5 + turn, 0) for turn in range(layout_steps)], axis=0)
-    layout = cold_localized(loads, 5, 0.6, 3)
+    assert_layout(instance, cold_localized(loads, 5, 0.6, 3))
+
+
+@pytest.mark.parametrize("source", [{}, WORKLOAD], ids=["trace", "workload"])
+def test_by_default_the_layout_is_that_of_the_offline_trace(source: dict[str, Any]) -> None:
+    """The coldest experts with 8 % of the tokens of all steps but the one that runs."""
+    instance = made(**source, step=9, residents=3)
+    loads = (instance.provenance or {})["layout_loads"]
+    assert_layout(instance, cold_localized(np.array(loads["offline trace"]), 16, "tokens 0.08", 3))
+    if not source:
+        offline = np.sum([counted(at, 0) for at in range(12) if at != 9], axis=0)
+        assert loads["offline trace"] == offline.tolist()
+        assert loads["last step"] == counted(8, 0)
+    last = made(**source, step=9, layout_from="last step", cold_cut="experts 0.5")
+    assert_layout(last, cold_localized(np.array(loads["last step"]), 16, 0.5, 0))
+
+
+def assert_layout(instance: Instance, layout: Layout) -> None:
+    """Hold an instance's layout to another one."""
     assert [expert.resident for expert in instance.experts] == layout.resident.tolist()
     places = [-1 if expert.dimm is None else expert.dimm for expert in instance.experts]
     assert places == layout.dimm.tolist()
@@ -178,19 +210,83 @@ def test_costs_are_those_of_the_tokens_on_every_path() -> None:
 
 
 @pytest.mark.parametrize("model", ["deepseek-v2-lite", "deepseek-v2", "qwen3-235b-a22b"])
-def test_by_default_four_moves_and_two_prefetches_fit(model: str) -> None:
-    """TriMoE 5.5 hides the 0.63 ms of four moves in 0.68 ms; a fifth does not fit."""
+def test_by_default_four_moves_fit_the_one_window(model: str) -> None:
+    """TriMoE 5.5 hides the 0.63 ms of four moves in 0.68 ms; a fifth does not fit.
+
+    PCIe has the same window. With two windows it has room for two prefetches.
+    """
     instance = made(model=model, **WORKLOAD)
     for move in (instance.relayout_ns, instance.rebalance_ns):
         assert instance.dimm_link_window_ns // move == 4
+    assert instance.dimm_link_window_ns == instance.pcie_window_ns == 680_000
+    assert instance.schema_version == 1
+    two = made(model=model, windows="two", **WORKLOAD)
+    assert two.pcie_window_ns // two.prefetch_ns == 2 == two.hbm_free_slots
+    assert two.dimm_link_window_ns == 680_000
+
+
+def test_four_moves_side_by_side_take_as_long_as_four_in_a_row() -> None:
+    """0.63 ms each, rounded up to the quantum, and a sixteenth of it for a share of a layout."""
+    instance = made(link_sum="per link", quantum_ns=1)
+    lengths = (instance.relayout_ns, instance.rebalance_ns, instance.relayout_share_ns)
+    assert lengths == (630_000, 630_000, 39_375)
     assert instance.dimm_link_window_ns == 680_000
-    assert instance.pcie_window_ns // instance.prefetch_ns == 2 == instance.hbm_free_slots
+
+
+def test_memory_channels_and_work_in_two_parts() -> None:
+    """Two DIMMs on each channel, half a striped read each; Eq. 2's parts beside their largest."""
+    instance = made(channels="two DIMMs each", dimm_share="1/2", gpu_work="two parts")
+    assert instance.channels == (0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)
+    assert instance.dimm_share == (1, 2)
+    for expert in (e for e in instance.experts if e.tokens):
+        assert expert.gpu_calc_ns == expert.gpu_hit_ns
+        parts = (expert.gpu_calc_ns, expert.pcie_striped_ns, expert.pcie_localized_ns)
+        assert max(parts[:2]) == expert.gpu_miss_striped_ns
+        assert max(parts[0], parts[2]) == expert.gpu_miss_localized_ns
+
+
+@pytest.mark.parametrize(
+    ("settlement", "value"),
+    [
+        ("windows", "two"),
+        ("link_sum", "per link"),
+        ("cold_cut", "experts 0.7"),
+        ("layout_from", "earlier steps"),
+        ("layout_from", "last step"),
+        ("dimm_share", "1/2"),
+        ("channels", "two DIMMs each"),
+        ("gpu_work", "two parts"),
+    ],
+)
+@pytest.mark.parametrize("source", [{}, WORKLOAD], ids=["trace", "workload"])
+def test_an_instance_can_be_made_again_under_another_settlement(
+    source: dict[str, Any], settlement: str, value: str
+) -> None:
+    """From the instance alone, what the generator makes of the same source with that option."""
+    instance = made(**source, seed=1)
+    again = resettled(instance, settlement, value)
+    assert again == made(**source | {settlement: value}, seed=1, name=instance.name)
+    assert again != instance
+    assert resettled(instance.model_copy(update={"dimms": 20}), settlement, value) is None
+    assert resettled(instance.model_copy(update={"provenance": None}), settlement, value) is None
+
+
+def test_only_settlements_of_instances_and_their_values_are_taken() -> None:
+    """Another option is none; a value that the generator would refuse is refused."""
+    assert resettled(made(), "batch", "8") is None
+    with pytest.raises(InputError, match="windows: must be 'one' or 'two'"):
+        resettled(made(), "windows", "three")
 
 
 def test_durations_and_windows_are_those_asked_for() -> None:
     """Durations are rounded up to the quantum, windows are not rounded."""
     instance = made(
-        hbm_free_slots=7, prefetches=3, link_move_us=12.0015, link_window_us=0.7, quantum_ns=1
+        hbm_free_slots=7,
+        windows="two",
+        prefetches=3,
+        link_move_us=12.0015,
+        link_window_us=0.7,
+        quantum_ns=1,
     )
     # 17,301,504 bytes at 64 GB/s
     assert (instance.prefetch_ns, instance.pcie_window_ns) == (270_336, 811_008)

@@ -64,18 +64,57 @@ def test_a_decision_is_used_later() -> None:
     assert (best.method, best.pairs) == (OPTIMUM, 1)
     assert best.known == 0
     assert best.later == pytest.approx(30 / 12 - 1)
-    assert frequency == HeldOut("frequency", 1, pytest.approx(21 / 12 - 1), 0.0, 0.0)
+    known = pytest.approx(21 / 12 - 1)
+    assert frequency == HeldOut("frequency", "next", 1, 1, known, 0.0, None, 0.0)
 
 
 def test_the_median_and_the_worst_of_several() -> None:
-    """One earlier instance has two later twins."""
+    """One earlier instance has two later twins: one decision."""
     instances = [
         placement("a", [0, 0, 1], 0),
         placement("b", [1, 1, 2], 3),
         placement("c", [0, 0, 2], 3),
     ]
     [best] = found(*instances)
-    assert (best.pairs, best.later, best.later_max) == (2, pytest.approx(0.75), pytest.approx(1.5))
+    assert (best.decisions, best.pairs) == (1, 2)
+    assert (best.later, best.later_max) == (pytest.approx(0.75), pytest.approx(1.5))
+
+
+def test_a_row_for_each_distance() -> None:
+    """Adjacent steps apart from those that come after others."""
+    steps = {0: [0, 0, 1], 3: [0, 0, 1], 6: [1, 1, 2], 17: [2, 2, 2]}
+    rows = found(*(placement(f"at {first}", used, first) for first, used in steps.items()))
+    assert [(row.distance, row.decisions, row.pairs) for row in rows] == [
+        ("next", 2, 2),  # 0 to 3, 3 to 6
+        ("1-9 steps on", 2, 2),  # 0 to 6, 6 to 17
+        ("10-99 steps on", 2, 2),  # 0 to 17, 3 to 17
+    ]
+    assert [row.later for row in rows] == [
+        pytest.approx((0 + 1.5) / 2), pytest.approx((1.5 + 9) / 2), pytest.approx((9 + 9) / 2),
+    ]  # fmt: skip
+
+
+def test_an_interval_from_six_decisions_on() -> None:
+    """By order statistics, over decisions."""
+    later = {1: [0, 1, 1], 2: [1, 1, 1], 3: [0, 0, 1], 4: [0, 2, 2], 5: [1, 1, 2], 6: [2, 2, 2]}
+    pairs = [
+        placement(f"{layer} at {first}", used, first, layer=layer)
+        for layer, then in later.items()
+        for first, used in ((0, [0, 0, 1]), (3, then), (6, [0, 0, 1]))
+    ]
+    assert [row.interval for row in found(*pairs[: 3 * 5]) if row.distance != "next"] == [None]
+    [further] = (row for row in found(*pairs) if row.distance == "1-9 steps on")
+    assert (further.decisions, further.pairs, further.interval) == (6, 6, (0.0, 0.0))
+    [best, *_] = found(*pairs)
+    assert (best.distance, best.decisions, best.pairs) == ("next", 12, 12)
+
+
+def test_loads_of_a_trace_that_reads_its_text_twice_are_no_twins() -> None:
+    """Their provenance says so."""
+    first, then = placement("earlier", [0, 0, 1], 0), placement("later", [1, 1, 2], 3)
+    assert found(first, then)
+    again = placement("again", [0, 0, 1], 3, contaminated="text read twice")
+    assert found(first, again) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Lower bounds on the makespan that need no solver, each with its proof.
 
 A mode of an expert is a migration or none, and a domain. Each mode keeps the GPU, the CPU and
-every DIMM busy for known times, TD-C3 to TD-C5 of the layout it leads to (RE-C8 to RE-C10).
+every DIMM, channel and PCIe busy for known times, those of the layout it leads to (RE-C8 to
+RE-C12).
 """
 
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import STRIPED, Instance, active_experts, costs_ns
-from .windows import link_moves_allowed, prefetch_allowed
+from .expert import STRIPED, costs_ns
+from .instance import Instance, active_experts, reads_ns
+from .windows import link_moves_allowed, link_use, prefetch_allowed
 
 SCALE = 2**16
 """Multipliers are rounded to this resolution before the bound is computed in integers."""
@@ -20,9 +22,12 @@ SCALE = 2**16
 ROUNDS_AT_REST, ROUNDS = 20, 60
 """Updates of the multipliers, first without migrations, then with them."""
 
-USES = 7
-"""What a mode uses: GPU, CPU, every DIMM, its DIMM today, another DIMM, DIMM-Link, a slot."""
-GPU, CPU, EVERY, OWN, OTHER, LINK, SLOT = range(USES)
+USES = 11
+"""What a mode uses: GPU, CPU, every DIMM, its DIMM today, another DIMM, every channel, the channel
+of its DIMM, another DIMM's channel, PCIe, DIMM-Link, a slot."""
+GPU, CPU, EVERY, OWN, OTHER, EVERY_CHANNEL, OWN_CHANNEL, OTHER_CHANNEL, PCIE, LINK, SLOT = range(
+    USES
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,7 +43,7 @@ def lower_bound(instance: Instance) -> int:
 def objective_grid(instance: Instance) -> int:
     """Return a number that every makespan is a multiple of: the costs' greatest common divisor."""
     costs = [cost for expert in active_experts(instance) for cost in costs_ns(expert)]
-    return gcd(instance.dram_striped_ns, instance.dram_localized_ns, *costs) or 1
+    return gcd(instance.base_ns, *reads_ns(instance), *costs) or 1
 
 
 def longest_expert_ns(instance: Instance) -> int:
@@ -51,21 +56,27 @@ def longest_expert_ns(instance: Instance) -> int:
     """
     relayout, _ = link_moves_allowed(instance)
     prefetch = prefetch_allowed(instance)
-    floors = []
+    localized_read = instance.dram_localized_ns
+    striped_read = instance.striped_charge_ns(instance.dram_striped_ns)
+    if instance.channels is not None:
+        striped_read = max(striped_read, instance.dram_striped_ns)
+    floors = [instance.base_ns]
     for expert in active_experts(instance):
         modes = []
         if expert.resident or prefetch:
-            modes.append(expert.gpu_hit_ns)
-        if expert.dimm is None or relayout:
-            host = expert.cpu_striped_ns
+            modes.append(instance.base_ns + expert.gpu_work_ns(in_memory=True, striped=True))
+        for striped, cpu_ns, read_ns in (
+            (True, expert.cpu_striped_ns, striped_read),
+            (False, expert.cpu_localized_ns, localized_read),
+        ):
+            if striped != (expert.dimm is None) and not relayout:
+                continue
+            modes.append(max(cpu_ns, read_ns))
+            if not striped:
+                modes.append(expert.ndp_ns)
             if not expert.resident:
-                host = min(host, expert.gpu_miss_striped_ns)
-            modes.append(max(host, instance.dram_striped_ns))
-        if expert.dimm is not None or relayout:
-            host = expert.cpu_localized_ns
-            if not expert.resident:
-                host = min(host, expert.gpu_miss_localized_ns)
-            modes += [max(host, instance.dram_localized_ns), expert.ndp_ns]
+                gpu_ns = instance.base_ns + expert.gpu_work_ns(in_memory=False, striped=striped)
+                modes.append(max(gpu_ns, expert.pcie_ns(striped=striped), read_ns))
         floors.append(min(modes))
     return max(floors)
 
@@ -75,15 +86,16 @@ def eviction_bound_ns(instance: Instance) -> int:
 
     Proof. Take a valid solution of makespan at most C, in which k of the r experts that are striped
     and not resident migrate. The other r - k are read by a host, whichever it is, and each read
-    keeps every DIMM busy for dram_striped_ns. A localized expert that neither is resident nor
+    keeps every DIMM busy for its share of dram_striped_ns (s, say) and every channel for all of it,
+    which must be within C as well. A localized expert that neither is resident nor
     migrates keeps its DIMM busy for at least min(ndp_ns, dram_localized_ns). So DIMM d, with these
-    floors and (r - k) dram_striped_ns on it, must have lost enough experts to get down to C: at
+    floors and (r - k) s on it, must have lost enough experts to get down to C: at
     least as many as it takes if the largest floors go first. Whatever else lies on the DIMMs
-    only adds. Each of these migrations is a prefetch or takes link time: one of the k at least
-    relayout_ns, one that leaves a DIMM at least the lesser of relayout_ns and rebalance_ns. Link
-    time is least if the prefetches allowed are spent on the k first. If that exceeds the window
-    for every k, no valid solution has makespan C. A larger C needs no more evictions, so the least
-    C that is not ruled out, found by bisection, is a lower bound.
+    only adds. Each of these migrations is a prefetch or takes time of the links (`link_use`): one
+    of the k at least that of a layout change, one that leaves a DIMM at least the lesser of a
+    change's and a move's. Link time is least if the prefetches allowed are spent on the k first. If
+    that exceeds the links' windows for every k, no valid solution has makespan C. A larger C needs
+    no more evictions, so the least C that is not ruled out, found by bisection, is a lower bound.
     """
     return _Counting(instance).bound()
 
@@ -110,18 +122,22 @@ class _Counting:
             own = np.sort(floor[counted & (c.dimm == dimm)])[::-1]
             self.left.append(np.concatenate([[0], own.cumsum()]) - own.sum())
         striped = int((counted & (c.dimm == STRIPED)).sum())
-        self.window = instance.dimm_link_window_ns
+        link = link_use(instance)
+        self.window = link.window_ns
         self.prefetches = prefetch_allowed(instance)
-        self.relayout_ns = instance.relayout_ns
-        self.eviction_ns = instance.relayout_ns
+        self.relayout_ns = link.relayout_ns
+        self.eviction_ns = link.relayout_ns
         if instance.dimms > 1:
-            self.eviction_ns = min(instance.relayout_ns, instance.rebalance_ns)
+            self.eviction_ns = min(link.relayout_ns, link.rebalance_ns)
         self.k = np.arange(striped + 1)
-        self.reads_ns = (striped - self.k) * instance.dram_striped_ns
+        self.reads_ns = (striped - self.k) * instance.striped_charge_ns(instance.dram_striped_ns)
+        limited = instance.channels is not None
+        self.on_channel_ns = (striped - self.k) * (instance.dram_striped_ns if limited else 0)
 
     def bound(self) -> int:
         """Return the least makespan that is not ruled out."""
         low, high = 0, int(self.reads_ns[0] - min(left[0] for left in self.left))
+        high = max(high, int(self.on_channel_ns[0]))
         while low < high:
             middle = (low + high) // 2
             if self._possible(middle):
@@ -134,7 +150,7 @@ class _Counting:
         """Return whether counting alone does not refute the makespan."""
         capacity = makespan_ns - self.reads_ns
         evictions: Ints = np.zeros_like(self.k)
-        able = np.ones(len(self.k), dtype=np.bool_)
+        able: NDArray[np.bool_] = self.on_channel_ns <= makespan_ns
         for left in self.left:
             needed = np.searchsorted(left, -capacity, side="left")
             able &= needed < len(left)
@@ -148,17 +164,19 @@ class _Counting:
 def lagrangian_bound_ns(instance: Instance) -> int:
     """Return the Lagrangian bound: RE-C5 to RE-C10 relaxed, multipliers improved step by step.
 
-    Proof. Let w >= 0 be multipliers of the devices' rows (RE-C8 to RE-C10), p >= 0 one per ns of
-    DIMM-Link (RE-C7) and q >= 0 one per prefetch (RE-C5, RE-C6), W the DIMM-Link window and S the
-    number of prefetches that slots and PCIe window allow. Any valid solution keeps to both limits,
-    so sum_r w[r] T is at least sum_r w[r] load[r] + p (link time - W) + q (prefetches - S), which
-    is a sum over experts minus p W + q S. Each expert takes one of its modes, and none costs less
-    than its cheapest: the sum of those minima, less p W + q S, divided by sum_r w[r], bounds T. A
-    host copy that goes to another DIMM costs least on the one of least multiplier. Any multipliers
+    Proof. Let w >= 0 be multipliers of the devices' rows (RE-C8 to RE-C12), p >= 0 one per ns of
+    all links (RE-C7, RE-C13; `link_use`) and q >= 0 one per prefetch (RE-C5, RE-C6), W the links'
+    windows and S the number of prefetches that slots and PCIe window allow. Any valid solution
+    keeps to both limits, so sum_r w[r] T is at least sum_r w[r] load[r] + p (link time - W) +
+    q (prefetches - S), which is the GPU's base load times its multiplier plus a sum over experts
+    minus p W + q S. Each expert takes one of its modes, and none costs less than its cheapest: the
+    base plus the sum of those minima, less p W + q S, divided by sum_r w[r], bounds T. A host copy
+    that goes to another DIMM costs no less than on the DIMM of least multiplier, and its reads no
+    less than on the channel of least multiplier. Any multipliers
     give a valid bound; they are found in floats by multiplicative updates, and the value returned
     is computed in integers from rounded ones.
     """
-    modes = _Modes.of(instance)
+    modes = _Modes.of(instance, _Rows.of(instance))
     multipliers = _Multipliers(instance, modes)
     multipliers.improve(ROUNDS_AT_REST, modes.without_migrations())
     multipliers.improve(ROUNDS, modes)
@@ -166,15 +184,80 @@ def lagrangian_bound_ns(instance: Instance) -> int:
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """The devices' rows: GPU, CPU, each DIMM, each channel, PCIe if runs on the GPU use it.
+
+    Attributes
+    ----------
+    channel
+        The channel of each DIMM, counted from 0; all 0 where there are none.
+    channels, pcie
+        How many channels there are, and 1 if there is a row of PCIe, else 0.
+    """
+
+    dimms: int
+    channel: Ints
+    channels: int
+    pcie: int
+
+    @classmethod
+    def of(cls, instance: Instance) -> "_Rows":
+        named = sorted(set(instance.channels or ()))
+        channel = [named.index(of) for of in instance.channels or [0] * instance.dimms if named]
+        numbers = np.array(channel or [0] * instance.dimms, dtype=np.int64)
+        return cls(instance.dimms, numbers, len(named), int(instance.two_parts))
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return 2 + self.dimms + self.channels + self.pcie
+
+    def per_use(
+        self, weights: NDArray[Any], on_limits: NDArray[Any], dimm: Ints, other: Ints
+    ) -> NDArray[Any]:
+        """Return the multiplier of each use by each expert, of shape (experts, `USES`)."""
+        priced = np.zeros((len(dimm), USES), dtype=weights.dtype)
+        on_dimm = weights[2 : 2 + self.dimms]
+        priced[:, GPU], priced[:, CPU] = weights[0], weights[1]
+        priced[:, EVERY] = on_dimm.sum()
+        priced[:, OWN] = on_dimm[np.maximum(dimm, 0)]
+        priced[:, OTHER] = on_dimm[other]
+        if self.channels:
+            on_channel = weights[2 + self.dimms :][: self.channels]
+            priced[:, EVERY_CHANNEL] = on_channel.sum()
+            priced[:, OWN_CHANNEL] = on_channel[self.channel[np.maximum(dimm, 0)]]
+            priced[:, OTHER_CHANNEL] = on_channel.min()
+        if self.pcie:
+            priced[:, PCIE] = weights[-1]
+        priced[:, LINK], priced[:, SLOT] = on_limits
+        return priced
+
+    def loads(self, used: Ints, dimm: Ints, other: Ints) -> Floats:
+        """Return the load of each row; `used` has shape (experts, `USES`)."""
+        own = np.bincount(np.maximum(dimm, 0), used[:, OWN], self.dimms)
+        own += np.bincount(other, used[:, OTHER], self.dimms) + used[:, EVERY].sum()
+        parts = [used[:, [GPU, CPU]].sum(axis=0), own]
+        if self.channels:
+            at = self.channel[np.maximum(dimm, 0)]
+            read = np.bincount(at, used[:, OWN_CHANNEL], self.channels)
+            read += np.bincount(self.channel[other], used[:, OTHER_CHANNEL], self.channels)
+            parts.append(read + used[:, EVERY_CHANNEL].sum())
+        if self.pcie:
+            parts.append(used[:, [PCIE]].sum(axis=0))
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
 class _Modes:
     """What each mode of each active expert uses, of shape (modes, experts, `USES`)."""
 
+    rows: _Rows
     uses: Ints
     able: NDArray[np.bool_]
     dimm: Ints
 
     @classmethod
-    def of(cls, instance: Instance) -> "_Modes":
+    def of(cls, instance: Instance, on: _Rows) -> "_Modes":
         c = instance.columns
         rows = np.flatnonzero(c.tokens)
         resident, dimm = c.resident[rows], c.dimm[rows]
@@ -182,21 +265,43 @@ class _Modes:
         relayout, rebalance = link_moves_allowed(instance)
         to_stripes = striped | relayout
         elsewhere = np.where(striped, relayout, rebalance)
-        change = np.where(striped, 0, instance.relayout_ns)
-        move = np.where(striped, instance.relayout_ns, instance.rebalance_ns)
-        reads, reads_own = instance.dram_striped_ns, instance.dram_localized_ns
+        link = link_use(instance)
+        change = np.where(striped, 0, link.relayout_ns)
+        move = np.where(striped, link.relayout_ns, link.rebalance_ns)
+        read = instance.dram_localized_ns
+        from_all: dict[int, Ints | int] = {
+            EVERY: instance.striped_charge_ns(instance.dram_striped_ns),
+            EVERY_CHANNEL: instance.dram_striped_ns,
+        }
+        from_own: dict[int, Ints | int] = {OWN: read, OWN_CHANNEL: read}
+        from_other: dict[int, Ints | int] = {OTHER: read, OTHER_CHANNEL: read}
         table: list[tuple[NDArray[np.bool_], dict[int, Ints | int]]] = [
             (resident, {GPU: c.gpu_hit_ns[rows]}),
             (miss & bool(prefetch_allowed(instance)), {GPU: c.gpu_hit_ns[rows], SLOT: 1}),
         ]
-        for host, able, cost_striped, cost_localized in (
-            (GPU, miss, c.gpu_miss_striped_ns[rows], c.gpu_miss_localized_ns[rows]),
-            (CPU, miss | resident, c.cpu_striped_ns[rows], c.cpu_localized_ns[rows]),
+        nothing = np.zeros(len(rows), dtype=np.int64)
+        for host, able, (cost_striped, cost_localized), (pcie_striped, pcie_localized) in (
+            (
+                GPU,
+                miss,
+                (c.gpu_miss_striped_ns[rows], c.gpu_miss_localized_ns[rows]),
+                (c.pcie_striped_ns[rows], c.pcie_localized_ns[rows]),
+            ),
+            (
+                CPU,
+                miss | resident,
+                (c.cpu_striped_ns[rows], c.cpu_localized_ns[rows]),
+                (nothing, nothing),
+            ),
         ):
+            localized: dict[int, Ints | int] = {host: cost_localized, PCIE: pcie_localized}
             table += [
-                (able & to_stripes, {host: cost_striped, EVERY: reads, LINK: change}),
-                (able & ~striped, {host: cost_localized, OWN: reads_own}),
-                (able & elsewhere, {host: cost_localized, OTHER: reads_own, LINK: move}),
+                (
+                    able & to_stripes,
+                    from_all | {host: cost_striped, PCIE: pcie_striped, LINK: change},
+                ),
+                (able & ~striped, from_own | localized),
+                (able & elsewhere, from_other | localized | {LINK: move}),
             ]
         table += [
             (~striped, {OWN: c.ndp_ns[rows]}),
@@ -206,24 +311,25 @@ class _Modes:
         for mode, (_, used) in enumerate(table):
             for what, amount in used.items():
                 uses[mode, :, what] = amount
-        return cls(uses, np.stack([able for able, _ in table]), dimm)
+        return cls(on, uses, np.stack([able for able, _ in table]), dimm)
 
     def without_migrations(self) -> "_Modes":
         """Return only the modes that need no migration, or a free one."""
         free = (self.uses[:, :, LINK] == 0) & (self.uses[:, :, SLOT] == 0)
-        return _Modes(self.uses, self.able & free, self.dimm)
+        return _Modes(self.rows, self.uses, self.able & free, self.dimm)
 
 
 class _Multipliers:
-    """Multipliers of the devices, of the link's window and of the slots, and the best so far."""
+    """Multipliers of the devices, of the links' windows and of the slots, and the best so far."""
 
     def __init__(self, instance: Instance, modes: _Modes) -> None:
-        self.dimms = instance.dimms
-        self.log_w = np.zeros(2 + self.dimms + 2)
-        self.limit = np.array([instance.dimm_link_window_ns, prefetch_allowed(instance)])
-        self.best = -np.inf, np.ones(2 + self.dimms), np.zeros(2)
+        self.on = modes.rows
+        self.log_w = np.zeros(self.on.count + 2)
+        self.limit = np.array([link_use(instance).window_ns, prefetch_allowed(instance)])
+        self.base_ns = instance.base_ns
+        self.best = -np.inf, np.ones(self.on.count), np.zeros(2)
         self.span = 1.0  # what the makespan may come to: makes limits comparable to it
-        self.rows = np.arange(len(modes.dimm))
+        self.experts = np.arange(len(modes.dimm))
 
     def improve(self, rounds: int, modes: _Modes) -> None:
         """Raise the multipliers of whatever the cheapest modes overload.
@@ -235,56 +341,38 @@ class _Multipliers:
             w = np.exp(self.log_w - self.log_w.max())
             devices, extra = w[:-2] / w[:-2].sum(), w[-2:] / w[:-2].sum()
             on_limits = extra * self.span / np.maximum(self.limit, 1)
-            other = _lightest_other(devices[2:], modes.dimm)
-            per_use = _per_use(devices, on_limits, modes.dimm, other)
+            other = self._lightest_other(devices, modes.dimm)
+            per_use = self.on.per_use(devices, on_limits, modes.dimm, other)
             values = np.where(modes.able, (modes.uses * per_use).sum(axis=2), np.inf)
             choice = values.argmin(axis=0)
-            value = float(values[choice, self.rows].sum() - on_limits @ self.limit)
+            value = float(values[choice, self.experts].sum() - on_limits @ self.limit)
+            value += devices[0] * self.base_ns
             if value > self.best[0]:
                 self.best = value, devices, on_limits
-            used = modes.uses[choice, self.rows]
-            ratio = self._ratios(used, modes.dimm, other)
+            used = modes.uses[choice, self.experts]
+            loads = self.on.loads(used, modes.dimm, other)
+            loads[0] += self.base_ns
+            full = used[:, [LINK, SLOT]].sum(axis=0) / np.maximum(self.limit, 1)
+            ratio = np.concatenate([loads / self.span, full])
             self.log_w += ratio / max(ratio.max(), 1e-9) / (1 + step) ** 0.5
         self.span = max(self.best[0], 1.0)
-
-    def _ratios(self, used: Ints, dimm: Ints, other: Ints) -> Floats:
-        """Return how full each device (against the span) and each limit is."""
-        own = np.bincount(np.maximum(dimm, 0), used[:, OWN], self.dimms)
-        own += np.bincount(other, used[:, OTHER], self.dimms) + used[:, EVERY].sum()
-        loads = np.concatenate([used[:, [GPU, CPU]].sum(axis=0), own])
-        full = used[:, [LINK, SLOT]].sum(axis=0) / np.maximum(self.limit, 1)
-        return np.concatenate([loads / self.span, full])
 
     def exact_value(self, modes: _Modes) -> int:
         """Return the best bound, computed in integers."""
         _, devices, on_limits = self.best
         weights = np.array([round(w * SCALE) for w in devices.tolist()], dtype=object)
         whole = np.array([round(p * SCALE) for p in on_limits.tolist()], dtype=object)
-        other = _lightest_other(np.array(weights[2:], dtype=np.float64), modes.dimm)
-        per_use = _per_use(weights, whole, modes.dimm, other)
+        other = self._lightest_other(np.array(weights, dtype=np.float64), modes.dimm)
+        per_use = self.on.per_use(weights, whole, modes.dimm, other)
         values = (modes.uses.astype(object) * per_use).sum(axis=2)
-        total = -(whole @ self.limit.astype(object))  # Python integers do not overflow
-        for expert in range(len(modes.dimm)):
+        total = weights[0] * self.base_ns - whole @ self.limit.astype(object)
+        for expert in range(len(modes.dimm)):  # Python integers do not overflow
             total += min(values[modes.able[:, expert], expert])
         bound: int = -(-total // weights.sum())
         return max(bound, 0)
 
-
-def _lightest_other(w: Floats, dimm: Ints) -> Ints:
-    """Return the DIMM of least multiplier that the expert does not lie on (0 if there is none)."""
-    order = np.argsort(w, kind="stable")
-    second = order[min(1, len(order) - 1)]
-    return np.asarray(np.where(dimm == order[0], second, order[0]))
-
-
-def _per_use(
-    weights: NDArray[Any], on_limits: NDArray[Any], dimm: Ints, other: Ints
-) -> NDArray[Any]:
-    """Return the multiplier of each use by each expert, of shape (experts, `USES`)."""
-    priced = np.empty((len(dimm), USES), dtype=weights.dtype)
-    priced[:, GPU], priced[:, CPU] = weights[0], weights[1]
-    priced[:, EVERY] = weights[2:].sum()
-    priced[:, OWN] = weights[2:][np.maximum(dimm, 0)]
-    priced[:, OTHER] = weights[2:][other]
-    priced[:, LINK], priced[:, SLOT] = on_limits
-    return priced
+    def _lightest_other(self, w: Floats, dimm: Ints) -> Ints:
+        """Return the DIMM of least multiplier that is not the expert's; 0 if there is none."""
+        order = np.argsort(w[2 : 2 + self.on.dimms], kind="stable")
+        second = order[min(1, len(order) - 1)]
+        return np.asarray(np.where(dimm == order[0], second, order[0]))

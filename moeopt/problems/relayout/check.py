@@ -13,10 +13,13 @@ CONSTRAINTS = {
     "RE-C4": "a migration fits its expert: tokens, residence, layout and DIMM allow it",
     "RE-C5": "prefetches take at most the free slots of the GPU's memory",
     "RE-C6": "prefetches fit into the PCIe window",
-    "RE-C7": "layout changes and moves between DIMMs fit into the DIMM-Link window",
+    "RE-C7": "layout changes and moves fit into the DIMM-Link window, one after the other",
     "RE-C8": "the GPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "RE-C9": "the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "RE-C10": "a DIMM's NDP work and host reads sum to at most the makespan (TriMoE Eq. 6)",
+    "RE-C11": "a memory channel's host reads sum to at most the makespan",
+    "RE-C12": "PCIe transfers of the experts run on the GPU sum to at most the makespan",
+    "RE-C13": "layout changes and moves fit into the window of each DIMM's own link",
 }
 
 OBJECTIVE = ("makespan_ns",)
@@ -25,16 +28,21 @@ OBJECTIVE = ("makespan_ns",)
 
 @dataclass(frozen=True)
 class Loads:
-    """How long each device is busy, in ns; `dimm_ns` has one entry per DIMM."""
+    """How long each device is busy, in ns.
+
+    `dimm_ns` has one entry per DIMM, `channel_ns` one per memory channel if the instance has any.
+    """
 
     gpu_ns: int
     cpu_ns: int
     dimm_ns: tuple[int, ...]
+    channel_ns: tuple[int, ...] = ()
+    pcie_ns: int = 0
 
     @property
     def makespan_ns(self) -> int:
         """The load of the busiest device (TriMoE Eq. 7)."""
-        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns)
+        return max(self.gpu_ns, self.cpu_ns, *self.dimm_ns, *self.channel_ns, self.pcie_ns)
 
 
 def layout_after(instance: Instance, solution: Solution) -> tuple[list[bool], list[int | None]]:
@@ -62,12 +70,14 @@ def layout_after(instance: Instance, solution: Solution) -> tuple[list[bool], li
 def loads(instance: Instance, solution: Solution) -> Loads:
     """Return the busy time of every device after the migrations (TriMoE Eq. 5 and 6).
 
-    A striped expert that a host reads keeps every DIMM busy, a localized one only its own; one in
-    the GPU's memory loads no DIMM when it runs there. Work that is not allowed (an expert without
-    tokens, a striped one on NDP) counts for nothing; `violations` reports it.
+    A striped expert that a host reads keeps every channel busy and every DIMM for its share, a
+    localized one only its own; one in the GPU's memory loads none when it runs there. Work that is
+    not allowed (an expert without tokens, a striped one on NDP) counts for nothing; `violations`
+    reports it.
     """
-    gpu = cpu = every_dimm = 0
-    own = [0] * instance.dimms
+    gpu, cpu, pcie = instance.base_ns, 0, 0
+    striped_reads = 0
+    own, reads = [0] * instance.dimms, [0] * instance.dimms
     resident, place = layout_after(instance, solution)
     for row, (expert, domain) in enumerate(
         zip(instance.experts, solution.assignment, strict=False)
@@ -79,18 +89,30 @@ def loads(instance: Instance, solution: Solution) -> Loads:
             if dimm is not None:
                 own[dimm] += expert.ndp_ns
             continue
-        if domain == "gpu" and resident[row]:
-            gpu += expert.gpu_hit_ns
-            continue
         if domain == "gpu":
-            gpu += expert.gpu_miss_striped_ns if dimm is None else expert.gpu_miss_localized_ns
+            gpu += expert.gpu_work_ns(in_memory=resident[row], striped=dimm is None)
+            if resident[row]:
+                continue
+            pcie += expert.pcie_ns(striped=dimm is None)
         else:
             cpu += expert.cpu_striped_ns if dimm is None else expert.cpu_localized_ns
         if dimm is None:
-            every_dimm += instance.dram_striped_ns
+            striped_reads += 1
         else:
-            own[dimm] += instance.dram_localized_ns
-    return Loads(gpu, cpu, tuple(every_dimm + busy for busy in own))
+            reads[dimm] += instance.dram_localized_ns
+    every_dimm = striped_reads * instance.striped_charge_ns(instance.dram_striped_ns)
+    every_channel = striped_reads * instance.dram_striped_ns
+    channels = instance.channels or ()
+    return Loads(
+        gpu_ns=gpu,
+        cpu_ns=cpu,
+        dimm_ns=tuple(every_dimm + busy + read for busy, read in zip(own, reads, strict=True)),
+        channel_ns=tuple(
+            every_channel + sum(reads[d] for d, of in enumerate(channels) if of == channel)
+            for channel in sorted(set(channels))
+        ),
+        pcie_ns=pcie,
+    )
 
 
 def violations(
@@ -103,14 +125,14 @@ def violations(
     instance, solution
         The problem and the decision to check.
     makespan_ns
-        The makespan claimed for the solution, if there is a claim: RE-C8 to RE-C10 hold a schedule
+        The makespan claimed for the solution, if there is a claim: RE-C8 to RE-C12 hold a schedule
         to it. Without a claim the makespan is whatever the solution gives.
     """
     found = _wrong_domains(instance, solution)
     if solution.migrations:
         found += _wrong_migrations(instance, solution) + _full_windows(instance, solution)
     if makespan_ns is not None:
-        found += _overruns(loads(instance, solution), makespan_ns)
+        found += _overruns(instance, loads(instance, solution), makespan_ns)
     return found
 
 
@@ -188,12 +210,10 @@ def _misfit(expert: Expert, place: int | None, migration: Migration, dimms: int)
 
 
 def _full_windows(instance: Instance, solution: Solution) -> list[tuple[str, str]]:
-    """Report RE-C5 to RE-C7."""
+    """Report RE-C5 to RE-C7 and RE-C13."""
     kinds = Counter(migration.kind for migration in solution.migrations)
     prefetches = kinds["prefetch"]
     pcie = prefetches * instance.prefetch_ns
-    link = (kinds["localize"] + kinds["stripe"]) * instance.relayout_ns
-    link += kinds["rebalance"] * instance.rebalance_ns
     found = []
     if prefetches > instance.hbm_free_slots:
         slots = f"hbm_free_slots is {instance.hbm_free_slots}"
@@ -201,15 +221,65 @@ def _full_windows(instance: Instance, solution: Solution) -> list[tuple[str, str
     if pcie > instance.pcie_window_ns:
         window = f"pcie_window_ns is {instance.pcie_window_ns}"
         found.append(("RE-C6", f"prefetches take {pcie} ns and {window}"))
-    if link > instance.dimm_link_window_ns:
-        window = f"dimm_link_window_ns is {instance.dimm_link_window_ns}"
-        found.append(("RE-C7", f"migrations between DIMMs take {link} ns and {window}"))
+    window = f"dimm_link_window_ns is {instance.dimm_link_window_ns}"
+    busy_ns = link_busy_ns(instance, solution)
+    if instance.relayout_share_ns is None:
+        if busy_ns[0] > instance.dimm_link_window_ns:
+            sentence = f"migrations between DIMMs take {busy_ns[0]} ns and {window}"
+            found.append(("RE-C7", sentence))
+        return found
+    for dimm, busy in enumerate(busy_ns):
+        if busy > instance.dimm_link_window_ns:
+            sentence = f"migrations keep the link of DIMM {dimm} busy for {busy} ns and {window}"
+            found.append(("RE-C13", sentence))
     return found
 
 
-def _overruns(load: Loads, makespan_ns: int) -> list[tuple[str, str]]:
+def link_busy_ns(instance: Instance, solution: Solution) -> list[int]:
+    """Return how long migrations keep DIMM-Link busy: one entry, or one per DIMM with own links.
+
+    A migration starts from where its expert lies today, whatever another one does with it.
+    """
+    busy = [0] * (1 if instance.relayout_share_ns is None else instance.dimms)
+    today = {expert.expert: expert.dimm for expert in instance.experts}
+    for migration in solution.migrations:
+        source = today.get(migration.expert)
+        for link, length in enumerate(link_time_ns(instance, migration, source)):
+            busy[link] += length
+    return busy
+
+
+def link_time_ns(instance: Instance, migration: Migration, source: int | None) -> list[int]:
+    """Return how long a migration keeps DIMM-Link busy: one entry, or one per DIMM with own links.
+
+    With own links a layout change takes its whole length on the link of its one DIMM, where the
+    expert lies or will lie, and `relayout_share_ns` on every other; a move on both its DIMMs'.
+
+    Parameters
+    ----------
+    source
+        The DIMM where its expert lies before, None if it is striped.
+    """
+    i, kind, share = instance, migration.kind, instance.relayout_share_ns
+    links = 1 if share is None else i.dimms
+    if kind == "prefetch":
+        return [0] * links
+    if share is None:
+        return [i.rebalance_ns if kind == "rebalance" else i.relayout_ns]
+    ends = {"stripe": [source], "localize": [migration.dimm]}.get(kind, [source, migration.dimm])
+    length, elsewhere = (i.rebalance_ns, 0) if kind == "rebalance" else (i.relayout_ns, share)
+    return [length if dimm in ends else elsewhere for dimm in range(links)]
+
+
+def _overruns(instance: Instance, load: Loads, makespan_ns: int) -> list[tuple[str, str]]:
     devices = [("RE-C8", "the GPU", load.gpu_ns), ("RE-C9", "the CPU", load.cpu_ns)]
     devices += [("RE-C10", f"DIMM {d}", busy) for d, busy in enumerate(load.dimm_ns)]
+    channels = sorted(set(instance.channels or ()))
+    devices += [
+        ("RE-C11", f"channel {channel}", busy)
+        for channel, busy in zip(channels, load.channel_ns, strict=True)
+    ]
+    devices.append(("RE-C12", "PCIe", load.pcie_ns))
     claim = f"past the claimed makespan of {makespan_ns} ns"
     return [
         (rule, f"{device} is busy for {busy} ns, {claim}")

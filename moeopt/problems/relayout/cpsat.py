@@ -10,7 +10,18 @@ from moeopt.problems.formulation import Formulation
 from .bounds import objective_grid
 from .instance import STRIPED, Instance, longest_ns
 from .solution import Domain, Solution
-from .variables import Variables, dimm_ns, host_ns, read_off, variables_of
+from .variables import (
+    Variables,
+    channel_reads,
+    dimm_ns,
+    ends_on,
+    hit_ns,
+    host_ns,
+    read_off,
+    striped_reads,
+    transfers,
+    variables_of,
+)
 
 
 class Model(Formulation):
@@ -86,7 +97,9 @@ class Model(Formulation):
         self.model.add(need <= self.instance.pcie_window_ns)
 
     def re_c7_dimm_link_window(self) -> None:
-        """Post RE-C7: layout changes and moves fit into the DIMM-Link window."""
+        """Post RE-C7: layout changes and moves fit into the window of the one link."""
+        if self.instance.relayout_share_ns is not None:
+            return
         relayouts = cp_model.LinearExpr.sum([v for of in self.active for v in of.relayouts])
         rebalances = cp_model.LinearExpr.sum([v for of in self.active for v in of.rebalances])
         need = relayouts * self.instance.relayout_ns + rebalances * self.instance.rebalance_ns
@@ -94,8 +107,9 @@ class Model(Formulation):
 
     def re_c8_gpu_is_serial(self) -> None:
         """Post RE-C8: the GPU's costs sum to at most the makespan."""
-        hits = [(of.hit, of.expert.gpu_hit_ns) for of in self.active]
-        self.model.add(self._steps([*hits, *self._host("gpu")]) <= self.makespan)
+        hits = [(of.hit, hit_ns(of.expert)) for of in self.active]
+        base = self.instance.base_ns // self.objective_unit
+        self.model.add(self._steps([*hits, *self._host("gpu")]) + base <= self.makespan)
 
     def re_c9_cpu_is_serial(self) -> None:
         """Post RE-C9: the CPU's costs sum to at most the makespan."""
@@ -110,6 +124,31 @@ class Model(Formulation):
         self.model.add(every_dimm == self._steps(self._busy(STRIPED)))
         for dimm in range(self.instance.dimms):
             self.model.add(every_dimm + self._steps(self._busy(dimm)) <= self.makespan)
+
+    def re_c11_channels_serve_hosts(self) -> None:
+        """Post RE-C11: each memory channel's host reads sum to at most the makespan."""
+        read_ns = self.instance.dram_striped_ns
+        striped = self._steps((run, read_ns) for run in striped_reads(self.active))
+        for channel in sorted(set(self.instance.channels or ())):
+            own = self._steps(channel_reads(self.instance, self.active, channel))
+            self.model.add(striped + own <= self.makespan)
+
+    def re_c12_pcie_is_serial(self) -> None:
+        """Post RE-C12: transfers of the experts run on the GPU sum to at most the makespan."""
+        self.model.add(self._steps(transfers(self.active)) <= self.makespan)
+
+    def re_c13_own_links(self) -> None:
+        """Post RE-C13: layout changes and moves fit into the window of each DIMM's own link."""
+        i, share = self.instance, self.instance.relayout_share_ns
+        if share is None:
+            return
+        relayouts = cp_model.LinearExpr.sum([v for of in self.active for v in of.relayouts])
+        total = self.model.new_int_var(0, 2 * len(self.active), "relayouts")
+        self.model.add(total == relayouts)
+        for dimm in range(i.dimms):
+            changes, moves = map(cp_model.LinearExpr.sum, ends_on(self.active, dimm))
+            need = total * share + changes * (i.relayout_ns - share) + moves * i.rebalance_ns
+            self.model.add(need <= i.dimm_link_window_ns)
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""

@@ -1,6 +1,6 @@
 """The next layer's predicted loads on today's layout, and how much may migrate before it runs."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -9,77 +9,23 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
-from moeopt.problems.envelope import Count, Data, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.problems.envelope import Count, Nanoseconds, field_error
+from moeopt.problems.host_memory import HostMemory, absent
+
+from .expert import COSTS as COSTS
+from .expert import STRIPED as STRIPED
+from .expert import TWO_PARTS, Columns, costs_ns
+from .expert import Expert as Expert
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
-STRIPED = -1
-"""Stands for ``dimm: null`` in `Columns`."""
-
-COSTS = (
-    "gpu_hit_ns",
-    "gpu_miss_striped_ns",
-    "gpu_miss_localized_ns",
-    "cpu_striped_ns",
-    "cpu_localized_ns",
-    "ndp_ns",
-)
-"""The costs of an expert's paths, as its fields are called."""
 
 
-class Expert(Data):
-    """One expert: its predicted tokens, where it lies now and what each path would cost.
-
-    Every cost is given whatever the layout is, because a migration can change the layout.
-
-    Parameters
-    ----------
-    expert
-        The expert's number in its layer.
-    tokens
-        Predicted tokens. An expert without any runs nowhere and must not migrate.
-    resident
-        Whether its weights are in the GPU's memory already.
-    dimm
-        The DIMM that holds all of it (localized), or None if it is striped over all DIMMs.
-    gpu_hit_ns, gpu_miss_striped_ns, gpu_miss_localized_ns
-        GPU time if resident (Eq. 1), or read from all DIMMs or from one (Eq. 2).
-    cpu_striped_ns, cpu_localized_ns
-        CPU time (Eq. 3).
-    ndp_ns
-        Time on the NDP unit of the DIMM it lies on (Eq. 4).
-    """
-
-    expert: Count
-    tokens: Count
-    resident: Flag
-    dimm: Count | None
-    gpu_hit_ns: Nanoseconds
-    gpu_miss_striped_ns: Nanoseconds
-    gpu_miss_localized_ns: Nanoseconds
-    cpu_striped_ns: Nanoseconds
-    cpu_localized_ns: Nanoseconds
-    ndp_ns: Nanoseconds
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The experts as arrays of shape (experts,); `dimm` is `STRIPED` where the expert is."""
-
-    expert: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    resident: NDArray[np.bool_]
-    dimm: NDArray[np.int64]
-    gpu_hit_ns: NDArray[np.int64]
-    gpu_miss_striped_ns: NDArray[np.int64]
-    gpu_miss_localized_ns: NDArray[np.int64]
-    cpu_striped_ns: NDArray[np.int64]
-    cpu_localized_ns: NDArray[np.int64]
-    ndp_ns: NDArray[np.int64]
-
-
-class Instance(InstanceEnvelope):
+class Instance(HostMemory):
     """One GPU, one CPU, `dimms` identical NDP-DIMMs, and one window per link for migrations.
+
+    Schema 2 has the fields of `HostMemory`, those of `Expert` that split a run on the GPU, and
+    `relayout_share_ns`.
 
     Parameters
     ----------
@@ -96,6 +42,11 @@ class Instance(InstanceEnvelope):
         DIMM-Link time of moving a localized expert to another DIMM.
     pcie_window_ns, dimm_link_window_ns
         How long each link is free for migrations before the layer runs.
+    relayout_share_ns
+        Given: every DIMM has a link of its own, which migrations that touch other DIMMs leave free
+        (RE-C13 instead of RE-C7). A layout change keeps the link of the DIMM that holds, or will
+        hold, the whole expert busy for `relayout_ns` and every other for this long; a move keeps
+        both its DIMMs' links busy for `rebalance_ns`. Absent: all DIMMs share one link.
     """
 
     problem: Literal["relayout"] = "relayout"
@@ -108,6 +59,7 @@ class Instance(InstanceEnvelope):
     rebalance_ns: Nanoseconds
     pcie_window_ns: Nanoseconds
     dimm_link_window_ns: Nanoseconds
+    relayout_share_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
     experts: Annotated[
         tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
     ]
@@ -132,6 +84,25 @@ class Instance(InstanceEnvelope):
                 raise field_error([row, "expert"], reason)
             first[expert.expert] = row
         return experts
+
+    @model_validator(mode="after")
+    def _own_fields_of_schema_2(self) -> Self:
+        share = self.relayout_share_ns
+        if share is not None and share > self.relayout_ns:
+            reason = f"must be at most relayout_ns = {self.relayout_ns}, not {share}"
+            raise field_error(["relayout_share_ns"], reason)
+        if self.schema_version == 1:
+            reason = "is a field of schema 2: schema_version must be 2"
+            if share is not None:
+                raise field_error(["relayout_share_ns"], reason)
+            for row, expert in enumerate(self.experts):
+                if expert.gpu_calc_ns is not None:
+                    raise field_error(["experts", row, "gpu_calc_ns"], reason)
+        if len({expert.gpu_calc_ns is None for expert in self.experts}) > 1:
+            row = [expert.gpu_calc_ns is None for expert in self.experts].index(True)
+            reason = "is missing: other experts have it"
+            raise field_error(["experts", row, "gpu_calc_ns"], reason)
+        return self
 
     @model_validator(mode="after")
     def _some_expert_is_active(self) -> "Instance":
@@ -162,6 +133,13 @@ class Instance(InstanceEnvelope):
         dimm_link_window_ns: int,
         resident: ArrayLike | None = None,
         expert: ArrayLike | None = None,
+        gpu_calc_ns: ArrayLike | None = None,
+        pcie_striped_ns: ArrayLike | None = None,
+        pcie_localized_ns: ArrayLike | None = None,
+        relayout_share_ns: int | None = None,
+        channels: ArrayLike | None = None,
+        dimm_share: tuple[int, int] | None = None,
+        gpu_base_ns: int | None = None,
         name: str | None = None,
         quantum_ns: int | None = None,
     ) -> Self:
@@ -190,6 +168,14 @@ class Instance(InstanceEnvelope):
             Whether the weights are in the GPU's memory, bool, shape (experts,). Default: none.
         expert
             The experts' numbers, shape (experts,). Default: 0, 1, ...
+        gpu_calc_ns, pcie_striped_ns, pcie_localized_ns
+            A run on the GPU in two parts that may overlap (schema 2; see `Expert`), in ns, shape
+            (experts,); all three or none.
+        relayout_share_ns
+            Given: each DIMM has a link of its own (schema 2; see `Instance`), in ns.
+        channels, dimm_share, gpu_base_ns
+            Fields of schema 2 (see `HostMemory`): channel of each DIMM, shape (dimms,); numerator
+            and denominator; in ns.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -231,10 +217,28 @@ class Instance(InstanceEnvelope):
                 for name, values in zip(COSTS, costs, strict=True)
             },
         }
+        parts = dict(zip(TWO_PARTS, (gpu_calc_ns, pcie_striped_ns, pcie_localized_ns), strict=True))
+        columns |= {
+            name: each(name, values, size, 0).tolist()
+            for name, values in parts.items()
+            if values is not None
+        }
+        newer = {
+            "channels": None
+            if channels is None
+            else integers("channels", channels, (None,), axes="(dimms,)").tolist(),
+            "dimm_share": dimm_share,
+            "gpu_base_ns": gpu_base_ns,
+            "relayout_share_ns": relayout_share_ns,
+        }
+        newer = {name: value for name, value in newer.items() if value is not None}
+        two = newer or any(values is not None for values in parts.values())
         experts = rows_of(columns)
         return made(
             cls,
             name=name,
+            **newer,
+            schema_version=2 if two else 1,
             quantum_ns=quantum_ns,
             dimms=dimms,
             hbm_free_slots=hbm_free_slots,
@@ -248,6 +252,11 @@ class Instance(InstanceEnvelope):
             experts=experts,
         )
 
+    @property
+    def two_parts(self) -> bool:
+        """Whether runs on the GPU have two parts that may overlap."""
+        return self.experts[0].gpu_calc_ns is not None
+
     def size(self) -> str:
         """Return how many experts there are, and what they may lie on, in words."""
         active = sum(expert.tokens > 0 for expert in self.experts)
@@ -258,22 +267,34 @@ class Instance(InstanceEnvelope):
     def columns(self) -> Columns:
         """The experts as arrays."""
 
-        def column(name: str, null: int = 0) -> NDArray[np.int64]:
-            values = (getattr(expert, name) for expert in self.experts)
-            return np.array([null if v is None else v for v in values], dtype=np.int64)
+        def array(values: Iterable[int]) -> NDArray[np.int64]:
+            return np.array(list(values), dtype=np.int64)
 
+        def column(name: str) -> NDArray[np.int64]:
+            return array(getattr(expert, name) for expert in self.experts)
+
+        def work(in_memory: bool, striped: bool) -> NDArray[np.int64]:
+            of = (e.gpu_work_ns(in_memory=in_memory, striped=striped) for e in self.experts)
+            return array(of)
+
+        simple = ("expert", "tokens", "cpu_striped_ns", "cpu_localized_ns", "ndp_ns")
         return Columns(
-            **{name: column(name) for name in ("expert", "tokens", *COSTS)},
-            dimm=column("dimm", STRIPED),
+            **{name: column(name) for name in simple},
+            gpu_hit_ns=work(True, True),
+            gpu_miss_striped_ns=work(False, True),
+            gpu_miss_localized_ns=work(False, False),
+            pcie_striped_ns=array(e.pcie_ns(striped=True) for e in self.experts),
+            pcie_localized_ns=array(e.pcie_ns(striped=False) for e in self.experts),
+            dimm=array(STRIPED if e.dimm is None else e.dimm for e in self.experts),
             resident=column("resident").astype(np.bool_),
         )
 
 
-def costs_ns(expert: Expert) -> tuple[int, ...]:
-    """Return the costs of every path that the expert may ever take."""
-    misses = (expert.gpu_miss_striped_ns, expert.gpu_miss_localized_ns)
-    hosts = (expert.gpu_hit_ns, expert.cpu_striped_ns, expert.cpu_localized_ns)
-    return (*hosts, expert.ndp_ns) if expert.resident else (*hosts, *misses, expert.ndp_ns)
+def reads_ns(instance: Instance) -> tuple[int, ...]:
+    """Return how long a host's read may keep a DIMM or a channel busy."""
+    striped, localized = instance.dram_striped_ns, instance.dram_localized_ns
+    on_dimm = (instance.striped_charge_ns(striped), localized)
+    return on_dimm if instance.channels is None else (*on_dimm, striped)
 
 
 def active_experts(instance: Instance) -> list[Expert]:
@@ -283,5 +304,6 @@ def active_experts(instance: Instance) -> list[Expert]:
 
 def longest_ns(instance: Instance) -> int:
     """Return what no device's load exceeds: every expert's longest path or read, one by one."""
-    reads = (instance.dram_striped_ns, instance.dram_localized_ns)
-    return sum(max(*costs_ns(expert), *reads) for expert in active_experts(instance))
+    reads = reads_ns(instance)
+    longest = (max(*costs_ns(expert), *reads) for expert in active_experts(instance))
+    return instance.base_ns + sum(longest)

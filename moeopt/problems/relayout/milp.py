@@ -9,8 +9,19 @@ from moeopt.problems.formulation import Formulation, float_unit
 
 from .instance import STRIPED, Instance, longest_ns
 from .solution import Domain, Solution
-from .variables import Variables, dimm_ns, host_ns, read_off, variables_of
-from .windows import link_threshold_ns, prefetch_limit
+from .variables import (
+    Variables,
+    channel_reads,
+    dimm_ns,
+    ends_on,
+    hit_ns,
+    host_ns,
+    read_off,
+    striped_reads,
+    transfers,
+    variables_of,
+)
+from .windows import link_threshold_ns, own_link_threshold_ns, prefetch_limit
 
 
 class Model(Formulation):
@@ -92,12 +103,14 @@ class Model(Formulation):
             self.model += pulp.lpSum(prefetches) <= prefetch_limit(self.instance), "RE_C6"
 
     def re_c7_dimm_link_window(self) -> None:
-        """Post RE-C7: layout changes and moves fit into the DIMM-Link window.
+        """Post RE-C7: layout changes and moves fit into the window of the one link.
 
         The right-hand side is half-way between the largest total that fits and the smallest that
         does not: the same rule, and floats cannot blur it.
         """
         i = self.instance
+        if i.relayout_share_ns is not None:
+            return
         unit = float_unit(len(self.active) * max(i.relayout_ns, i.rebalance_ns))
         relayouts = pulp.lpSum(v for of in self.active for v in of.relayouts)
         rebalances = pulp.lpSum(v for of in self.active for v in of.rebalances)
@@ -107,8 +120,9 @@ class Model(Formulation):
 
     def re_c8_gpu_is_serial(self) -> None:
         """Post RE-C8: the GPU's costs sum to at most the makespan."""
-        hits = [(of.hit, of.expert.gpu_hit_ns) for of in self.active]
-        self.model += self._units([*hits, *self._host("gpu")]) <= self.makespan, "RE_C8"
+        hits = [(of.hit, hit_ns(of.expert)) for of in self.active]
+        load = self._units([*hits, *self._host("gpu")])
+        self.model += load + self.instance.base_ns / self.objective_unit <= self.makespan, "RE_C8"
 
     def re_c9_cpu_is_serial(self) -> None:
         """Post RE-C9: the CPU's costs sum to at most the makespan."""
@@ -124,6 +138,36 @@ class Model(Formulation):
         for dimm in range(self.instance.dimms):
             load = every_dimm + self._units(self._busy(dimm))
             self.model += load <= self.makespan, f"RE_C10_{dimm}"
+
+    def re_c11_channels_serve_hosts(self) -> None:
+        """Post RE-C11: each memory channel's host reads sum to at most the makespan."""
+        read_ns = self.instance.dram_striped_ns
+        striped = self._units((run, read_ns) for run in striped_reads(self.active))
+        for channel in sorted(set(self.instance.channels or ())):
+            own = self._units(channel_reads(self.instance, self.active, channel))
+            self.model += striped + own <= self.makespan, f"RE_C11_{channel}"
+
+    def re_c12_pcie_is_serial(self) -> None:
+        """Post RE-C12: transfers of the experts run on the GPU sum to at most the makespan."""
+        self.model += self._units(transfers(self.active)) <= self.makespan, "RE_C12"
+
+    def re_c13_own_links(self) -> None:
+        """Post RE-C13: layout changes and moves fit into the window of each DIMM's own link.
+
+        The right-hand side is half-way between two totals, as in RE-C7.
+        """
+        i, share = self.instance, self.instance.relayout_share_ns
+        if share is None:
+            return
+        unit = float_unit(2 * len(self.active) * max(i.relayout_ns, i.rebalance_ns))
+        total = self.model.add_variable("relayouts", lowBound=0)
+        relayouts = pulp.lpSum(v for of in self.active for v in of.relayouts)
+        self.model += total == relayouts, "RE_C13_relayouts"
+        for dimm in range(i.dimms):
+            changes, moves = map(pulp.lpSum, ends_on(self.active, dimm))
+            need = share / unit * total + (i.relayout_ns - share) / unit * changes
+            need += i.rebalance_ns / unit * moves
+            self.model += need <= own_link_threshold_ns(i) / unit, f"RE_C13_{dimm}"
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""

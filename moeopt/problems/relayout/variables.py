@@ -93,14 +93,57 @@ def variables_of(instance: Instance, new: Callable[[str], Any]) -> list[Variable
     return [Variables(instance, row, new) for row in rows]
 
 
+def ends_on(variables: list[Variables], dimm: int) -> tuple[list[Any], list[Any]]:
+    """Return the variables of migrations that keep a DIMM's own link busy for their whole length.
+
+    First the layout changes from or to it, then the moves from and to it (RE-C13).
+    """
+    changes = [of.localize[dimm] for of in variables if dimm in of.localize]
+    changes += [of.stripe for of in variables if of.now == dimm]
+    moves = [of.rebalance[dimm] for of in variables if dimm in of.rebalance]
+    moves += [move for of in variables if of.now == dimm for move in of.rebalances]
+    return changes, moves
+
+
 def host_ns(expert: Expert, domain: Domain, place: int) -> int:
     """Return how long a run keeps its host busy; 0 on NDP."""
     if domain == "gpu":
-        striped = place == STRIPED
-        return expert.gpu_miss_striped_ns if striped else expert.gpu_miss_localized_ns
+        return expert.gpu_work_ns(in_memory=False, striped=place == STRIPED)
     if domain == "cpu":
         return expert.cpu_striped_ns if place == STRIPED else expert.cpu_localized_ns
     return 0
+
+
+def hit_ns(expert: Expert) -> int:
+    """Return how long a run from the GPU's memory keeps the GPU busy."""
+    return expert.gpu_work_ns(in_memory=True, striped=True)
+
+
+def transfers(variables: list[Variables]) -> Iterator[tuple[Any, int]]:
+    """Yield the runs that miss the GPU's memory, and how long each keeps PCIe busy (RE-C12)."""
+    for of in variables:
+        for (domain, place), run in of.runs.items():
+            if domain == "gpu":
+                yield run, of.expert.pcie_ns(striped=place == STRIPED)
+
+
+def channel_reads(
+    instance: Instance, variables: list[Variables], channel: int
+) -> Iterator[tuple[Any, int]]:
+    """Yield the hosts' reads of what lies on a channel's DIMMs, and how long each is (RE-C11)."""
+    dimms = {dimm for dimm, of in enumerate(instance.channels or ()) if of == channel}
+    for of in variables:
+        for (domain, place), run in of.runs.items():
+            if domain != "ndp" and place in dimms:
+                yield run, instance.dram_localized_ns
+
+
+def striped_reads(variables: list[Variables]) -> Iterator[Any]:
+    """Yield the hosts' reads of striped experts."""
+    for of in variables:
+        for (domain, place), run in of.runs.items():
+            if domain != "ndp" and place == STRIPED:
+                yield run
 
 
 def dimm_ns(instance: Instance, expert: Expert, domain: Domain, place: int) -> int:
@@ -110,7 +153,9 @@ def dimm_ns(instance: Instance, expert: Expert, domain: Domain, place: int) -> i
     """
     if domain == "ndp":
         return 0 if place == STRIPED else expert.ndp_ns
-    return instance.dram_striped_ns if place == STRIPED else instance.dram_localized_ns
+    if place == STRIPED:
+        return instance.striped_charge_ns(instance.dram_striped_ns)
+    return instance.dram_localized_ns
 
 
 def read_off(

@@ -1,5 +1,8 @@
 """What the slots and the two windows allow: prefetches over PCIe, moves over DIMM-Link."""
 
+from dataclasses import dataclass
+from math import gcd
+
 from .instance import Instance, active_experts
 
 
@@ -31,6 +34,38 @@ def link_threshold_ns(instance: Instance) -> float:
         if (more := moves_ns + (relayouts + 1) * instance.relayout_ns) > window:
             over = min(over, more)
     return (fits + over) / 2
+
+
+def own_link_threshold_ns(instance: Instance) -> float:
+    """Return the same for the link of one DIMM, where every DIMM has its own.
+
+    Every total is a multiple of the lengths' greatest common divisor.
+    """
+    share = instance.relayout_share_ns or 0
+    step = gcd(instance.relayout_ns, instance.rebalance_ns, share) or 1
+    return (instance.dimm_link_window_ns // step + 0.5) * step
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """DIMM-Link time summed over all links: what one migration takes of it, and what there is."""
+
+    relayout_ns: int
+    rebalance_ns: int
+    window_ns: int
+
+
+def link_use(instance: Instance) -> LinkUse:
+    """Return what one layout change and one move take of all links' windows together.
+
+    Where all DIMMs share a link this is RE-C7; where each has its own, the sum of RE-C13 over all
+    DIMMs, which it implies.
+    """
+    i, dimms = instance, instance.dimms
+    if i.relayout_share_ns is None:
+        return LinkUse(i.relayout_ns, i.rebalance_ns, i.dimm_link_window_ns)
+    change = i.relayout_ns + (dimms - 1) * i.relayout_share_ns
+    return LinkUse(change, 2 * i.rebalance_ns, dimms * i.dimm_link_window_ns)
 
 
 def prefetch_allowed(instance: Instance) -> int:

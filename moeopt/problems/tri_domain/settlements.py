@@ -107,11 +107,26 @@ SETTLEMENTS = (
         "cold experts onto single DIMMs)",
         source="TriMoE 4.3",
         values={
-            "offline trace": "the mean loads of an earlier part of the trace",
+            "offline trace": "the tokens of all steps of the trace but the executed one, summed: a "
+            "sample of the workload that the step is no part of",
             "last step": "the loads of the one step before",
         },
         default="offline trace",
         why="It is what the paper says.",
+    ),
+    Settlement(
+        name="dimm_choice",
+        question="To which DIMM does each cold expert go?",
+        words="we set an optimized initial layout via offline trace analysis (e.g., localizing "
+        "cold experts onto single DIMMs)",
+        source="TriMoE 4.3",
+        values={
+            "balanced": "hottest first, each to the DIMM with the least expected NDP work so far",
+            "in turn": "to the DIMMs in turn, hottest first",
+        },
+        default="balanced",
+        why='An "optimized" layout can be either; with an offline trace to go by, balancing is the '
+        "kinder one.",
     ),
     Settlement(
         name="dimm_share",

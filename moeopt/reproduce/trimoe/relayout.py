@@ -18,8 +18,8 @@ def decided(setting: Setting) -> tuple[Dimms, tuple[tuple[int, ...], ...]]:
     """Return layout and experts in the GPU's memory, for every layer of a plan.
 
     Migrations are chosen on predicted loads (Eq. 8) by the setting's policy. Four moves over
-    DIMM-Link and two prefetches fit before a step (5.5; the latter assumed). Moves stay, prefetched
-    experts are dropped after their step.
+    DIMM-Link fit before a step (5.5), and as many prefetches as the settlement `windows` allows.
+    Moves stay, prefetched experts are dropped after their step.
     """
     runs = [_run(setting, sample, at) for sample, at in enumerate(layouts.offline(setting))]
     place = [place for step in zip(*runs, strict=True) for place, _ in step]
@@ -35,7 +35,8 @@ def _run(setting: Setting, sample: int, place: Dimms) -> list[tuple[Dimms, tuple
         predictor.update(load[None])
     kept = layouts.hottest(setting)[sample].tolist()
     resident = np.isin(np.arange(loads.shape[1]), kept)
-    policy, options = HEURISTICS[setting.migrations], Options(dimms=setting.dimms)
+    policy = HEURISTICS[setting.migrations]
+    options = Options(dimms=setting.dimms, windows=setting.windows, link_sum=setting.link_sum)
     steps = []
     for load in loads[setting.warm_up :]:
         expected = np.rint(predictor.predict()[0]).astype(np.int64)

@@ -1,7 +1,9 @@
 """What TriMoE's figures are run on: machine, model, loads, and what the paper leaves open."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,10 @@ SAMPLES = 8
 
 FEW = 2
 """Samples where a figure needs many runs; each of the seeds has as many."""
+
+
+Changes = Mapping[str, float | str]
+"""Fields of `Setting` and their values."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,10 @@ class Setting:
         defaults: of a localized expert's equal costs the CPU's is taken before the GPU's, and one
         candidate is tried in each iteration.
     migrations
-        The heuristic of the problem `relayout` that stands for 4.3. Settled: "predicted benefit" is
-        the fall of the makespan, the kinder of the two readings.
+        The heuristic of the problem `relayout` that stands for 4.3, by default the paper's at its
+        default settlements.
+    windows, link_sum
+        Settlements of what fits before a step (`moeopt.problems.relayout.settlements`).
     """
 
     model: str
@@ -83,7 +91,9 @@ class Setting:
     seed: int = 0
     tie_order: str = "cpu"
     refinement: str = "one"
-    migrations: str = "benefit-makespan"
+    migrations: str = "benefit-greedy"
+    windows: Literal["one", "two"] = "one"
+    link_sum: Literal["serial", "per link"] = "serial"
 
     @cached_property
     def machine(self) -> Machine:

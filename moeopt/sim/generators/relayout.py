@@ -1,28 +1,43 @@
 """relayout instances: what may migrate before a step whose loads are predicted."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
 from moeopt.errors import InputError
-from moeopt.problems.relayout.instance import COSTS, Expert, Instance
-from moeopt.sim.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
-from moeopt.sim.layout_rule import STRIPED, Layout, cold_localized
+from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
+from moeopt.problems.envelope import Count, Frozen, field_error
+from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
+from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.wording import describe
+from moeopt.sim.cost import NS_PER_S, ExpertCosts, expert_costs, to_quanta, transfer_s
+from moeopt.sim.layout_rule import STRIPED, CutOption, Layout, cold_localized
 from moeopt.sim.predictor import ALPHA, predict_run
+from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
-from moeopt.sim.windows import LayerOptions, LayerWindows, spread, to_ns
+from moeopt.sim.windows import (
+    LayerOptions,
+    LayerWindows,
+    LayoutFrom,
+    LayoutLoads,
+    offline_steps,
+    spread,
+    to_ns,
+)
 
 
 class Options(LayerOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
     TriMoE 5.5 hides "the ~0.63 ms cost of migrating up to four experts" behind "~0.68 ms" of
-    computation, whatever the model: hence the defaults of `link_move_us` and `link_window_us`,
-    which let four moves fit. One 25 GB/s link would take 1.4 to 1.9 ms for one expert, so the paper
-    must mean that several links share a move. It gives no figure for prefetches: by default two
-    fit.
+    computation, whatever the model: hence the default of `link_window_us`. A move takes a quarter
+    of the 0.63 ms by default if all share one link (``link_sum="serial"``), all of it if four moves
+    between different DIMMs run side by side ("per link"). One 25 GB/s link would take 1.4 to 1.9 ms
+    for one expert, which neither explains. The paper gives no figure for prefetches:
+    ``windows="two"`` leaves them a window that fits `prefetches` of them.
+    ``cold_share=0.7`` is an older spelling of ``cold_cut="experts 0.7"``.
     """
 
     step: Annotated[
@@ -40,25 +55,93 @@ class Options(LayerOptions):
         Field(description="loads of the instance: predicted, or those that come"),
     ] = "predicted"
     residents: Annotated[int, Field(ge=0, le=4096, description="hottest experts kept in HBM")] = 0
-    cold_share: Annotated[float, Field(ge=0, le=1, description="share of experts localized")] = 0.7
+    cold_cut: Annotated[
+        CutOption, Field(description="experts localized: 'tokens 0.08', 'experts 0.7', any number")
+    ] = DEFAULT_CUT
+    cold_share: Annotated[
+        float | None, Field(ge=0, le=1, description="older spelling of cold_cut='experts X'")
+    ] = None
+    layout_from: Annotated[
+        Literal[LayoutFrom, "earlier steps"],
+        Field(description="what the layout is decided from; 'earlier steps': see layout_steps"),
+    ] = "offline trace"
     hbm_free_slots: Annotated[int, Field(ge=0, le=4096, description="room for prefetches")] = 2
+    windows: Annotated[
+        Literal["one", "two"],
+        Field(description="one: link_window_us on both links; two: PCIe has room for prefetches"),
+    ] = "one"
     prefetches: Annotated[
-        int, Field(ge=0, le=4096, description="prefetches that the PCIe window is long enough for")
+        int, Field(ge=0, le=4096, description="prefetches that fit into PCIe's own window")
     ] = 2
+    link_sum: Annotated[
+        Literal["serial", "per link"],
+        Field(description="whether moves between different DIMMs wait for each other"),
+    ] = "serial"
     link_move_us: Annotated[
-        float, Field(ge=0, le=1e9, description="DIMM-Link time of one move, in us")
-    ] = 157.5
+        float | None,
+        Field(ge=0, le=1e9, description="link time of one move, in us; by default 157.5 or 630"),
+    ] = None
     link_window_us: Annotated[
         float, Field(ge=0, le=1e9, description="how long DIMM-Link is free, in us")
     ] = 680.0
+    dimm_share: Annotated[
+        Literal["1", "1/2"], Field(description="part of a striped read that each DIMM is busy")
+    ] = "1"
+    channels: Annotated[
+        Literal["none", "two DIMMs each"], Field(description="memory channels as limits of reads")
+    ] = "none"
+    gpu_work: Annotated[
+        Literal["one path", "two parts"],
+        Field(description="whether transfers overlap other experts' computation on the GPU"),
+    ] = "one path"
+
+    @model_validator(mode="after")
+    def _one_cut(self) -> "Options":
+        if self.cold_share is not None and "cold_cut" in self.model_fields_set:
+            raise field_error(["cold_share"], "says the same as cold_cut; give one of the two")
+        return self
+
+    @property
+    def cut(self) -> str:
+        """The cold cut, whichever way it was given."""
+        return self.cold_cut if self.cold_share is None else f"experts {self.cold_share!r}"
+
+    @property
+    def move_us(self) -> float:
+        """DIMM-Link time of one move, in us; see the class."""
+        if self.link_move_us is not None:
+            return self.link_move_us
+        return 157.5 if self.link_sum == "serial" else 630.0
+
+
+SETTLED = (
+    "windows",
+    "link_sum",
+    "cold_cut",
+    "layout_from",
+    "dimm_share",
+    "channels",
+    "gpu_work",
+)
+"""The options that are settlements of instances."""
+
+
+class Settled(Frozen, extra="ignore"):
+    """What an instance's provenance must state for `resettled`."""
+
+    machine: str
+    model: str
+    options: dict[str, Any]
+    layout_loads: dict[str, tuple[Count, ...]]
 
 
 def generate(source: Source, options: Options) -> Instance:
     """Return the instance of one layer before one decode step.
 
-    The layout was decided on the first steps of the history (`cold_localized`); the predictor
-    (Eq. 8) has seen all of it and nothing of the step that runs. Predictions are rounded to whole
-    tokens. With ``loads="actual"`` everything is the same but the tokens and their costs.
+    The layout is decided on other steps than the one that runs (`cold_localized`): on all others,
+    the offline trace of TriMoE 4.3, or on earlier ones. The predictor (Eq. 8) has seen the history
+    and nothing of the step that runs. Predictions are rounded to whole tokens. With
+    ``loads="actual"`` everything is the same but the tokens and their costs.
 
     Raises
     ------
@@ -69,18 +152,86 @@ def generate(source: Source, options: Options) -> Instance:
         raise InputError(
             f"layout_steps: must be at most history = {options.history}, not {options.layout_steps}"
         )
-    windows = LayerWindows.of(source, options, (options.step or options.history) + 1)
-    step = windows.choose("step", options.step, options.history, 0, source.seed)
+    offline = offline_steps(options.batch)
+    windows = LayerWindows.of(source, options, (options.step or options.history) + 1 + offline)
+    # What a workload draws after the step that runs is for the offline trace alone.
+    after = 0 if source.workload is None else offline
+    step = windows.choose("step", options.step, options.history, after, source.seed)
     run = np.array([windows.load(at) for at in range(step - options.history, step + 1)])
-    dimms = options.dimms or source.machine.dram.dimms
-    seen = run[: options.layout_steps].sum(axis=0)
-    layout = cold_localized(seen, dimms, options.cold_share, options.residents)
+    loads: LayoutLoads = {
+        "offline trace": windows.load_without([step]).tolist(),
+        "last step": run[-2].tolist(),
+        "earlier steps": run[: options.layout_steps].sum(axis=0).tolist(),
+    }
     tokens = run[-1] if options.loads == "actual" else _predicted(run, options.alpha)
-    decided = options.model_dump() | {"step": step, "dimms": dimms}
+    dimms = options.dimms or source.machine.dram.dimms
     name = source.name or _name(source, options, step)
-    instance = on_layout(source, options, tokens, layout, name)
-    provenance = source.provenance(windows.trace, decided)
+    instance = on_layout(source, options, tokens, _decided(options, loads, dimms), name)
+    decided = options.model_dump(exclude={"cold_share"})
+    decided |= {"step": step, "dimms": dimms, "cold_cut": options.cut}
+    provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
     return instance.model_copy(update={"provenance": provenance})
+
+
+def _decided(options: Options, loads: LayoutLoads, dimms: int) -> Layout:
+    seen = np.array(loads[options.layout_from], dtype=np.int64)
+    return cold_localized(seen, dimms, options.cut, options.residents)
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same loads on the same machine under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of this generator that is a settlement, e.g. ``"windows"``, and its value.
+
+    Returns
+    -------
+    Instance or None
+        With the same name, and the value in its provenance's options. None if this generator has no
+        such settlement, or the instance does not say what it was made from: the provenance lacks
+        machine, model, options or `layout_loads`, the two are no presets, or what they give is
+        another instance.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    if settlement not in SETTLED:
+        return None
+    try:
+        record = Settled.model_validate(instance.provenance or {})
+        before = Options(**record.options)
+    except ValidationError:
+        return None
+    if (same := _from_record(instance, record, before)) is None:
+        return None
+    if same.model_copy(update={"provenance": instance.provenance}) != instance:
+        return None
+    try:
+        after = Options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return _from_record(instance, record, after)
+
+
+def _from_record(instance: Instance, record: Settled, options: Options) -> Instance | None:
+    """Return the instance that a provenance and other options give; None if they give none."""
+    if record.machine not in names("machines") or record.model not in names("models"):
+        return None
+    quantum = instance.quantum_ns or 1
+    machine, model = get_machine(record.machine), get_model(record.model)
+    source = Source(machine=machine, model=model, quantum_ns=quantum)
+    tokens = np.array([expert.tokens for expert in instance.experts], dtype=np.int64)
+    loads = {key: list(of) for key, of in record.layout_loads.items() if len(of) == len(tokens)}
+    if options.layout_from not in loads or len(tokens) != model.routed_experts:
+        return None
+    layout = _decided(options, loads, options.dimms or machine.dram.dimms)
+    made = on_layout(source, options, tokens, layout, instance.name)
+    stated = {"options": options.model_dump(exclude={"cold_share"})}
+    return made.model_copy(update={"provenance": (instance.provenance or {}) | stated})
 
 
 def on_layout(
@@ -96,23 +247,56 @@ def on_layout(
         Where the experts lie before the migrations.
     """
     machine, model, quantum = source.machine, source.model, source.quantum_ns
+    dimms = options.dimms or machine.dram.dimms
     reads = expert_costs(machine, model, 1, quantum)
-    move = int(to_quanta(options.link_move_us * 1000, quantum))
+    move = int(to_quanta(options.move_us * 1000, quantum))
     prefetch = int(to_quanta(transfer_s(machine, model) * NS_PER_S, quantum))
+    window = to_ns(options.link_window_us, "link_window_us")
+    newer = _schema_2(options, dimms, move, quantum)
+    experts = _experts(source, tokens, layout)
+    if options.gpu_work == "two parts":
+        newer["schema_version"] = 2
+        experts = tuple(
+            expert.model_copy(update=_parts(expert, prefetch, reads)) for expert in experts
+        )
     return Instance(
         name=name,
         quantum_ns=quantum,
-        dimms=options.dimms or machine.dram.dimms,
+        dimms=dimms,
         hbm_free_slots=options.hbm_free_slots,
         dram_striped_ns=reads.dram_striped_ns,
         dram_localized_ns=reads.dram_localized_ns,
         prefetch_ns=prefetch,
         relayout_ns=move,
         rebalance_ns=move,
-        pcie_window_ns=options.prefetches * prefetch,
-        dimm_link_window_ns=to_ns(options.link_window_us, "link_window_us"),
-        experts=_experts(source, tokens, layout),
+        pcie_window_ns=window if options.windows == "one" else options.prefetches * prefetch,
+        dimm_link_window_ns=window,
+        experts=experts,
+        **newer,
     )
+
+
+def _schema_2(options: Options, dimms: int, move: int, quantum: int) -> dict[str, Any]:
+    """Return the instance's fields of schema 2 that the options ask for."""
+    found: dict[str, Any] = {}
+    if options.link_sum == "per link":
+        found["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
+    if options.dimm_share != "1":
+        found["dimm_share"] = (1, 2)
+    if options.channels != "none":
+        found["channels"] = tuple(dimm // 2 for dimm in range(dimms))
+    return found | ({"schema_version": 2} if found else {})
+
+
+def _parts(expert: Expert, prefetch_ns: int, reads: ExpertCosts) -> dict[str, int]:
+    """Return Eq. 2 in two parts: f_calc, and the transfer, no faster than the read behind it."""
+    if not expert.tokens:
+        return dict.fromkeys(TWO_PARTS, 0)
+    return {
+        "gpu_calc_ns": expert.gpu_hit_ns,
+        "pcie_striped_ns": max(prefetch_ns, reads.dram_striped_ns),
+        "pcie_localized_ns": max(prefetch_ns, reads.dram_localized_ns),
+    }
 
 
 def _experts(source: Source, tokens: NDArray[np.int64], layout: Layout) -> tuple[Expert, ...]:

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from moeopt.errors import InputError
+from moeopt.numeric.intervals import median_interval
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.info import Phases, Stretch
 from moeopt.problems.objective import Objective, relative
@@ -33,18 +34,31 @@ class HeldOut:
     ----------
     method
         As tables call it; the optimum of the earlier loads is a method, too.
-    pairs
-        Instances with a later twin where both optima are proven.
+    distance
+        How far the later loads lie behind, in words: what counts is how many steps are between.
+    decisions, pairs
+        Instances that were decided on, and how many later twins they have at that distance; the
+        optima of both are proven.
     known
         Median excess on the loads that were decided on, over the optimum there.
-    later, later_max
-        Median and largest excess on the later loads, over the optimum in hindsight.
+    later
+        Median excess on the later loads, over the optimum in hindsight; a decision with several
+        later twins counts by their median.
+    interval
+        Holds the median with 95 % confidence if decisions are independent, by order statistics;
+        None if they are too few. For further layers and stretches of the same traces: what another
+        trace brings may lie outside.
+    later_max
+        The largest excess on later loads.
     """
 
     method: str
+    distance: str
+    decisions: int
     pairs: int
     known: float
     later: float
+    interval: tuple[float, float] | None
     later_max: float
 
 
@@ -54,23 +68,29 @@ def held_out(
     instances: Mapping[str, InstanceEnvelope],
     labels: Mapping[Key, str],
 ) -> list[HeldOut]:
-    """Return a row for the optimum and for every heuristic, best ones first.
+    """Return a row for each distance and method, the nearest and the best ones first.
 
     Where a schedule follows from a decision it is made anew, the best there is, on both loads: what
     is compared is the decision. A twin is known by its provenance: all but the stretch of loads is
-    the same.
+    the same. Loads of a trace that reads its text twice are no twins, if their provenance says
+    "contaminated".
     """
     optima = {row.key.instance: row.optimum for row in rows if row.optimum is not None}
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
-    excesses: dict[str, list[tuple[float, float]]] = {}
-    for earlier, later in _pairs(problem, here):
+    excesses: dict[tuple[int, str], dict[str, list[tuple[float, float]]]] = {}
+    for earlier, later, distance in _pairs(problem, here):
         for label, row in decided.get(earlier, {}).items():
             pair = [_excess(here[on], optima[on], row) for on in (earlier, later)]
             if pair[0] is not None and pair[1] is not None:
-                excesses.setdefault(label, []).append((pair[0], pair[1]))
-    found = [_summary(label, pairs) for label, pairs in excesses.items()]
-    return sorted(found, key=lambda one: (one.method != OPTIMUM, one.later))
+                of = excesses.setdefault((_decade(distance), label), {})
+                of.setdefault(earlier, []).append((pair[0], pair[1]))
+    found = [
+        (decade, _summary(label, _in_words(problem, decade), list(pairs.values())))
+        for (decade, label), pairs in excesses.items()
+    ]
+    found.sort(key=lambda one: (one[0], one[1].method != OPTIMUM, one[1].later))
+    return [one for _, one in found]
 
 
 def _decisions(
@@ -89,8 +109,10 @@ def _decisions(
     return found
 
 
-def _pairs(problem: str, instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str]]:
-    """Yield every instance with each of its later twins, as content hashes."""
+def _pairs(
+    problem: str, instances: Mapping[str, InstanceEnvelope]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield every instance with each of its later twins, as content hashes, and their distance."""
     holdout = get_problem(problem).info.holdout
     if holdout is None:
         return
@@ -98,11 +120,15 @@ def _pairs(problem: str, instances: Mapping[str, InstanceEnvelope]) -> Iterator[
     for digest, instance in instances.items():
         provenance = instance.provenance or {}
         options = provenance.get("options")
+        if "contaminated" in provenance:
+            continue
         if isinstance(options, dict) and (place := _place(holdout, options)) is not None:
             twins.setdefault(_rest(holdout, provenance, options), []).append((*place, digest))
     for group in twins.values():
         for _, end, earlier in group:
-            yield from ((earlier, later) for begin, _, later in group if end <= begin)
+            for begin, _, later in group:
+                if end <= begin:
+                    yield earlier, later, begin - end
 
 
 def _place(holdout: Stretch | Phases, options: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -114,6 +140,21 @@ def _place(holdout: Stretch | Phases, options: Mapping[str, Any]) -> tuple[int, 
     if isinstance(first, int) and isinstance(length, int):
         return first, first + length
     return None
+
+
+def _decade(distance: int) -> int:
+    """Return 0 for adjacent loads, 1 for 1 to 9 steps between, 2 for 10 to 99 and so on."""
+    return len(str(distance)) if distance else 0
+
+
+def _in_words(problem: str, decade: int) -> str:
+    """Return a decade of distances as tables say it, with the problem's unit of time."""
+    holdout = get_problem(problem).info.holdout
+    if isinstance(holdout, Phases):
+        return holdout.order[-1]
+    if not decade or holdout is None:
+        return "next"
+    return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
 def _rest(
@@ -144,6 +185,20 @@ def _scheduled(layer: Layer) -> Schedule:
     return solution
 
 
-def _summary(label: str, pairs: Sequence[tuple[float, float]]) -> HeldOut:
-    known, later = zip(*pairs, strict=True)
-    return HeldOut(label, len(pairs), median(known), median(later), max(later))
+def _summary(
+    label: str, distance: str, decisions: Sequence[Sequence[tuple[float, float]]]
+) -> HeldOut:
+    """Return the row of some decisions, each with its known and later excess by later twin."""
+    known = [pairs[0][0] for pairs in decisions]
+    every = [[later for _, later in pairs] for pairs in decisions]
+    later = [median(of) for of in every]
+    return HeldOut(
+        method=label,
+        distance=distance,
+        decisions=len(decisions),
+        pairs=sum(map(len, decisions)),
+        known=median(known),
+        later=median(later),
+        interval=median_interval(later),
+        later_max=max(map(max, every)),
+    )

@@ -171,7 +171,7 @@ def test_the_largest_losses_are_summed_exactly() -> None:
     # 27 increments over 18 experts: nine of them at no loss, the others at their worst.
     assert result.objective == 9 * top
     many = [{"expert": e, "importance": 0, "loss": [top, top, top, top]} for e in range(4096)]
-    wide = {"layers": [{"budget_bits": 2**14, "experts": many}] * 17, "min_count": {}}
+    wide = {"layers": [{"experts": many}] * 17, "model_budget_bits": 17 * 2**14, "min_count": {}}
     with pytest.raises(InputError, match="sum to more than 2\\*\\*60"):
         moeopt.solve(Instance(**(DATA | wide)), "cp-sat", warm_start=False)
 

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.relayout.check import CONSTRAINTS, layout_after, loads, objective, violations
+from moeopt.errors import InputError
+from moeopt.problems.relayout.check import (
+    CONSTRAINTS,
+    layout_after,
+    link_busy_ns,
+    loads,
+    objective,
+    violations,
+)
 from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.relayout.solution import Solution
 from tests.problems.relayout.relayout_random_instances import random_instance
@@ -37,6 +45,17 @@ INSTANCE = Instance(
     experts=EXPERTS,
 )
 ALL_ON_GPU = ("gpu", "gpu", "gpu", None)
+NEWER = {
+    "schema_version": 2,
+    "channels": [3, 1],
+    "dimm_share": [1, 2],
+    "gpu_base_ns": 1000,
+    "relayout_share_ns": 20,
+    "experts": [
+        e | {"gpu_calc_ns": 2, "pcie_striped_ns": 9, "pcie_localized_ns": 25} for e in EXPERTS
+    ],
+}
+"""What makes the four experts an instance of schema 2."""
 
 Move = tuple[int, str] | tuple[int, str, int]
 
@@ -57,6 +76,14 @@ def judged(
     instance = Instance.model_validate(INSTANCE.model_dump() | changed)
     return violations(instance, solution(moves, assignment), claim)
 
+
+CHANNELS_ALONE = {
+    "schema_version": 2,
+    "channels": [3, 1],
+    "experts": [e | {"cpu_striped_ns": 1, "cpu_localized_ns": 1} for e in EXPERTS],
+    "dimm_share": [1, 5],
+}
+PARTS_ALONE = {"schema_version": 2, "experts": NEWER["experts"], "dram_localized_ns": 0}
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
     ({"moves": [], "assignment": ("gpu", None, "gpu", None)}, "RE-C1", "expert 7 runs nowhere"),
@@ -103,6 +130,24 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
         {"moves": [], "assignment": ("cpu", "ndp", "gpu", None), "claim": 54},
         "RE-C10",
         "DIMM 1 is busy for 55 ns",
+    ),
+    # One striped read of 5 on both channels, a localized one of 11 on channel 1, that of DIMM 1.
+    (
+        {"moves": [], "assignment": ("cpu", "cpu", "gpu", None), "claim": 15, **CHANNELS_ALONE},
+        "RE-C11",
+        "channel 1 is busy for 16 ns",
+    ),
+    ({"moves": [], "claim": 33, **PARTS_ALONE}, "RE-C12", "PCIe is busy for 34 ns"),
+    # Link 1: a change from it (60) and a move from it (70). Link 0: a share of 20 and the move, 90.
+    (
+        {
+            "moves": [(7, "stripe"), (8, "rebalance", 1)],
+            "schema_version": 2,
+            "relayout_share_ns": 20,
+            "dimm_link_window_ns": 129,
+        },
+        "RE-C13",
+        "the link of DIMM 1 busy for 130 ns",
     ),
 ]
 
@@ -155,6 +200,85 @@ def test_loads_by_hand(
     assert violations(INSTANCE, decision) == []
     assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (gpu, cpu, dimms)
     assert load.makespan_ns == objective(INSTANCE, decision) == max(gpu, cpu, *dimms)
+
+
+@pytest.mark.parametrize(
+    ("moves", "assignment", "gpu", "cpu", "dimms", "channels", "pcie"),
+    [
+        # Base 1000 and three computations of 2; a striped read of 5 is 3 on each DIMM and 5 on each
+        # channel; the localized one of 11 is on DIMM 1 and on channel 1, which comes first.
+        ([], ("gpu", "gpu", "gpu", None), 1006, 0, (3, 14), (16, 5), 9 + 25),
+        # In the GPU's memory: its computation, no transfer, no read.
+        ([(4, "prefetch")], ("gpu", "gpu", "gpu", None), 1006, 0, (0, 11), (11, 0), 25),
+        # NDP work keeps no channel busy, and the CPU's reads no PCIe.
+        ([(4, "localize", 0)], ("ndp", "cpu", "cpu", None), 1000, 80, (61, 11), (11, 11), 0),
+        ([(7, "stripe")], ("cpu", "gpu", "gpu", None), 1004, 20, (6, 6), (10, 10), 9),
+    ],
+)
+def test_loads_of_schema_2_by_hand(
+    moves: list[Move],
+    assignment: tuple[str, ...],
+    gpu: int,
+    cpu: int,
+    dimms: tuple[int, int],
+    channels: tuple[int, int],
+    pcie: int,
+) -> None:
+    """Base load, shares rounded up for each read, channels, and the two parts of a run."""
+    instance = Instance.model_validate(INSTANCE.model_dump() | NEWER)
+    load = loads(instance, solution(moves, assignment))
+    assert (load.gpu_ns, load.cpu_ns, load.dimm_ns) == (gpu, cpu, dimms)
+    assert (load.channel_ns, load.pcie_ns) == (channels, pcie)
+    assert load.makespan_ns == max(gpu, cpu, *dimms, *channels, pcie)
+
+
+@pytest.mark.parametrize(
+    ("moves", "links"),
+    [
+        ([(7, "stripe")], [20, 60]),
+        ([(4, "localize", 0)], [60, 20]),
+        ([(7, "rebalance", 0)], [70, 70]),
+        ([(7, "rebalance", 0), (8, "stripe"), (4, "prefetch")], [130, 90]),
+    ],
+)
+def test_time_on_each_link_by_hand(moves: list[Move], links: list[int]) -> None:
+    """A change is 60 where the whole expert is and 20 elsewhere, a move 70 on both DIMMs."""
+    instance = Instance.model_validate(INSTANCE.model_dump() | NEWER)
+    assert link_busy_ns(instance, solution(moves)) == links
+    tight = {"dimm_link_window_ns": max(links)}
+    assert judged(moves, **NEWER | tight) == []
+    tight = {"dimm_link_window_ns": max(links) - 1}
+    assert {rule for rule, _ in judged(moves, **NEWER | tight)} == {"RE-C13"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"schema_version": 1}, "is a field of schema 2"),
+        ({"relayout_share_ns": 61}, "relayout_share_ns: must be at most relayout_ns = 60, not 61"),
+        ({"experts": [*NEWER["experts"][:3], EXPERTS[3]]}, "experts[3].gpu_calc_ns: is missing"),
+        ({"experts": [EXPERTS[0] | {"gpu_calc_ns": 1}]}, "pcie_striped_ns: is missing"),
+        (
+            {"experts": [NEWER["experts"][0] | {"gpu_calc_ns": 4}]},
+            "gpu_calc_ns: must be at most gpu_hit_ns = 3, not 4",
+        ),
+        (
+            {"experts": [NEWER["experts"][0] | {"pcie_localized_ns": 31}]},
+            "pcie_localized_ns: must be at most gpu_miss_localized_ns = 30, not 31",
+        ),
+    ],
+)
+def test_fields_of_schema_2_are_held_to_their_meaning(change: dict[str, Any], says: str) -> None:
+    """One line with the field and the reason."""
+    with pytest.raises(InputError) as caught:
+        Instance.model_validate(INSTANCE.model_dump() | NEWER | change)
+    assert says in str(caught.value)
+
+
+def test_what_is_absent_is_not_written() -> None:
+    """A file of schema 1 has no field of schema 2."""
+    assert not {"relayout_share_ns", "channels", "gpu_calc_ns"} & set(INSTANCE.model_dump())
+    assert "gpu_calc_ns" not in INSTANCE.model_dump()["experts"][0]
 
 
 def test_what_is_not_allowed_counts_for_nothing() -> None:

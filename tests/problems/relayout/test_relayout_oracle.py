@@ -21,10 +21,16 @@ from moeopt.problems.relayout.oracle import candidates, count
 from moeopt.problems.relayout.solution import DOMAINS, Migration
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.run import solve
-from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+from tests.problems.relayout.relayout_random_instances import (
+    KINDS,
+    NEWER_KINDS,
+    random_instance,
+)
 
 PER_KIND = 26
 SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
+NEWER = 30
+NEWER_SHARES = [range(1), pytest.param(range(1, NEWER), marks=pytest.mark.slow)]
 METHODS = [
     name
     for name, method in problem_methods(get_problem("relayout")).items()
@@ -142,10 +148,19 @@ def test_the_oracle_leaves_nothing_out() -> None:
                     assert (moves, domains) in found
 
 
-@pytest.mark.parametrize("seeds", SHARES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [
+        (kind, *([share] if isinstance(share, range) else share.values))
+        if isinstance(share, range)
+        else pytest.param(kind, *share.values, marks=share.marks)
+        for kinds, shares in ((KINDS, SHARES), (NEWER_KINDS, NEWER_SHARES))
+        for kind in kinds
+        for share in shares
+    ],
+)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 26 instances of each kind all exact methods give the oracle's optimum, from scratch.
+    """On 26 or 30 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it, and it lies on the grid.
     """

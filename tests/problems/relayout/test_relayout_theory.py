@@ -9,11 +9,17 @@ from moeopt.problems.relayout.check import CONSTRAINTS
 from moeopt.problems.relayout.fixed_layout import after_migrations
 from moeopt.problems.relayout.instance import Instance
 from moeopt.solvers.run import solve
-from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+from tests.problems.relayout.relayout_random_instances import (
+    KINDS,
+    NEWER_KINDS,
+    random_instance,
+)
 
 MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(2)
 DELETION_KINDS = ("mixed", "dear rebalance", "dear relayout", "no slots", "dimms bind")
+NEWER_RULES = {"RE-C11": "channels bind", "RE-C12": "PCIe binds", "RE-C13": "own links bind"}
+"""Rules of schema 2, and a kind of instances in which each binds."""
 
 
 def optimum(instance: Instance) -> int:
@@ -56,7 +62,7 @@ def full_optimum(seeds: range, number: int) -> int:
 @pytest.mark.parametrize(
     "seeds", [range(14, 16), pytest.param(range(10, 16), marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("rule", CONSTRAINTS)
+@pytest.mark.parametrize("rule", [rule for rule in CONSTRAINTS if rule not in NEWER_RULES])
 def test_a_deleted_constraint_is_missed(rule: str, seeds: range) -> None:
     """Without any one rule some optimum falls, and the checker names that rule and no other.
 
@@ -79,6 +85,42 @@ def test_a_deleted_constraint_is_missed(rule: str, seeds: range) -> None:
         assert len(optima) == 1, instance.name
     assert all(fell.values())
     assert all(named.values())
+
+
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 40), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rule", NEWER_RULES)
+def test_a_deleted_constraint_of_schema_2_is_missed(rule: str, seeds: range) -> None:
+    """The same for the rules that instances of schema 1 do not have."""
+    fell = dict.fromkeys(MODELS, 0)
+    for seed in seeds:
+        instance, optima = random_instance(seed, NEWER_RULES[rule]), set()
+        full = solve(instance, "cp-sat", warm_start=False).objective
+        assert full is not None
+        for model in MODELS:
+            relaxed = solve(instance, model, without={rule}, warm_start=False)
+            assert relaxed.objective is not None
+            optima.add(relaxed.objective)
+            broken = {found for found, _ in relaxed.violations}
+            assert broken <= {rule}
+            assert broken or relaxed.objective == full, instance.name
+            fell[model] += relaxed.objective < full
+        assert len(optima) == 1, instance.name
+    assert all(fell.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("without", [*CONSTRAINTS, ("RE-C3", "RE-C13"), ("RE-C4", "RE-C13")])
+def test_models_agree_without_any_rule_in_schema_2(without: str | tuple[str, str]) -> None:
+    """Whatever rule is left out, the three models mean the same on every kind of schema 2."""
+    rules = {without} if isinstance(without, str) else set(without)
+    for kind in NEWER_KINDS[:-1]:
+        for seed in range(4):
+            instance = random_instance(seed, kind)
+            found = [
+                solve(instance, model, without=rules, warm_start=False).objective
+                for model in MODELS
+            ]
+            assert len(set(found)) == 1, (instance.name, found)
 
 
 def test_models_agree_without_two_constraints() -> None:

@@ -1,13 +1,14 @@
 """The assignment modes of each expert, in steps of the costs' common divisor."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.solution import Domain, Kind
-from moeopt.problems.relayout.windows import link_moves_allowed, prefetch_allowed
+from moeopt.problems.relayout.windows import link_moves_allowed, link_use, prefetch_allowed
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,13 @@ class Mode:
         The expert's row in the instance.
     domain, kind
         Where it runs and how it migrates before; None if it does not.
-    gpu, cpu
-        Time on the hosts.
+    gpu, cpu, pcie
+        Time on the hosts and on PCIe.
     reads
         1 if a host reads it striped, else 0.
+    on_channel
+        Whether a host reads it from the one DIMM where it lies then, which counts for that DIMM's
+        channel.
     stays
         Time on the DIMM where it lies today.
     arrives
@@ -35,7 +39,9 @@ class Mode:
     kind: Kind | None = None
     gpu: int = 0
     cpu: int = 0
+    pcie: int = 0
     reads: int = 0
+    on_channel: bool = False
     stays: int = 0
     arrives: int | None = None
 
@@ -51,8 +57,10 @@ class Modes:
         The modes of each active expert. Left out are those that another one replaces: a host's
         read of a localized expert that NDP serves in no more time of the same DIMM, and a GPU hit
         after a needless migration.
-    striped_read, localized_read
-        How long a host's read keeps DIMMs busy.
+    base
+        The GPU's load before any expert.
+    striped_read, localized_read, channel_read
+        How long a host's read keeps DIMMs busy, and a striped one every channel.
     reads
         Every number of striped reads that a solution may have.
     dimm
@@ -63,7 +71,11 @@ class Modes:
         self.instance = instance
         self.step_ns = objective_grid(instance)
         self.dimms = instance.dimms
-        self.striped_read = instance.dram_striped_ns // self.step_ns
+        self.base = instance.base_ns // self.step_ns
+        charge_ns = instance.striped_charge_ns(instance.dram_striped_ns)
+        self.striped_read = charge_ns // self.step_ns
+        limited = instance.channels is not None
+        self.channel_read = instance.dram_striped_ns // self.step_ns if limited else 0
         self.localized_read = instance.dram_localized_ns // self.step_ns
         self.prefetches = prefetch_allowed(instance)
         self.relayout_fits, self.rebalance_fits = link_moves_allowed(instance)
@@ -87,47 +99,50 @@ class Modes:
         return [row for row in self.rows if self.dimm[row] < 0]
 
     def _most_link_moves(self) -> int:
-        """Return how many experts DIMM-Link can carry, at most."""
-        instance = self.instance
+        """Return how many experts the links can carry, at most."""
+        link = link_use(self.instance)
         shortest = min(
-            instance.relayout_ns if self.relayout_fits else instance.dimm_link_window_ns + 1,
-            instance.rebalance_ns if self.rebalance_fits else instance.dimm_link_window_ns + 1,
+            link.relayout_ns if self.relayout_fits else link.window_ns + 1,
+            link.rebalance_ns if self.rebalance_fits else link.window_ns + 1,
         )
         if shortest == 0:
             return len(self.rows)
-        return min(len(self.rows), instance.dimm_link_window_ns // shortest)
+        return min(len(self.rows), link.window_ns // shortest)
 
     def _modes(self, row: int, expert: Expert) -> list[Mode]:
         step, striped = self.step_ns, expert.dimm is None
         ndp = expert.ndp_ns // step
         cpu = {True: expert.cpu_striped_ns // step, False: expert.cpu_localized_ns // step}
-        miss = {
-            True: expert.gpu_miss_striped_ns // step,
-            False: expert.gpu_miss_localized_ns // step,
-        }
+        hit = expert.gpu_work_ns(in_memory=True, striped=striped) // step
+
+        def missing(kind: Kind | None, striped: bool, **on_dimms: Any) -> Mode:
+            gpu = expert.gpu_work_ns(in_memory=False, striped=striped) // step
+            pcie = expert.pcie_ns(striped=striped) // step
+            return Mode(row, "gpu", kind, gpu=gpu, pcie=pcie, **on_dimms)
+
         found = []
         if expert.resident:
-            found.append(Mode(row, "gpu", gpu=expert.gpu_hit_ns // step))
+            found.append(Mode(row, "gpu", gpu=hit))
         elif self.prefetches:
-            found.append(Mode(row, "gpu", "prefetch", gpu=expert.gpu_hit_ns // step))
+            found.append(Mode(row, "gpu", "prefetch", gpu=hit))
         if striped or self.relayout_fits:
             kind: Kind | None = None if striped else "stripe"
             found.append(Mode(row, "cpu", kind, cpu=cpu[True], reads=1))
             if not expert.resident:
-                found.append(Mode(row, "gpu", kind, gpu=miss[True], reads=1))
-        hosts_help = ndp > self.localized_read
+                found.append(missing(kind, True, reads=1))
+        read = self.localized_read
+        hosts_help = ndp > read
         if not striped:
             found.append(Mode(row, "ndp", stays=ndp))
             if hosts_help:
-                found.append(Mode(row, "cpu", cpu=cpu[False], stays=self.localized_read))
+                found.append(Mode(row, "cpu", cpu=cpu[False], on_channel=True, stays=read))
             if hosts_help and not expert.resident:
-                found.append(Mode(row, "gpu", gpu=miss[False], stays=self.localized_read))
+                found.append(missing(None, False, on_channel=True, stays=read))
         if self.relayout_fits if striped else self.rebalance_fits:
             kind = "localize" if striped else "rebalance"
             found.append(Mode(row, "ndp", kind, arrives=ndp))
             if hosts_help:
-                read = self.localized_read
-                found.append(Mode(row, "cpu", kind, cpu=cpu[False], arrives=read))
+                found.append(Mode(row, "cpu", kind, cpu=cpu[False], on_channel=True, arrives=read))
                 if not expert.resident:
-                    found.append(Mode(row, "gpu", kind, gpu=miss[False], arrives=read))
+                    found.append(missing(kind, False, on_channel=True, arrives=read))
         return found

@@ -6,7 +6,8 @@ reads").
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from threading import Event, Thread
 from typing import Any
@@ -17,6 +18,7 @@ from ortools.sat.python import cp_model
 
 from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.relayout.solution import Domain, Kind, Migration, Solution
+from moeopt.problems.relayout.windows import link_use
 from moeopt.problems.search import Search
 
 from .modes import Mode, Modes
@@ -106,6 +108,24 @@ class Dimm:
         return patterns
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """What a DIMM sees of an expert that is brought to it.
+
+    Attributes
+    ----------
+    length
+        How long it keeps the DIMM busy, in steps.
+    read, kind
+        Whether a host reads it there, told apart only if there are channels, and by which kind of
+        migration it came, only if every DIMM has its own link.
+    """
+
+    length: int
+    read: bool
+    kind: Kind | None
+
+
 class Subproblem:
     """The model for one makespan and one number of striped reads.
 
@@ -123,11 +143,13 @@ class Subproblem:
         self.effort_spent = 0.0
         self.model = cp_model.CpModel()
         self.chosen: dict[int, list[tuple[Mode, Any]]] = {}
-        self.arrivals: dict[int, list[Any]] = {}
+        self.arrivals: dict[Arrival, list[Any]] = {}
         self._choose()
         self._fill_hosts()
         self._limit_migrations()
         self._bring_arrivals()
+        self._fill_channels()
+        self._fill_own_links()
         for number, dimm in enumerate(dimms):
             self._fill_dimm(number)
             self._keep_to_patterns(dimm)
@@ -164,20 +186,20 @@ class Subproblem:
     def decode(self) -> Solution:
         """Return the solution of a subproblem that was found feasible.
 
-        The counts of arrivals on each DIMM are dealt out among the experts of that length. One that
-        is dealt its own DIMM does not migrate.
+        The counts of arrivals on each DIMM are dealt out among the experts of that kind. One
+        that is dealt its own DIMM does not migrate.
         """
         instance = self.modes.instance
         places = {
-            length: [d for d, count in enumerate(counts) for _ in range(self._value(count))]
-            for length, counts in self.arrivals.items()
+            arrival: [d for d, count in enumerate(counts) for _ in range(self._value(count))]
+            for arrival, counts in self.arrivals.items()
         }
         migrations = []
         assignment: list[Domain | None] = [None] * len(instance.experts)
         for row, pairs in self.chosen.items():
             mode = next(mode for mode, variable in pairs if self._value(variable))
             assignment[row] = mode.domain
-            place = None if mode.arrives is None else places[mode.arrives].pop()
+            place = None if mode.arrives is None else places[self._arrival(mode)].pop()
             if mode.kind is not None and (place is None or place != self.modes.dimm[row]):
                 expert = instance.experts[row].expert
                 migrations.append(Migration(expert=expert, kind=mode.kind, dimm=place))
@@ -197,49 +219,103 @@ class Subproblem:
             self.model.add_exactly_one(variable for _, variable in self.chosen[row])
 
     def _fill_hosts(self) -> None:
-        """Let GPU and CPU end by the makespan (RE-C8, RE-C9), and read so many striped experts."""
-        self.model.add(self._sum(lambda c: c.gpu) <= self.makespan)
+        """Let GPU, CPU and PCIe end by the makespan (RE-C8, RE-C9, RE-C12), with so many reads."""
+        self.model.add(self._sum(lambda c: c.gpu) + self.modes.base <= self.makespan)
         self.model.add(self._sum(lambda c: c.cpu) <= self.makespan)
+        self.model.add(self._sum(lambda c: c.pcie) <= self.makespan)
         self.model.add(self._sum(lambda c: c.reads) == self.reads)
 
     def _limit_migrations(self) -> None:
-        """Keep to DIMM-Link's window (RE-C7), and to slots and PCIe window (RE-C5, RE-C6)."""
-        instance = self.modes.instance
+        """Keep to the links' windows, summed (RE-C7), and to slots and PCIe's (RE-C5, RE-C6)."""
+        use = link_use(self.modes.instance)
         length: dict[Kind | None, int] = {
-            "stripe": instance.relayout_ns,
-            "localize": instance.relayout_ns,
-            "rebalance": instance.rebalance_ns,
+            "stripe": use.relayout_ns,
+            "localize": use.relayout_ns,
+            "rebalance": use.rebalance_ns,
         }
-        link = self._sum(lambda c: length.get(c.kind, 0))
-        self.model.add(link <= instance.dimm_link_window_ns)
+        self.model.add(self._sum(lambda c: length.get(c.kind, 0)) <= use.window_ns)
         prefetches = self._sum(lambda c: c.kind == "prefetch")
         self.model.add(prefetches <= self.modes.prefetches)
 
+    def _arrival(self, mode: Mode) -> Arrival:
+        """Return what of a mode matters to the DIMM to which it brings its expert."""
+        instance = self.modes.instance
+        return Arrival(
+            length=mode.arrives or 0,
+            read=mode.on_channel and instance.channels is not None,
+            kind=mode.kind if instance.relayout_share_ns is not None else None,
+        )
+
     def _bring_arrivals(self) -> None:
-        """Count arrivals by length and DIMM; experts of one length are all the same to it."""
+        """Count arrivals by kind and DIMM; experts that arrive alike are all the same to it."""
         brought = defaultdict(list)
         for pairs in self.chosen.values():
             for mode, variable in pairs:
                 if mode.arrives is not None:
-                    brought[mode.arrives].append(variable)
-        for length, variables in brought.items():
-            most = len(variables) if length == 0 else min(len(variables), self.capacity // length)
-            self.arrivals[length] = [
-                self.model.new_int_var(0, most, f"{length} to {d}") for d in range(self.modes.dimms)
+                    brought[self._arrival(mode)].append(variable)
+        for arrival, variables in brought.items():
+            most, length = len(variables), arrival.length
+            if length:
+                most = min(most, self.capacity // length)
+            self.arrivals[arrival] = [
+                self.model.new_int_var(0, most, f"{arrival} to {d}")
+                for d in range(self.modes.dimms)
             ]
-            self.model.add(sum(self.arrivals[length]) == sum(variables))
+            self.model.add(sum(self.arrivals[arrival]) == sum(variables))
 
     def _fill_dimm(self, dimm: int) -> None:
         """Let what stays and what arrives fit beside the striped reads (RE-C10)."""
-        load = [
-            mode.stays * variable
-            for row, pairs in self.chosen.items()
-            if self.modes.dimm[row] == dimm
-            for mode, variable in pairs
-            if mode.stays
-        ]
-        load += [length * counts[dimm] for length, counts in self.arrivals.items()]
+        load = [mode.stays * variable for mode, variable in self._today_on([dimm]) if mode.stays]
+        load += [arrival.length * counts[dimm] for arrival, counts in self.arrivals.items()]
         self.model.add(sum(load) <= self.capacity)
+
+    def _fill_channels(self) -> None:
+        """Let hosts' reads from a channel's DIMMs fit beside the striped reads (RE-C11)."""
+        channels = self.modes.instance.channels or ()
+        left = self.makespan - self.reads * self.modes.channel_read
+        for channel in sorted(set(channels)):
+            dimms = [dimm for dimm, of in enumerate(channels) if of == channel]
+            reads = [
+                variable
+                for mode, variable in self._today_on(dimms)
+                if mode.on_channel and mode.kind is None
+            ]
+            reads += [
+                counts[dimm]
+                for arrival, counts in self.arrivals.items()
+                for dimm in dimms
+                if arrival.read
+            ]
+            self.model.add(self.modes.localized_read * sum(reads) <= left)
+
+    def _fill_own_links(self) -> None:
+        """Let migrations fit into the window of each DIMM's own link (RE-C13)."""
+        instance, share = self.modes.instance, self.modes.instance.relayout_share_ns
+        if share is None:
+            return
+        changes = self._sum(lambda c: c.kind in ("stripe", "localize"))
+        whole: dict[Kind | None, int] = {
+            "stripe": instance.relayout_ns - share,
+            "localize": instance.relayout_ns - share,
+            "rebalance": instance.rebalance_ns,
+        }
+        for dimm in range(self.modes.dimms):
+            busy = [share * changes]
+            busy += [
+                whole[mode.kind] * variable
+                for mode, variable in self._today_on([dimm])
+                if mode.kind in ("stripe", "rebalance")
+            ]
+            busy += [
+                whole[arrival.kind] * counts[dimm] for arrival, counts in self.arrivals.items()
+            ]
+            self.model.add(sum(busy) <= instance.dimm_link_window_ns)
+
+    def _today_on(self, dimms: Sequence[int]) -> Iterator[tuple[Mode, Any]]:
+        """Yield the modes of the experts that lie on these DIMMs before the migrations."""
+        for row, pairs in self.chosen.items():
+            if self.modes.dimm[row] in dimms:
+                yield from pairs
 
     def _keep_to_patterns(self, dimm: Dimm) -> None:
         """Post what is implied: some minimal pattern of the DIMM is kept to."""

@@ -106,7 +106,7 @@ class _Decomposition:
     def _enough_migrations(self, makespan: int, reads: int) -> bool:
         """Return whether counting alone does not refute the subproblem."""
         capacity = makespan - reads * self.modes.striped_read
-        if capacity < 0:
+        if capacity < 0 or makespan < reads * self.modes.channel_read:
             return False
         leavers = sum(dimm.least_leavers(capacity) for dimm in self.dimms)
         return leavers <= self.modes.leavers_allowed(reads)

@@ -2,9 +2,11 @@
 
 Prefetches run on PCIe and moves of host copies on DIMM-Link, one after the other on each. They are
 over when the layer starts, which then runs as in tri_domain: GPU and CPU are serial (Eq. 5), a DIMM
-serves host reads and its own NDP work (Eq. 6).
+serves host reads and its own NDP work (Eq. 6). Schema 2: the GPU has its base load first, transfers
+go over PCIe, a read keeps its channels busy besides the DIMMs, every DIMM may have its own link.
 """
 
+from moeopt.problems.relayout.check import link_time_ns
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.sim.engine.core import Engine
@@ -30,7 +32,11 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the makespan in ns as objective.
     """
     dimms = [Resource(f"DIMM {number}") for number in range(instance.dimms)]
-    engine = Engine([Resource("GPU"), Resource("CPU"), *dimms])
+    more = [Resource("PCIe")] if instance.two_parts else []
+    more += [Resource(f"channel {number}") for number in sorted(set(instance.channels or ()))]
+    engine = Engine([Resource("GPU"), Resource("CPU"), *dimms, *more])
+    if instance.base_ns:
+        engine.add("GPU", instance.base_ns, priority=READS_FIRST, kind="base")
     migrating = {migration.expert: migration for migration in solution.migrations}
     for expert, domain in zip(instance.experts, solution.assignment, strict=True):
         if domain is not None:
@@ -41,17 +47,24 @@ def execute(instance: Instance, solution: Solution) -> Executed:
 
 
 def execute_migrations(instance: Instance, solution: Solution) -> Timeline:
-    """Run the migrations, each on its link, from time 0: PCIe and DIMM-Link."""
-    engine = Engine([Resource("PCIe"), Resource("DIMM-Link")])
-    length = {
-        "prefetch": ("PCIe", instance.prefetch_ns),
-        "localize": ("DIMM-Link", instance.relayout_ns),
-        "stripe": ("DIMM-Link", instance.relayout_ns),
-        "rebalance": ("DIMM-Link", instance.rebalance_ns),
-    }
+    """Run the migrations, each on its link, from time 0: PCIe, and DIMM-Link or every DIMM's own.
+
+    A migration that keeps several links busy goes over each in small pieces, whenever there is
+    room: each link is done when its own pieces are through, in whichever order.
+    """
+    own = instance.relayout_share_ns is not None
+    links = [f"link {dimm}" for dimm in range(instance.dimms)] if own else ["DIMM-Link"]
+    engine = Engine([Resource("PCIe"), *map(Resource, links)])
+    today = {expert.expert: expert.dimm for expert in instance.experts}
     for migration in solution.migrations:
-        link, length_ns = length[migration.kind]
-        engine.add(link, length_ns, kind=migration.kind, number=migration.expert)
+        kind, number = migration.kind, migration.expert
+        if kind == "prefetch":
+            engine.add("PCIe", instance.prefetch_ns, kind=kind, number=number)
+            continue
+        times = link_time_ns(instance, migration, today[number])
+        for link, length_ns in zip(links, times, strict=True):
+            if length_ns:
+                engine.add(link, length_ns, kind=kind, number=number)
     engine.run()
     return engine.timeline()
 
@@ -68,17 +81,23 @@ def _run(
         own = f"DIMM {dimm}"
         engine.add(own, expert.ndp_ns, priority=WORK, kind="expert", number=number)
         return
-    if domain == "gpu" and in_memory:
-        engine.add("GPU", expert.gpu_hit_ns, kind="expert", number=number)
-        return
-    if dimm is None:
-        host_ns = {"gpu": expert.gpu_miss_striped_ns, "cpu": expert.cpu_striped_ns}[domain]
-        where, read_ns = range(instance.dimms), instance.dram_striped_ns
+    striped = dimm is None
+    if domain == "gpu":
+        work_ns = expert.gpu_work_ns(in_memory=in_memory, striped=striped)
+        engine.add("GPU", work_ns, priority=WORK, kind="expert", number=number)
+        if in_memory:
+            return
+        if transfer_ns := expert.pcie_ns(striped=striped):
+            engine.add("PCIe", transfer_ns, kind="transfer", number=number)
     else:
-        host_ns = {"gpu": expert.gpu_miss_localized_ns, "cpu": expert.cpu_localized_ns}[domain]
-        where, read_ns = range(dimm, dimm + 1), instance.dram_localized_ns
-    engine.add(domain.upper(), host_ns, kind="expert", number=number)
-    for place in where:
-        if read_ns:
-            name = f"DIMM {place}"
-            engine.add(name, read_ns, priority=READS_FIRST, kind="read", number=number)
+        cpu_ns = expert.cpu_striped_ns if striped else expert.cpu_localized_ns
+        engine.add("CPU", cpu_ns, kind="expert", number=number)
+    read_ns = instance.dram_striped_ns if striped else instance.dram_localized_ns
+    charge_ns = instance.striped_charge_ns(read_ns) if striped else read_ns
+    where = range(instance.dimms) if dimm is None else [dimm]
+    busy = {f"DIMM {place}": charge_ns for place in where}
+    if instance.channels is not None:
+        busy |= {f"channel {instance.channels[place]}": read_ns for place in where}
+    for name, length_ns in busy.items():
+        if length_ns:
+            engine.add(name, length_ns, priority=READS_FIRST, kind="read", number=number)

@@ -1,0 +1,178 @@
+"""Migration tasks of TriMoE 4.3: which there are, what each is for, and what still fits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from moeopt.problems.cold_cut import ColdCut
+
+from .check import link_time_ns
+from .instance import Expert, Instance
+from .solution import Kind, Migration
+from .windows import prefetch_allowed
+
+HOT_TOKENS = 0.22
+"""Share of the tokens left to hot experts: warm ones have "up to 70%", cold ones "8%" (3.1)."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A migration and by how many ns it relieves what it is meant for.
+
+    For a prefetch or a layout change that is the expert's own cheapest path, for a rebalancing the
+    busier one of the two DIMMs' loads of cold experts.
+    """
+
+    migration: Migration
+    benefit_ns: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Sorts the greatest benefit first, ties by the lowest expert."""
+        return -self.benefit_ns, self.migration.expert
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The settlements of TriMoE 4.3's words; `settlements.py` says what each value means."""
+
+    hot: str = "cheaper path"
+    mismatch: str = "cheaper path"
+    cold: str = "cheapest path"
+    budget: str = "each link"
+
+
+class Migrations:
+    """The tasks chosen so far, the layout they leave and what is left of the windows.
+
+    A newly localized expert goes to the DIMM with the least load of cold experts. There is skew if
+    moving a cold expert from the DIMM with most of that load to the one with least lowers the
+    larger of the two. Ties: the lowest DIMM. With a link per DIMM both are looked for among the
+    DIMMs whose links have time left.
+    """
+
+    def __init__(self, instance: Instance, readings: Readings) -> None:
+        self.instance, self.readings = instance, readings
+        self.chosen: list[Migration] = []
+        self.idle = [e for e in instance.experts if e.tokens]
+        self.place = {e.expert: e.dimm for e in self.idle}
+        self.slots = prefetch_allowed(instance)
+        links = 1 if instance.relayout_share_ns is None else instance.dimms
+        self.left_ns = [instance.dimm_link_window_ns] * links
+        self.budget_ns = instance.dimm_link_window_ns
+        order = sorted(self.idle, key=lambda e: (e.tokens, e.expert))
+        tokens = [e.tokens for e in order]
+        few = ColdCut.parse("tokens 0.08").count(tokens)
+        self.coldest = {e.expert for e in order[:few]}
+        total, held = sum(tokens), 0
+        self.hottest = set()
+        for e in reversed(order):
+            held += e.tokens
+            if held <= HOT_TOKENS * total:
+                self.hottest.add(e.expert)
+        self.cold_ns = [0] * instance.dimms
+        for expert in self.idle:
+            self._count_cold(expert, 1)
+
+    def choose(self, task: Task) -> None:
+        """Take a task that fits; its expert migrates no more."""
+        migration = task.migration
+        expert = next(e for e in self.idle if e.expert == migration.expert)
+        self._count_cold(expert, -1)
+        self.chosen.append(migration)
+        self.idle.remove(expert)
+        self.budget_ns -= self._length_ns(migration.kind)
+        if migration.kind == "prefetch":
+            self.slots -= 1
+            return
+        for link, length in enumerate(link_time_ns(self.instance, migration, expert.dimm)):
+            self.left_ns[link] -= length
+        self.place[expert.expert] = migration.dimm
+        self._count_cold(expert, 1)
+
+    def prefetches(self) -> Iterator[Task]:
+        """Yield the prefetches of hot experts."""
+        if not self.slots:
+            return
+        for e in self.idle:
+            if not e.resident and (self.readings.hot == "cheaper path" or e.expert in self.hottest):
+                now = cheapest_path_ns(e, e.dimm is not None)
+                yield from self._task(e, "prefetch", None, now - min(now, e.gpu_hit_ns))
+
+    def relayouts(self) -> Iterator[Task]:
+        """Yield the layout changes of experts on a layout that does not suit them."""
+        target = self._idlest(0)
+        for e in self.idle:
+            localized = e.dimm is not None
+            if self.readings.mismatch == "tokens 0.08" and localized == (e.expert in self.coldest):
+                continue
+            gain = cheapest_path_ns(e, localized) - cheapest_path_ns(e, not localized)
+            if localized:
+                yield from self._task(e, "stripe", None, gain)
+            elif target is not None:
+                yield from self._task(e, "localize", target, gain)
+
+    def rebalances(self) -> Iterator[Task]:
+        """Yield the moves of cold experts from the busiest to the most idle DIMM."""
+        length = self.instance.rebalance_ns
+        source, target = self._busiest(length), self._idlest(length)
+        if source is None or target is None:
+            return
+        most, least = self.cold_ns[source], self.cold_ns[target]
+        for e in self.idle:
+            if e.dimm == source and self.is_cold(e):
+                after = max(most - e.ndp_ns, least + e.ndp_ns)
+                yield from self._task(e, "rebalance", target, most - after)
+
+    def is_cold(self, expert: Expert) -> bool:
+        """Tell whether an expert counts as cold."""
+        if self.readings.cold == "tokens 0.08":
+            return expert.expert in self.coldest
+        return is_cold(expert)
+
+    def _task(self, expert: Expert, kind: Kind, dimm: int | None, benefit: int) -> Iterator[Task]:
+        if benefit <= 0:
+            return
+        migration = Migration(expert=expert.expert, kind=kind, dimm=dimm)
+        times = link_time_ns(self.instance, migration, expert.dimm)
+        fits = all(time <= left for time, left in zip(times, self.left_ns, strict=True))
+        if self.readings.budget == "all tasks":
+            fits &= self._length_ns(kind) <= self.budget_ns
+        if fits:
+            yield Task(migration, benefit)
+
+    def _length_ns(self, kind: Kind) -> int:
+        i = self.instance
+        return {"prefetch": i.prefetch_ns, "rebalance": i.rebalance_ns}.get(kind, i.relayout_ns)
+
+    def _able(self, length_ns: int) -> list[int]:
+        """Return the DIMMs whose link has so much time left."""
+        if self.instance.relayout_share_ns is None:
+            return list(range(self.instance.dimms))
+        return [d for d, left in enumerate(self.left_ns) if left >= length_ns]
+
+    def _idlest(self, length_ns: int) -> int | None:
+        return min(self._able(length_ns), key=lambda d: self.cold_ns[d], default=None)
+
+    def _busiest(self, length_ns: int) -> int | None:
+        return max(self._able(length_ns), key=lambda d: self.cold_ns[d], default=None)
+
+    def _count_cold(self, expert: Expert, sign: int) -> None:
+        dimm = self.place[expert.expert]
+        if dimm is not None and self.is_cold(expert):
+            self.cold_ns[dimm] += sign * expert.ndp_ns
+
+
+def cheapest_path_ns(expert: Expert, localized: bool) -> int:
+    """Return the expert's cheapest path on a layout, without any other expert in the way."""
+    if localized:
+        gpu, cpu = expert.gpu_miss_localized_ns, expert.cpu_localized_ns
+    else:
+        gpu, cpu = expert.gpu_miss_striped_ns, expert.cpu_striped_ns
+    hosts = min(expert.gpu_hit_ns if expert.resident else gpu, cpu)
+    return min(hosts, expert.ndp_ns) if localized else hosts
+
+
+def is_cold(expert: Expert) -> bool:
+    """Tell whether NDP is the expert's cheapest path once it is localized (hosts win ties)."""
+    gpu = expert.gpu_hit_ns if expert.resident else expert.gpu_miss_localized_ns
+    return expert.ndp_ns < min(gpu, expert.cpu_localized_ns)

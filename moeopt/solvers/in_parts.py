@@ -1,0 +1,157 @@
+"""An instance that falls into independent parts: each is a model of its own, and bounds add up.
+
+A problem says so in its module ``decomposition``, with ``parts``, ``split`` and ``joined``. Its
+objective is then a sum over the parts, and no constraint names two of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.objective import Objective
+from moeopt.solvers.limits import Deadline, TimeLimitError
+from moeopt.solvers.task import Outcome, Task, Trace
+
+Run = Callable[[Task], Outcome]
+
+
+def parts_of(task: Task) -> list[InstanceEnvelope]:
+    """Return the independent parts of a task's instance; it alone if there are none."""
+    if not task.problem.has("decomposition"):
+        return [task.instance]
+    found: list[InstanceEnvelope] = task.problem.part("decomposition").parts(task.instance)
+    return found
+
+
+@dataclass
+class _Part:
+    """One part, what is known of it, and what was last heard from its solver."""
+
+    task: Task
+    outcome: Outcome
+
+    @property
+    def closed(self) -> bool:
+        return self.outcome.proven is not None
+
+    def take(self, outcome: Outcome) -> None:
+        """Keep an outcome, and the better of its solution and the one known before."""
+        task = self.task
+        if outcome.bound is not None:
+            task.lower = max(outcome.bound, task.lower or outcome.bound)
+        if outcome.solution is None or (
+            task.upper is not None and outcome.claim is not None and task.upper < outcome.claim
+        ):
+            outcome.solution, outcome.claim, outcome.tolerance = task.start, task.upper, 0
+        task.start, task.upper = outcome.solution, outcome.claim
+        self.outcome = outcome
+
+
+def run_in_parts(task: Task, parts: list[InstanceEnvelope], run: Run) -> Outcome:
+    """Run a model on every part, again with the time that is left on those that are still open.
+
+    Parameters
+    ----------
+    task
+        The whole instance, with what is known of it.
+    parts
+        From `parts_of`.
+    run
+        The backend.
+    """
+    begin = task.deadline.elapsed_s
+    found = _prepared(task, parts)
+    pending = [part for part in found if not part.closed]
+    interrupted = False
+    while pending and task.deadline.remaining_s > 0 and not interrupted:
+        for number, part in enumerate(pending):
+            share_s = task.deadline.remaining_s / (len(pending) - number)
+            part.task.deadline = part.task.trace.deadline = Deadline(share_s)
+            try:
+                part.take(run(part.task))
+            except TimeLimitError:
+                part.outcome.raw_status = "TIME_LIMIT_BEFORE_SOLVING"
+            if interrupted := part.outcome.termination == "interrupted":
+                break
+        pending = [part for part in pending if not part.closed]
+        if any(part.outcome.proven == "infeasible" for part in found):
+            break
+    outcome = _together(task, found)
+    if interrupted:
+        outcome.termination = "interrupted"
+    outcome.solve_s = task.deadline.elapsed_s - begin - outcome.build_s
+    return outcome
+
+
+def _prepared(task: Task, parts: list[InstanceEnvelope]) -> list[_Part]:
+    """Return the parts with what the whole starts from; those that a bound closes are closed."""
+    home, bounds = task.problem.part("decomposition"), task.problem.part("bounds")
+    starts = [None] * len(parts) if task.start is None else home.split(task.start, parts)
+    found: list[_Part] = []
+    for row, (instance, start) in enumerate(zip(parts, starts, strict=True)):
+        trace = Trace(task.deadline, partial(_note, task, found, row), task.packing)
+        part = replace(task, instance=instance, start=start, upper=None, lower=None, trace=trace)
+        if start is not None:
+            part.upper = part.checked_objective(start)
+        if task.lower is not None:
+            grid = bounds.objective_grid(instance)
+            part.lower = -(-task.packing.pack(bounds.lower_bound(instance)) // grid) * grid
+        outcome = Outcome(start, "OPEN", "time_limit", claim=part.upper, bound=part.lower)
+        if start is not None and part.upper == part.lower:
+            outcome.proven, outcome.raw_status, outcome.termination = (
+                "optimal", "CLOSED_BY_BOUND", "completed",
+            )  # fmt: skip
+        found.append(_Part(part, outcome))
+    return found
+
+
+def _note(
+    task: Task,
+    found: list[_Part],
+    row: int,
+    seconds: float,
+    objective: Objective | None,
+    bound: Objective | None,
+) -> None:
+    """Record what an improvement of one part means for the whole."""
+    best = [part.task.upper for part in found]
+    proven = [part.task.lower for part in found]
+    if objective is not None:
+        best[row] = task.packing.pack(objective)
+    if bound is not None:
+        proven[row] = max(task.packing.pack(bound), proven[row] or 0)
+    task.trace.record(_sum(best), _sum(proven))
+
+
+def _together(task: Task, found: list[_Part]) -> Outcome:
+    """Return the outcome of the whole."""
+    outcomes = [part.outcome for part in found]
+    words = Counter(outcome.raw_status for outcome in outcomes)
+    status = next(iter(words)) if len(words) == 1 else ", ".join(
+        f"{count} x {word}" for word, count in words.most_common()
+    )  # fmt: skip
+    whole = Outcome(None, status, engine=outcomes[-1].engine)
+    for outcome in outcomes:
+        whole.build_s += outcome.build_s
+        whole.engine = outcome.engine or whole.engine
+    whole.bound = _sum([part.task.lower for part in found])
+    if any(outcome.proven == "infeasible" for outcome in outcomes):
+        whole.proven = "infeasible"
+        return whole
+    if all(outcome.proven == "optimal" for outcome in outcomes):
+        whole.proven = "optimal"
+    else:
+        whole.termination = "time_limit"
+    if all(outcome.solution is not None for outcome in outcomes):
+        solutions = [outcome.solution for outcome in outcomes]
+        whole.solution = task.problem.part("decomposition").joined(task.instance, solutions)
+        whole.claim = _sum([outcome.claim for outcome in outcomes])
+        whole.tolerance = sum(outcome.tolerance for outcome in outcomes)
+    return whole
+
+
+def _sum(values: list[int | None]) -> int | None:
+    """Return the sum of what is known of all parts; None if something is not."""
+    return None if None in values else sum(value for value in values if value is not None)
