@@ -67,7 +67,7 @@ def test_the_optimum_is_below_every_system() -> None:
 def test_parts_of_trimoe_do_what_they_are_for() -> None:
     """Refinement never loses; an optimal schedule is at least as good on the same layout.
 
-    What relayout can do at most is more than what it does.
+    What relayout can do at most is more than what it does, which may be less than nothing.
     """
     greedy, refined, best = (
         run(name, SMALL).makespan_ns
@@ -77,7 +77,7 @@ def test_parts_of_trimoe_do_what_they_are_for() -> None:
     assert (best <= refined).all()
     assert (refined < greedy).any()
     upper, executed = (run(name, SMALL).mean_ms for name in ("trimoe-known", "trimoe"))
-    assert upper < executed < refined.mean() / 1e6
+    assert upper < min(executed, refined.mean() / 1e6)
 
 
 def test_baselines_use_only_the_devices_they_have() -> None:

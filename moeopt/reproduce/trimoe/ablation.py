@@ -95,7 +95,7 @@ def product() -> Ours:
 
 def _other_reading() -> Drawn:
     """Return T7 if the benefit of a migration is the fall of the makespan."""
-    changes = {"samples": FEW, "migrations": "benefit-makespan"}
+    changes: Changes = {"samples": FEW, "migrations": "benefit-makespan"}
     return over_seeds(lambda seed: (gain("trimoe-refined", "trimoe", seed, changes),))
 
 

@@ -139,7 +139,7 @@ def relayout_policy() -> Sweep:
     return Sweep(
         "Policy of relayout and rebalancing",
         Setting.migrations,
-        "4.3, at its default settlements; ranked by the fall of the makespan it is benefit-makespan",
+        "4.3 at its default settlements; benefit-makespan is the kinder reading of benefit",
         ("T7 (1.16), one window", "T7 (1.16), two windows"),
         (*rows, ("known loads, no cost (T7u)", (known, known))),
         "the four policies see loads predicted by Eq. 8",
