@@ -16,7 +16,7 @@ from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.resettle import Record
 from moeopt.sim.source import Source
 from moeopt.sim.table_noise import with_table_noise
-from moeopt.sim.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps, spread
+from moeopt.sim.windows import LayerWindows, LayoutLoads, offline_steps, spread
 
 
 class Options(MemoryOptions):
@@ -44,7 +44,7 @@ class Options(MemoryOptions):
         float, Field(ge=0, le=1, description="scatter of the times, e.g. 0.03; 0 for a roofline")
     ] = 0.0
     layout_from: Annotated[
-        LayoutFrom | Literal["none"],
+        Literal["offline trace", "last step", "none"],
         Field(description="the forecast that systems decide their layout from; none: hindsight"),
     ] = "offline trace"
 
