@@ -23,7 +23,7 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
-    """Return where the makespan is, how many migrations of each kind there are, and the busiest link's time."""
+    """Return the bottleneck, how many migrations of each kind, and the busiest link's time."""
     layer = after_migrations(instance, solution.migrations)
     found = dict(tri_domain.facts(layer, schedule_of(instance, solution)))
     kinds = Counter(migration.kind for migration in solution.migrations)
