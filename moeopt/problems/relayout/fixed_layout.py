@@ -1,6 +1,7 @@
 """A layer whose layout is decided is a tri_domain instance: built here, scheduled by TriMoE 4.2."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from moeopt.problems.host_memory import HostMemory
 from moeopt.problems.tri_domain import heuristics as tri_domain
@@ -40,8 +41,12 @@ def fixed_layout(
         Whose fields of schema 2 the instance has; by default none.
     """
     rows = tuple(_fixed(expert, striped_ns, localized_ns) for expert in experts if expert.tokens)
-    newer = {} if memory is None else memory.model_dump(include=NEWER)
+    newer = {} if memory is None else _newer(memory)
     return FixedLayout(name=name, dimms=dimms, experts=rows, **newer) if rows else None
+
+
+def _newer(memory: HostMemory) -> dict[str, Any]:
+    return memory.model_dump(include=NEWER) if memory.schema_version > 1 else {}
 
 
 def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
@@ -77,8 +82,8 @@ def after_migrations(instance: Instance, migrations: Sequence[Migration] = ()) -
         for expert, in_memory, dimm in zip(instance.experts, resident, place, strict=True)
         if expert.tokens
     )
-    newer = instance.model_dump(include=NEWER)
-    return FixedLayout(name=instance.name, dimms=instance.dimms, experts=rows, **newer)
+    name, dimms = instance.name, instance.dimms
+    return FixedLayout(name=name, dimms=dimms, experts=rows, **_newer(instance))
 
 
 def refined(instance: Instance, migrations: Sequence[Migration] = ()) -> Solution:
