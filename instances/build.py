@@ -2,7 +2,7 @@
 
     python instances/build.py generate tri_domain [--traces DIR]   # DIR holds the routing traces
     python instances/build.py restate tri_domain [--traces DIR]  # the same with other provenance
-    python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--open]
+    python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--families a,b]
     python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
     python instances/build.py table [--write]                    # the families, for README.md
 
@@ -13,9 +13,9 @@ trace without what it reads twice; ``notes`` go into the provenance. ``prove`` s
 with the exact methods in turn, the problem's own first, until one closes it, and writes
 ``index.json``, ``best_known.json`` and ``solutions/``. An instance that none closes stays with
 status "feasible" and its best bound. With ``--open`` only those that are not proven yet are solved
-again, and the better solution and the higher bound are kept. ``restate`` generates again what is
-indexed, where only the provenance is to change, and keeps solutions and bounds; where anything else
-would change it writes nothing.
+again, and the better solution and the higher bound are kept; with ``--families`` only those of
+these families. ``restate`` generates again what is indexed, where only the provenance is to change,
+and keeps solutions and bounds; where anything else would change it writes nothing.
 ``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the
 solution and counts the stated objective, the event engine executes it in that time where it can, no
 bound is above it; with ``--again`` the stated method proves every optimum anew. It prints what is
@@ -97,13 +97,18 @@ def restate(folder: Path, traces: Path | None = None) -> None:
 
 
 def prove(
-    folder: Path, time_limit_s: float, methods: list[str] | None = None, only_open: bool = False
+    folder: Path,
+    time_limit_s: float,
+    methods: list[str] | None = None,
+    only_open: bool = False,
+    families: list[str] | None = None,
 ) -> None:
     """Solve every instance and write the indexes and the solutions, after each instance."""
     index = {path.relative_to(folder).as_posix(): _entry(path) for path in instance_files(folder)}
-    known = _known(folder, index) if only_open else {}
+    known = _known(folder, index) if only_open or families else {}
     best = {key: entry for key, entry in known.items() if entry["status"] == "optimal"}
-    for key in [key for key in index if key not in best]:
+    asked = [key for key in index if families is None or index[key]["family"] in families]
+    for key in [key for key in asked if key not in best]:
         result, bound = _best_result(moeopt.load(folder / key), time_limit_s, methods)
         if key in known and not _better(result, known[key]):
             best[key] = _merged(known[key], bound)
@@ -275,12 +280,18 @@ def table() -> str:
         folder = LIBRARY / problem
         families = tomllib.loads((folder / "families.toml").read_text())["family"]
         best = json.loads((folder / "best_known.json").read_text())
-        about = {family["name"]: family["about"] for family in reversed(families)}
+        about = {family["name"]: _words(family) for family in reversed(families)}
         for name in dict.fromkeys(family["name"] for family in families):
             of = [entry for key, entry in best.items() if key.startswith(f"{name}/")]
             proven = sum(entry["status"] == "optimal" for entry in of)
             lines.append(f"| `{problem}` | `{name}` | {len(of)} | {proven} | {about[name]} |")
     return "\n".join(lines) + "\n"
+
+
+def _words(family: dict[str, Any]) -> str:
+    """Return what a family is, and what was found out about it after it was made."""
+    remark = family.get("remark")
+    return f"{family['about']} ({remark})" if remark else str(family["about"])
 
 
 def write_table() -> None:
@@ -311,6 +322,7 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="folder with the routing traces")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
     parser.add_argument("--methods", help="exact methods to use, comma-separated (default: all)")
+    parser.add_argument("--families", help="families to prove, comma-separated (default: all)")
     parser.add_argument("--again", action="store_true", help="prove every optimum anew")
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
     parser.add_argument("--open", action="store_true", help="leave out what is proven")
@@ -328,7 +340,8 @@ def main() -> None:
     folder = LIBRARY / arguments.problem
     if arguments.action == "prove":
         methods = None if arguments.methods is None else arguments.methods.split(",")
-        prove(folder, arguments.time_limit, methods, arguments.open)
+        families = None if arguments.families is None else arguments.families.split(",")
+        prove(folder, arguments.time_limit, methods, arguments.open, families)
     elif arguments.action == "restate":
         restate(folder, arguments.traces)
     else:

@@ -208,8 +208,7 @@ def refine(experts: Ints, domain: Ints, dimms: int, every: bool, by_growth: bool
             now = domain[row]
             to = _best_domain(experts, load, dimms, row, now, makespan, by_growth)
             moves = to != now
-        _add(experts, load, dimms, row, now, -1)
-        _add(experts, load, dimms, row, to, 1)
+        _move(experts, load, dimms, row, now, to)
         domain[row] = to
 
 
@@ -242,6 +241,13 @@ def _add(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int
         load[link + 1 + experts[CHANNEL, row]] += sign * experts[READ + domain, row]
         if domain == GPU:
             load[link] += sign * experts[PCIE, row]
+
+
+@compiled
+def _move(experts: Ints, load: Ints, dimms: int, row: int, now: int, to: int) -> None:
+    """Take an expert's run from one domain to another in the loads."""
+    for sign in range(-1, 2, 2):
+        _add(experts, load, dimms, row, now if sign < 0 else to, sign)
 
 
 @compiled
@@ -287,11 +293,9 @@ def _best_domain(
     for to in range(2 if experts[PLACE, row] == STRIPED_READS else 3):
         if to == now:
             continue
-        _add(experts, load, dimms, row, now, -1)
-        _add(experts, load, dimms, row, to, 1)
+        _move(experts, load, dimms, row, now, to)
         after = makespan_of(load, dimms)
-        _add(experts, load, dimms, row, to, -1)
-        _add(experts, load, dimms, row, now, 1)
+        _move(experts, load, dimms, row, to, now)
         growth = _path_cost(experts, row, to)
         if by_growth and to == NDP:  # its DIMM is relieved of the host's read at the same time
             growth -= experts[DRAM + now, row]

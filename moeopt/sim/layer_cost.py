@@ -84,7 +84,7 @@ def layer_costs(
     dense = 3 * model.hidden_size * (model.dense_intermediate_size or 0)
     seconds = (
         attention_s(machine, model, tokens, context),
-        _matrices_s(machine, model, model.shared_weights, tokens),
+        shared_experts_s(machine, model, tokens),
         _matrices_s(machine, model, dense if model.dense_layers else 0, tokens),
         _matrices_s(machine, model, model.vocab_size * model.hidden_size, tokens),
         (machine.sync_us or 0.0) / 1e6,
@@ -102,6 +102,11 @@ def attention_s(machine: Machine, model: ModelShape, tokens: int = 1, context: i
     rate = gpu.peak_tflops * 1e12 * float(gpu.utilization(tokens))
     busy = max(size / bandwidth, 2.0 * weights * tokens / rate)
     return (gpu.layer_fixed_us or 0.0) / 1e6 + busy
+
+
+def shared_experts_s(machine: Machine, model: ModelShape, tokens: int) -> float:
+    """Return the time in s of one layer's shared experts; assumptions as in `layer_costs`."""
+    return _matrices_s(machine, model, model.shared_weights, tokens)
 
 
 def _matrices_s(machine: Machine, model: ModelShape, weights: int, tokens: int) -> float:

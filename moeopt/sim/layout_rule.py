@@ -10,6 +10,8 @@ from pydantic import AfterValidator
 from moeopt.errors import InputError
 from moeopt.problems.cold_cut import ColdCut
 from moeopt.problems.envelope import field_error
+from moeopt.sim.cost import path_cost
+from moeopt.sim.source import Source
 
 STRIPED = -1
 
@@ -60,6 +62,26 @@ def cold_localized(
     resident = np.zeros(len(load), dtype=np.bool_)
     resident[order[:residents]] = True
     return Layout(resident, dimm)
+
+
+def expected_ndp_ns(source: Source, load: NDArray[np.int64], chosen: int) -> NDArray[np.int64]:
+    """Return what NDP is expected to take for each expert in a step, in ns, shape (experts,).
+
+    Parameters
+    ----------
+    load
+        Tokens per expert that the rule may look at, of any number of steps, shape (experts,).
+    chosen
+        Tokens of the step, each counted for every expert that it is sent to.
+
+    Notes
+    -----
+    The load is scaled to the step. Less than one token is one that does not always come.
+    """
+    expected = load * (chosen / max(int(load.sum()), 1))
+    tokens = np.maximum(np.rint(expected), 1).astype(np.int64)
+    ndp_ns = path_cost(source.machine, source.model, "ndp", tokens, source.quantum_ns)
+    return np.asarray(np.rint(ndp_ns * np.minimum(expected, 1.0)), dtype=np.int64)
 
 
 def _checked(text: str) -> str:

@@ -19,7 +19,7 @@ MAX_SYNTHETIC_TOKENS = 2**22
 
 
 OFFLINE_STEPS = 16
-"""Steps of a workload that are drawn for the offline trace, besides those that are executed."""
+"""Steps of a workload that are drawn for the offline trace alone."""
 
 MAX_OFFLINE_TOKENS = 2**18
 """Most tokens of these, but for one step, which is drawn whatever its size."""
@@ -62,7 +62,7 @@ class LayerWindows:
     Attributes
     ----------
     total
-        How many windows there are.
+        How many windows there are, without those drawn for an offline trace alone.
     """
 
     trace: Trace
@@ -71,8 +71,16 @@ class LayerWindows:
     total: int
 
     @classmethod
-    def of(cls, source: Source, options: LayerOptions, drawn: int) -> "LayerWindows":
-        """Return the windows of a real trace, or `drawn` windows of a synthetic one.
+    def of(
+        cls, source: Source, options: LayerOptions, drawn: int, offline: int = 0
+    ) -> "LayerWindows":
+        """Return the windows of a real trace, or those drawn from a synthetic one.
+
+        Parameters
+        ----------
+        drawn, offline
+            How many windows are drawn, and how many after them that count for `load_without` alone.
+            With a plain workload the latter leave the former as they are.
 
         Raises
         ------
@@ -84,10 +92,13 @@ class LayerWindows:
         if source.workload is not None and drawn * options.batch > MAX_SYNTHETIC_TOKENS:
             reason = f"{drawn} windows of {options.batch} tokens are more than"
             raise InputError(f"batch: {reason} {MAX_SYNTHETIC_TOKENS} tokens")
-        trace = source.trace_of(options.batch, drawn)
+        most = MAX_SYNTHETIC_TOKENS // options.batch
+        trace = source.trace_of(options.batch, min(drawn + offline, max(most, drawn)))
         if options.layer >= trace.layers:
             raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
         total = steps(trace, options.batch, options.batching)
+        if source.workload is not None:
+            total = drawn
         return cls(trace, options, source.model.routed_experts, total)
 
     def load(self, window: int) -> NDArray[np.int64]:

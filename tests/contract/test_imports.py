@@ -20,8 +20,8 @@ ALLOWED = {
     "sim": {"errors", "numeric", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
     "exporters": {"errors", "problems", "solvers", "sim", "interop", "exporters"},
-    "study": {"errors", "problems", "solvers", "sim", "study"},
-    "reproduce": {"errors", "problems", "solvers", "sim", "interop", "reproduce"},
+    "study": {"errors", "numeric", "problems", "solvers", "sim", "study"},
+    "reproduce": {"errors", "numeric", "problems", "solvers", "sim", "interop", "reproduce"},
     "planner": {"errors", "problems", "solvers", "sim", "interop", "exporters", "planner"},
     "__main__": {"cli"},
     "cli": {

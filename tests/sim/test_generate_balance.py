@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.balance.instance import Expert, Instance
+from moeopt.sim.generators.balance import resettled
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
@@ -129,7 +130,11 @@ def test_a_prompts_rows_by_hand(slices: int, columns: int) -> None:
         if tokens
     ]
     assert instance.slice_transfer_ns == math.ceil(2 * 3 * 2048 * columns / 64)
-    assert instance.activation_ns == 1064  # 1 us, and 4,096 bytes at 64 GB/s
+    assert instance.activation_ns == 64  # 4,096 bytes at 64 GB/s, one after the other
+    single = made(stage="prefill", layer=1, activations="single", seed=2)
+    assert single.activation_ns == 1064  # and 1 us each
+    assert single.provenance is not None
+    assert "activations" not in single.provenance["options"]
     assert (instance.ndp_units, instance.slices_per_unit) == (6, slices)
 
 
@@ -178,7 +183,7 @@ def test_the_provenance_says_how_to_make_the_instance_again() -> None:
     options = instance.provenance["options"]
     assert set(options) == {
         "stage", "seq_len", "slices_per_unit", "layer", "step", "residents", "ndp_speedup",
-        "whole_columns", "prompt_begin",
+        "whole_columns", "prompt_begin", "activations",
     }  # fmt: skip
     del options["prompt_begin"]
     assert made(seed=5, **options).experts == instance.experts
@@ -233,3 +238,25 @@ def test_the_machines_units_are_the_instances() -> None:
     assert get_machine("edge-gpu-ndp-4").ndp_units == 4
     widths = [instance.slice_transfer_ns for instance in found]
     assert widths[0] == 2 * widths[1] > widths[2]
+
+
+def test_an_instance_is_made_again_under_another_settlement(root: Path) -> None:
+    """From its own tokens and its provenance: what the generator would have made at once."""
+    slow = made(stage="prefill", layer=1, slices_per_unit=4, seed=2, name="p")
+    fast = made(stage="prefill", layer=1, slices_per_unit=4, seed=2, name="p", ndp_speedup=64.0)
+    assert resettled(slow, "ndp_speedup", "64") == fast
+    assert resettled(fast, "ndp_speedup", "1") == slow
+    single = made(
+        stage="prefill", layer=1, slices_per_unit=4, seed=2, name="p", activations="single"
+    )
+    assert resettled(slow, "activations", "single") == single
+    assert resettled(single, "activations", "streamed") == slow
+    assert resettled(slow, "slices_per_unit", "2") is None
+    assert resettled(slow.model_copy(update={"activation_ns": 7}), "ndp_speedup", "64") is None
+    with pytest.raises(InputError, match="activations"):
+        resettled(slow, "activations", "both")
+    folder = root / "instances" / "balance" / "prefill-synthetic"
+    old = moeopt.load(folder / "prefill-phi-3.5-moe-edge-gpu-ndp-2-slices1.json")
+    assert isinstance(old, Instance)
+    assert resettled(old, "ndp_speedup", "16") == old
+    assert resettled(old, "activations", "streamed") != old

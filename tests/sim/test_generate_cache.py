@@ -66,6 +66,18 @@ def test_table_3_can_be_read_as_one_experts() -> None:
         made(workload="trimoe-skew", model="qwen3-30b-a3b", tokens=4, table_times="expert")
 
 
+def test_the_rest_of_a_token_can_be_stated() -> None:
+    """16 ms over 32 layers are half a millisecond each."""
+    usual, stated = made(trace=trace(), slots=56), made(trace=trace(), slots=56, other_ms=16)
+    assert stated.other_ns == 500_000
+    again = resettled(usual, "other_ms", "16")
+    assert again is not None
+    assert again.model_copy(update={"provenance": stated.provenance}) == stated
+    assert resettled(usual, "other_ms", "20") is usual
+    assert resettled(stated, "other_ms", "13") is None
+    assert resettled(usual.model_copy(update={"provenance": None}), "other_ms", "13") is None
+
+
 def test_slots_are_what_the_memory_holds() -> None:
     """G1: the paper says around 56 on 24 GB with 5 GB for the rest; this gives 57."""
     machine, model = get_machine("rtx4090-7960x"), get_model("mixtral-8x7b")

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.registry import get_problem
 from moeopt.sim.cost import computation_s, expert_costs
+from moeopt.sim.generate import generator_of
+from moeopt.sim.generators.layout import resettled
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.table_noise import DEVICES, with_table_noise
 from moeopt.sim.trace import Trace
@@ -284,3 +287,99 @@ def test_scatter_keeps_measured_transfers_and_replaces_measured_computation() ->
         machine, model, "ndp", counts
     )
     assert ratio.max() > 1.1
+
+
+def test_the_forecast_is_of_windows_that_the_instance_does_not_hold() -> None:
+    """All of the six windows but 1 and 3, or the one before; the costs are the same."""
+    options: dict[str, Any] = {"first_window": 1, "windows": 2, "spacing": 2, "layer": 2}
+    blind = made(**options, layout_from="none")
+    others = [token for window in (0, 2, 4, 5) for token in range(64 * window, 64 * window + 64)]
+    seen = {"offline trace": counted(others, 2), "last step": counted(list(range(64)), 2)}
+    for of, forecast in seen.items():
+        instance = made(**options, layout_from=of)
+        assert instance.forecast_tokens == forecast
+        assert instance.scenarios == blind.scenarios
+        loads = (instance.provenance or {})["layout_loads"]
+        assert loads == {key: list(load) for key, load in seen.items()}
+    assert (blind.schema_version, blind.forecast_tokens) == (1, None)
+
+
+def test_a_workload_s_windows_stay_when_more_are_drawn_for_the_forecast() -> None:
+    """Sixteen more tell the forecast; which windows are executed does not hang on them."""
+    options: dict[str, Any] = {"windows": 2, "drawn_windows": 6} | WORKLOAD
+    blind, instance = made(**options, layout_from="none"), made(**options)
+    assert instance.scenarios == blind.scenarios
+    assert sum(instance.forecast_tokens or ()) == (6 + 16 - 2) * 64 * TOP_K
+    assert (instance.provenance or {})["options"]["drawn_windows"] == 6
+
+
+def test_a_forecast_needs_another_window() -> None:
+    """Six windows are six scenarios, and nothing is left."""
+    assert made(windows=6, layout_from="none").forecast_tokens is None
+    with pytest.raises(InputError, match="layout_from: needs a window besides those of the inst"):
+        made(windows=6)
+
+
+def test_schema_2_is_what_the_settlements_say() -> None:
+    """By hand for DeepSeek-V2-Lite: 17.3 MB per expert, two shared ones, 64 tokens."""
+    settled = made(dimm_share="1/2", channels="two DIMMs each", gpu_base="shared experts", dimms=5)
+    assert (settled.dimm_share, settled.channels) == ((1, 2), (0, 0, 1, 1, 2))
+    size = 2 * 3 * 2048 * 1408 * 2  # both shared experts' bytes
+    calc = size * 64 / (0.3 * 64 / 256 * 819.6e12)  # 2 operations per weight of 2 bytes
+    assert settled.gpu_base_ns == 5000 * -(-max(calc, size / 2040e9) * 1e9 // 5000)
+    plain = made(layout_from="none", dimms=5)
+    assert settled.scenarios == plain.scenarios
+    parts = made(gpu_work="two parts", quantum_ns=1, layout_from="none").scenarios[0]
+    whole = made(quantum_ns=1, layout_from="none").scenarios[0]
+    assert parts.gpu_calc_ns == whole.gpu_hit_ns
+    transfer = -(-17301504 * 10**9 // (64 * 10**9))
+    assert set(parts.pcie_striped_ns or ()) - {0} == {transfer}
+    assert parts.pcie_localized_ns == parts.pcie_striped_ns
+
+
+SETTLED = [
+    ("layout_from", "last step"),
+    ("layout_from", "none"),
+    ("dimm_share", "1/2"),
+    ("channels", "two DIMMs each"),
+    ("gpu_base", "shared experts"),
+    ("gpu_work", "two parts"),
+]
+
+
+@pytest.mark.parametrize(("settlement", "value"), SETTLED)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_an_instance_can_be_made_again_under_another_settlement(
+    settlement: str, value: str, source: dict[str, Any]
+) -> None:
+    """From the instance alone, what the generator makes of the same source with that option."""
+    fixed = source | {"first_window": 1}
+    instance = made(**fixed, seed=1)
+    again = resettled(instance, settlement, value)
+    assert again == made(**fixed | {settlement: value}, seed=1, name=instance.name)
+    assert again != instance
+
+
+def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
+    """None: no provenance, another machine's times, no such settlement, no such loads."""
+    instance = made(first_window=0)
+    assert resettled(instance, "dimm_share", "1/2") is not None
+    assert resettled(instance, "batch", "8") is None
+    assert resettled(instance, "layout_from", "last step") is None
+    assert resettled(instance.model_copy(update={"provenance": None}), "channels", "none") is None
+    assert resettled(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
+    with pytest.raises(InputError, match="channels: must be 'none' or 'two DIMMs each'"):
+        resettled(instance, "channels", "many")
+
+
+@pytest.mark.parametrize("problem", ["tri_domain", "layout"])
+def test_the_generator_takes_every_settlement_of_instances(problem: str) -> None:
+    """Their names and values are data; the generator knows each, and the default is its own."""
+    options = generator_of(problem).Options
+    of_instances = [s for s in get_problem(problem).settlements if not s.methods]
+    assert len(of_instances) > 3
+    for settlement in of_instances:
+        assert options().model_dump()[settlement.name] == settlement.default
+        for value in settlement.values:
+            assert options(**{settlement.name: value})
+        assert settlement.name in generator_of(problem).SETTLED

@@ -15,8 +15,9 @@ from moeopt.errors import InputError
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.sim.batching import step_tokens
 from moeopt.sim.generators.tri_domain import resettled
+from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.machine import Machine
-from moeopt.sim.presets import get_machine
+from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
@@ -184,7 +185,8 @@ def test_each_row_is_what_the_paper_says(
 
     The layout is that of step 1, or of all of the six steps but step 2; 16 tokens are in none.
     """
-    instance = made(step=2, layer=1, batching=batching, residents=5, layout_from=layout_from)
+    options = {"layout_from": layout_from, "dimm_choice": "in turn"}
+    instance = made(step=2, layer=1, batching=batching, residents=5, **options)
     load = loads_by_hand(TRACE, list(now), 1)
     offline = sorted(set(range(384)) - set(now))
     seen = {"last step": list(last), "offline trace": offline}
@@ -256,11 +258,11 @@ def test_the_layout_does_look_at_other_steps(layout_from: str) -> None:
 
 
 def test_a_workload_draws_an_offline_trace_around_the_same_steps() -> None:
-    """Sixteen more steps, which leave the executed one as it was: as many tokens each."""
+    """Step 0 and sixteen more, which leave step 1 as it was: as many tokens each."""
     last, offline = (made(**WORKLOAD, layout_from=of) for of in ("last step", "offline trace"))
     assert [e.tokens for e in last.experts] == [e.tokens for e in offline.experts]
     loads = (offline.provenance or {})["layout_loads"]
-    assert (sum(loads["last step"]), sum(loads["offline trace"])) == (64 * TOP_K, 16 * 64 * TOP_K)
+    assert (sum(loads["last step"]), sum(loads["offline trace"])) == (64 * TOP_K, 17 * 64 * TOP_K)
     assert (last.provenance or {})["layout_loads"] == loads
 
 
@@ -305,7 +307,16 @@ def test_a_share_of_the_experts_has_an_older_spelling() -> None:
     assert (old.provenance or {})["options"]["cold_cut"] == "experts 0.7"
 
 
-SETTLED = [("cold_cut", "experts 0.7"), ("cold_cut", "tokens 0.2"), ("layout_from", "last step")]
+SETTLED = [
+    ("cold_cut", "experts 0.7"),
+    ("cold_cut", "tokens 0.2"),
+    ("dimm_choice", "in turn"),
+    ("layout_from", "last step"),
+    ("dimm_share", "1/2"),
+    ("channels", "two DIMMs each"),
+    ("gpu_base", "shared experts"),
+    ("gpu_work", "two parts"),
+]
 
 
 @pytest.mark.parametrize(("settlement", "value"), SETTLED)
@@ -341,6 +352,23 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again(change: dict[str, A
         change = {"provenance": (instance.provenance or {}) | change}
     assert resettled(instance, "cold_cut", "tokens 0.1") is not None
     assert resettled(instance.model_copy(update=change), "cold_cut", "tokens 0.1") is None
+
+
+def test_schema_2_is_what_the_settlements_say() -> None:
+    """Channels and shares of the DIMMs, the shared experts' time, and Eq. 2 in its parts."""
+    settled = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_base": "shared experts"}
+    plain, memory = made(step=1, dimms=5), made(step=1, dimms=5, **settled)
+    assert memory.experts == plain.experts
+    assert (memory.channels, memory.dimm_share) == ((0, 0, 1, 1, 2), (1, 2))
+    layer = layer_costs(get_machine("trimoe"), get_model("deepseek-v2-lite"), tokens=64)
+    assert memory.gpu_base_ns == layer.shared_ns
+    assert (plain.schema_version, memory.schema_version) == (1, 2)
+    parts = made(step=1, residents=5, gpu_work="two parts")
+    transfer = 5000 * math.ceil(17301504 / 64e9 * 1e9 / 5000)
+    for expert, whole in zip(parts.experts, made(step=1, residents=5).experts, strict=True):
+        assert expert.gpu_ns == whole.gpu_ns
+        assert expert.pcie_ns == (0 if expert.resident else transfer)
+        assert expert.gpu_calc_ns == row_by_hand(expert.tokens, True, None)["gpu_ns"]
 
 
 def test_only_settlements_of_instances_and_their_values_are_taken() -> None:

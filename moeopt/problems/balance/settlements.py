@@ -94,4 +94,17 @@ SETTLEMENTS = (
         why="the table states it; a decoded token is bound by memory either way. Prefill is shown "
         "at all of them",
     ),
+    Settlement(
+        name="activations",
+        question="Does each of a prompt's activation transfers wait for the link's latency?",
+        words="T_a as activation transmission time",
+        source="edge GPU-NDP, III-C, Eq. 2",
+        values={
+            "streamed": "no: T_a is its bytes over the link's bandwidth",
+            "single": "yes: T_a has a microsecond besides, which is nearly all of it",
+        },
+        default="streamed",
+        why="weights follow one another without latency as well; with it, (S - 1) T_a N alone is "
+        "longer than the units' work at the published rates, and balancing could gain nothing",
+    ),
 )

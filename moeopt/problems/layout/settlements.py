@@ -12,6 +12,16 @@ _OFFLINE = (
     "onto single DIMMs)"
 )
 
+
+def _here(settlement: Settlement) -> Settlement:
+    """Return a settlement of tri_domain with this problem's constraint IDs."""
+    values = {
+        value: meaning.replace("TD-C6", "LA-C8").replace("TD-C7", "LA-C9")
+        for value, meaning in settlement.values.items()
+    }
+    return replace(settlement, values=values)
+
+
 SETTLEMENTS = (
     replace(
         _SHARED["cold_cut"],
@@ -62,5 +72,6 @@ SETTLEMENTS = (
         default="offline trace",
         why="It is what the paper says; the optimum is the same in any case.",
     ),
+    *(_here(_SHARED[name]) for name in ("dimm_share", "channels", "gpu_base", "gpu_work")),
 )
 """The settlements of `systems` and `heuristics`, then those of instances."""

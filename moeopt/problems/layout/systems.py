@@ -196,6 +196,7 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
         miss, cpu = (
             (Path.GPU_STRIPED, Path.CPU_STRIPED) if striped else (Path.GPU_LOCAL, Path.CPU_LOCAL)
         )
+        gpu = Path.HIT if held else miss
         read = instance.dram_striped_ns if striped else instance.dram_localized_ns
         cost = times.alone[:, number, row]
         rows.append(
@@ -204,16 +205,26 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
                 tokens=scenario.tokens[row],
                 resident=held,
                 dimm=None if striped else dimm,
-                gpu_ns=int(cost[Path.HIT if held else miss]),
+                gpu_ns=int(cost[gpu]),
                 cpu_ns=int(cost[cpu]),
                 ndp_ns=None if striped else int(cost[Path.NDP]),
                 gpu_dram_ns=0 if held else read,
                 cpu_dram_ns=read,
+                gpu_calc_ns=int(times.cost[gpu, number, row]) if instance.in_two_parts else None,
+                pcie_ns=int(times.pcie[gpu, number, row]) if instance.in_two_parts else None,
             )
         )
     if not rows:
         return None
-    return FixedLayout(name=instance.name, dimms=instance.dimms, experts=tuple(rows))
+    return FixedLayout(
+        name=instance.name,
+        dimms=instance.dimms,
+        experts=tuple(rows),
+        schema_version=instance.schema_version,
+        channels=instance.channels,
+        dimm_share=instance.dimm_share,
+        gpu_base_ns=instance.gpu_base_ns,
+    )
 
 
 def best_schedule(layer: FixedLayout) -> Schedule:

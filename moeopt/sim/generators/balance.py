@@ -5,8 +5,9 @@ Batch size 1, as in the paper. How far the presets' constants can be trusted, in
 selected because it fits):
 
 - P: a slice's bytes over PCIe, over the GPU's memory and over a unit's memory.
-- A: an activation transfer takes 1 us and its bytes; slices follow one another without latency. The
-  model's shared experts are cut over the units as well, and never resident.
+- A: a decoded token's activation transfer takes 1 us and its bytes. A prompt's activations follow
+  one another without latency, as slices do, unless `activations` is "single". The model's shared
+  experts are cut over the units as well, and never resident.
 - S: `ndp_speedup`. The stated 64 multipliers keep up with a unit's memory at one token. A prompt's
   experts get dozens, and then the published speedups of prefill need far more: 64 to 256 times.
 
@@ -16,23 +17,29 @@ shortest time; it is 1 unless stated otherwise.
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.balance.instance import MAX_SLICES_PER_UNIT, Expert, Instance
 from moeopt.problems.envelope import Frozen
+from moeopt.problems.wording import describe
 from moeopt.sim.cost import NS_PER_S, computation_s, to_quanta
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
 
 Ints = NDArray[np.int64]
+
+BEFORE = {"activations": "single"}
+"""Options that are younger than instances made before them, with what held then: a provenance
+leaves them out, so that those instances are made again byte for byte."""
 
 QUANTUM_NS = 1
 """Slices take microseconds: the usual quantum of 5 us would make them all alike."""
@@ -56,6 +63,10 @@ class Options(Frozen):
     residents: Annotated[
         int, Field(ge=0, le=4096, description="most frequent experts of the prompt, prefetched")
     ] = 0
+    activations: Annotated[
+        Literal["streamed", "single"],
+        Field(description="a prompt's over the link: without latency, or each with the link's"),
+    ] = "streamed"
     ndp_speedup: Annotated[
         float, Field(gt=0, le=1e6, description="NDP computing rate, in the machine's; see module")
     ] = 1.0
@@ -118,7 +129,7 @@ def generate(source: Source, options: Options) -> Instance:
     decided = options.model_dump() | {"step": step if decode else None, "prompt_begin": begin}
     return Instance(
         name=source.name or _name(source, options, units),
-        provenance=source.provenance(trace, decided),
+        provenance=source.provenance(trace, _younger_left_out(decided)),
         quantum_ns=source.quantum_ns,
         stage=options.stage,
         ndp_units=units,
@@ -128,6 +139,69 @@ def generate(source: Source, options: Options) -> Instance:
         slice_transfer_ns=times.transfer,
         experts=tuple(experts),
     )
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same experts and tokens under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of this generator that is a settlement, e.g. ``"ndp_speedup"``, and its value.
+
+    Returns
+    -------
+    Instance or None
+        With the same name, and the value in its provenance's options. None if this generator has no
+        such settlement, or the provenance does not give the instance's times.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    origin = instance.provenance or {}
+    presets = (("machines", "machine"), ("models", "model"))
+    if settlement not in SETTLED or any(origin.get(key) not in names(of) for of, key in presets):
+        return None
+    stated = BEFORE | origin["options"]
+    known = {name: stated[name] for name in Options.model_fields if name in stated}
+    if _with_times(instance, Options(**known), stated) != instance:
+        return None
+    try:
+        after = Options(**known | {settlement: value})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return _with_times(instance, after, stated | {settlement: getattr(after, settlement)})
+
+
+SETTLED = ("ndp_speedup", "activations")
+"""The options that are settlements of instances."""
+
+
+def _with_times(instance: Instance, options: Options, stated: dict[str, Any]) -> Instance:
+    """Return an instance with the times that options give to its experts and tokens."""
+    origin = instance.provenance or {}
+    tokens = np.array([expert.tokens for expert in instance.experts])
+    machine, model = get_machine(origin["machine"]), get_model(origin["model"])
+    times = _times(machine, model, tokens, options, instance.quantum_ns or QUANTUM_NS)
+    rows = [
+        expert.model_copy(update={"slice_gpu_ns": gpu, "slice_ndp_ns": ndp})
+        for expert, gpu, ndp in zip(
+            instance.experts, times.gpu.tolist(), times.ndp.tolist(), strict=True
+        )
+    ]
+    changes = {
+        "provenance": origin | {"options": _younger_left_out(stated)},
+        "activation_ns": times.activation,
+        "slice_transfer_ns": times.transfer,
+        "experts": tuple(rows),
+    }
+    return instance.model_copy(update=changes)
+
+
+def _younger_left_out(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if BEFORE.get(name, ...) != value}
 
 
 def _trace(source: Source, options: Options) -> Trace:
@@ -173,7 +247,10 @@ def _times(
     share = ceil(width / slices) / width if options.whole_columns else 1 / slices
     sped_up = machine.model_copy(update={"ndp": faster})
     transfer = np.asarray(model.expert_bytes * share / (link.gb_s * 1e9))
-    activation = np.asarray(link.transfer_s(2 * model.hidden_size))
+    activation_bytes = 2 * model.hidden_size
+    activation = np.asarray(link.transfer_s(activation_bytes))
+    if options.stage == "prefill" and options.activations == "streamed":
+        activation = np.asarray(activation_bytes / (link.gb_s * 1e9))
     gpu = share * computation_s(machine, model, "gpu", tokens)
     ndp_s = share * computation_s(sped_up, model, "ndp", tokens)
     shortest = int(min(s.min() for s in (transfer, activation, gpu, ndp_s)) * NS_PER_S)

@@ -16,6 +16,7 @@ from pydantic import Field
 from moeopt.errors import InputError
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.envelope import Frozen
+from moeopt.problems.host_memory import absent
 from moeopt.sim.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.machine import Machine
@@ -65,6 +66,15 @@ class Options(Frozen):
         Literal["layer", "expert"],
         Field(exclude_if=_of_a_layer, description="whose times the machine's table has"),
     ] = "layer"
+    other_ms: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=10**6,
+            exclude_if=absent,
+            description="of a token besides its experts, in all layers; the machine's if absent",
+        ),
+    ] = None
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -97,7 +107,9 @@ def generate(source: Source, options: Options) -> Instance:
         cpu_ns=int(path_cost(machine, model, "cpu_striped", 1, source.quantum_ns)),
         activation_ns=cost.sync_ns,
         fetch_ns=int(fetch_ns),
-        other_ns=cost.attention_ns + cost.shared_ns,
+        other_ns=cost.attention_ns + cost.shared_ns
+        if options.other_ms is None
+        else _of_each_layer(options.other_ms, decided["layers"], source.quantum_ns),
         accesses=tuple(
             tuple(tuple(e for e in used if e >= 0) for used in token) for token in ids.tolist()
         ),
@@ -113,17 +125,31 @@ def generate(source: Source, options: Options) -> Instance:
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
     """Return the same tokens under another value of a settlement of instances.
 
-    None if the instance does not say that its times come from a table.
+    None if the instance does not say that its times come from the paper's table, or has others.
     """
     provenance = instance.provenance or {}
     machine, model = (str(provenance.get(key)) for key in ("machine", "model"))
     options = provenance.get("options")
-    if settlement != "table_times" or not isinstance(options, dict):
+    if settlement not in USUAL or not isinstance(options, dict):
         return None
-    if options.get("table_times", "layer") == value:
+    if options.get(settlement, USUAL[settlement]) == value:
         return instance
-    from_table = machine in names("machines") and _has_table(get_machine(machine), model)
-    return _doubled(instance) if from_table and value == "expert" else None
+    if settlement in options or machine not in names("machines"):
+        return None
+    if not _has_table(get_machine(machine), model):
+        return None
+    if settlement == "table_times":
+        return _doubled(instance)
+    other_ns = _of_each_layer(float(value), instance.layers, instance.quantum_ns or 1)
+    return instance.model_copy(update={"other_ns": other_ns})
+
+
+USUAL = {"table_times": "layer", "other_ms": "20"}
+"""The settlements of instances, and what those are like that do not mention them."""
+
+
+def _of_each_layer(other_ms: float, layers: int, quantum_ns: int) -> int:
+    return int(to_quanta(other_ms * 1e6 / layers, quantum_ns))
 
 
 def _has_table(machine: Machine, model: str) -> bool:

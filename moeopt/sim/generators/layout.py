@@ -2,21 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
+from moeopt.problems.wording import describe
 from moeopt.sim.cost import expert_costs
+from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
+from moeopt.sim.resettle import Record
 from moeopt.sim.source import Source
 from moeopt.sim.table_noise import with_table_noise
-from moeopt.sim.windows import LayerOptions, LayerWindows, spread
+from moeopt.sim.windows import LayerWindows, LayoutLoads, offline_steps, spread
 
 
-class Options(LayerOptions):
+class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
     The windows are `first_window`, `first_window + spacing` and so on, with weight 1 each. For a
@@ -40,12 +43,17 @@ class Options(LayerOptions):
     table_noise: Annotated[
         float, Field(ge=0, le=1, description="scatter of the times, e.g. 0.03; 0 for a roofline")
     ] = 0.0
+    layout_from: Annotated[
+        Literal["offline trace", "last step", "none"],
+        Field(description="the forecast that systems decide their layout from; none: hindsight"),
+    ] = "offline trace"
 
 
 def generate(source: Source, options: Options) -> Instance:
     """Return the instance of one layer in one or more windows.
 
-    Costs of experts without tokens in a window are 0 there.
+    Costs of experts without tokens in a window are 0 there. The forecast, which no window of the
+    instance is part of, is for rules that decide the layout before the loads are known.
 
     Raises
     ------
@@ -54,25 +62,34 @@ def generate(source: Source, options: Options) -> Instance:
     """
     after = (options.windows - 1) * options.spacing
     need = (options.first_window or 0) + after + 1
+    low = 1 if options.layout_from == "last step" else 0
     if source.workload is None and options.drawn_windows is not None:
         raise InputError("drawn_windows: is for a workload; a trace has the windows it has")
-    windows = LayerWindows.of(source, options, options.drawn_windows or need)
-    first = windows.choose("first_window", options.first_window, 0, after, source.seed)
-    machine, model = source.machine, source.model
-    if options.table_noise:
-        machine = with_table_noise(machine, model, options.batch, options.table_noise, source.seed)
-    loads = [windows.load(first + turn * options.spacing) for turn in range(options.windows)]
-    decided: dict[str, Any] = {"first_window": first, "dimms": options.dimms or machine.dram.dimms}
+    windows = LayerWindows.of(
+        source, options, options.drawn_windows or max(need, low + 1), _offline(source, options)
+    )
+    first = windows.choose("first_window", options.first_window, low, after, source.seed)
+    executed = [first + turn * options.spacing for turn in range(options.windows)]
+    loads = [windows.load(window) for window in executed]
+    seen = _layout_loads(windows, executed)
+    if options.layout_from != "none" and options.layout_from not in seen:
+        have = f"{windows.trace.name} has none"
+        raise InputError(f"layout_from: needs a window besides those of the instance, {have}")
+    decided: dict[str, Any] = {"first_window": first, "dimms": _dimms(source, options)}
     if source.workload is not None:
         decided["drawn_windows"] = windows.total
     name = source.name or _name(source, options, first)
-    instance = of_loads(replace(source, machine=machine), options, loads, name)
+    instance = of_loads(source, options, loads, name, seen.get(options.layout_from))
     provenance = source.provenance(windows.trace, options.model_dump() | decided)
-    return instance.model_copy(update={"provenance": provenance})
+    return instance.model_copy(update={"provenance": provenance | {"layout_loads": seen}})
 
 
 def of_loads(
-    source: Source, options: Options, loads: Sequence[NDArray[np.int64]], name: str
+    source: Source,
+    options: Options,
+    loads: Sequence[NDArray[np.int64]],
+    name: str,
+    forecast: Sequence[int] | None = None,
 ) -> Instance:
     """Return the instance of given loads, one scenario of weight 1 each.
 
@@ -80,29 +97,118 @@ def of_loads(
     ----------
     loads
         Tokens of every expert, shape (experts,) each.
+    forecast
+        What systems decide their layout from, shape (experts,), if anything.
     """
+    if options.table_noise:
+        noise = (options.batch, options.table_noise, source.seed)
+        source = replace(source, machine=with_table_noise(source.machine, source.model, *noise))
     reads = expert_costs(source.machine, source.model, 1, source.quantum_ns)
+    tokens = max(int(load.sum()) for load in loads) // source.model.top_k
+    dimms = _dimms(source, options)
+    fields = memory_fields(source, options, dimms, tokens)
+    if forecast is not None:
+        fields |= {"schema_version": 2, "forecast_tokens": tuple(forecast)}
     return Instance(
         name=name,
         quantum_ns=source.quantum_ns,
-        dimms=options.dimms or source.machine.dram.dimms,
+        dimms=dimms,
         hbm_slots=options.hbm_slots,
         dimm_slots=options.dimm_slots,
         experts=source.model.routed_experts,
         dram_striped_ns=reads.dram_striped_ns,
         dram_localized_ns=reads.dram_localized_ns,
-        scenarios=tuple(_scenario(source, load) for load in loads),
+        scenarios=tuple(_scenario(source, options, load) for load in loads),
+        **fields,
     )
 
 
-def _scenario(source: Source, load: NDArray[np.int64]) -> Scenario:
+SETTLED = ("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work")
+"""The options that are settlements of instances."""
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same loads on the same machine under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of this generator that is a settlement, e.g. ``"dimm_share"``, and its value.
+
+    Returns
+    -------
+    Instance or None
+        As `moeopt.sim.generators.tri_domain.resettled` does.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    record = Record.of(instance)
+    if settlement not in SETTLED or record is None:
+        return None
+    try:
+        before = Options(**record.options)
+    except ValidationError:
+        return None
+    same = _from_record(instance, record, before)
+    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
+        return None
+    try:
+        after = Options(**before.model_dump() | {settlement: value})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return _from_record(instance, record, after)
+
+
+def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:
+    """Return the instance that a record and other options give; None if they give none."""
+    source = record.source(instance)
+    if source is None or source.model.routed_experts != instance.experts:
+        return None
+    seen = record.loads(instance.experts)
+    if options.layout_from != "none" and options.layout_from not in seen:
+        return None
+    loads = [np.array(scenario.tokens, dtype=np.int64) for scenario in instance.scenarios]
+    made = of_loads(source, options, loads, instance.name, seen.get(options.layout_from))
+    provenance = (instance.provenance or {}) | {"options": options.model_dump()}
+    return made.model_copy(update={"provenance": provenance})
+
+
+def _layout_loads(windows: LayerWindows, executed: Sequence[int]) -> LayoutLoads:
+    """Return what a layout may be decided from, as far as the trace has it."""
+    offline = windows.load_without(executed)
+    seen = {"offline trace": offline.tolist()} if offline.any() else {}
+    if executed[0] > 0:
+        seen["last step"] = windows.load(executed[0] - 1).tolist()
+    return seen
+
+
+def _offline(source: Source, options: Options) -> int:
+    """Return how many windows a workload draws for the offline trace.
+
+    None are drawn where nothing asks for them and they would change the windows: a workload that is
+    not plain draws everything at once.
+    """
+    plain = source.workload is None or source.workload.is_plain
+    return offline_steps(options.batch) if plain or options.layout_from == "offline trace" else 0
+
+
+def _dimms(source: Source, options: Options) -> int:
+    return options.dimms or source.machine.dram.dimms
+
+
+def _scenario(source: Source, options: Options, load: NDArray[np.int64]) -> Scenario:
     active = load > 0
     costs = expert_costs(source.machine, source.model, load[active], source.quantum_ns)
-    return Scenario(
-        weight=1,
-        tokens=tuple(load.tolist()),
-        **{name: spread(getattr(costs, name), active) for name in COSTS},
-    )
+    columns = {name: spread(getattr(costs, name), active) for name in COSTS}
+    if options.gpu_work == "two parts":
+        calculation, transfer = parts_ns(source, load[active])
+        columns["gpu_calc_ns"] = spread(calculation, active)
+        for name in ("pcie_striped_ns", "pcie_localized_ns"):
+            columns[name] = spread(np.full(len(calculation), transfer), active)
+    return Scenario(weight=1, tokens=tuple(load.tolist()), **columns)
 
 
 def _name(source: Source, options: Options, first: int) -> str:

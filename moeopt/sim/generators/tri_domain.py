@@ -1,6 +1,6 @@
 """tri_domain instances: one layer of one decode step, on a layout decided on other steps."""
 
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,17 +8,18 @@ from pydantic import Field, ValidationError, model_validator
 
 from moeopt.errors import InputError
 from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
-from moeopt.problems.envelope import Count, Frozen, field_error
+from moeopt.problems.envelope import field_error
 from moeopt.problems.tri_domain.instance import Expert, Instance
 from moeopt.problems.wording import describe
 from moeopt.sim.cost import expert_costs
-from moeopt.sim.layout_rule import STRIPED, CutOption, cold_localized
-from moeopt.sim.presets import get_machine, get_model, names
+from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
+from moeopt.sim.layout_rule import STRIPED, CutOption, cold_localized, expected_ndp_ns
+from moeopt.sim.resettle import Record
 from moeopt.sim.source import Source
-from moeopt.sim.windows import LayerOptions, LayerWindows, LayoutFrom, LayoutLoads, offline_steps
+from moeopt.sim.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps
 
 
-class Options(LayerOptions):
+class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
     `cold_share=0.7` is an older spelling of ``cold_cut="experts 0.7"``.
@@ -34,6 +35,9 @@ class Options(LayerOptions):
     cold_share: Annotated[
         float | None, Field(ge=0, le=1, description="older spelling of cold_cut='experts X'")
     ] = None
+    dimm_choice: Annotated[
+        Literal["balanced", "in turn"], Field(description="how localized experts get their DIMMs")
+    ] = "balanced"
     layout_from: Annotated[LayoutFrom, Field(description="what the layout is decided from")] = (
         "offline trace"
     )
@@ -50,29 +54,20 @@ class Options(LayerOptions):
         return self.cold_cut if self.cold_share is None else f"experts {self.cold_share!r}"
 
 
-class Settled(Frozen, extra="ignore"):
-    """What an instance's provenance must state for `resettled`."""
-
-    machine: str
-    model: str
-    options: dict[str, Any]
-    layout_loads: dict[str, tuple[Count, ...]]
-
-
 def generate(source: Source, options: Options) -> Instance:
     """Return the instance of one layer in one decode step.
 
     The layout is decided on other steps than the one that is executed, so that it fits as well, and
-    as badly, as in life: on all others, the offline trace of TriMoE 4.3, or on the one before. A
-    workload is drawn for two steps, of which the second is executed, and `OFFLINE_STEPS` more.
+    as badly, as in life: on all others, the offline trace of TriMoE 4.3, or on the one before. Of a
+    workload two steps are drawn, of which the second is executed, and `OFFLINE_STEPS` more.
 
     Raises
     ------
     InputError
         If the trace does not fit the model or has no such step or layer.
     """
-    windows = LayerWindows.of(source, options, 1 + offline_steps(options.batch))
-    step = _step(windows, source, options)
+    windows = LayerWindows.of(source, options, 2, offline_steps(options.batch))
+    step = _step(windows, options, source.seed)
     dimms = options.dimms or source.machine.dram.dimms
     loads: LayoutLoads = {
         "last step": windows.load(step - 1).tolist(),
@@ -101,9 +96,14 @@ def of_load(
     machine = source.machine
     dimms = options.dimms or machine.dram.dimms
     seen = np.array(loads[options.layout_from], dtype=np.int64)
-    layout = cold_localized(seen, dimms, options.cut, options.residents)
+    work = None
+    if options.dimm_choice == "balanced":
+        work = expected_ndp_ns(source, seen, int(now.sum()))
+    layout = cold_localized(seen, dimms, options.cut, options.residents, work)
     active = np.flatnonzero(now)
     costs = expert_costs(machine, source.model, now[active], source.quantum_ns)
+    calculation, transfer = parts_ns(source, now[active])
+    two_parts = options.gpu_work == "two parts"
     rows = []
     for row, expert in enumerate(active.tolist()):
         resident, dimm = bool(layout.resident[expert]), int(layout.dimm[expert])
@@ -122,9 +122,17 @@ def of_load(
                 ndp_ns=None if striped else int(costs.ndp_ns[row]),
                 gpu_dram_ns=0 if resident else dram,
                 cpu_dram_ns=dram,
+                gpu_calc_ns=int(calculation[row]) if two_parts else None,
+                pcie_ns=(0 if resident else transfer) if two_parts else None,
             )
         )
-    return Instance(name=name, quantum_ns=source.quantum_ns, dimms=dimms, experts=tuple(rows))
+    return Instance(
+        name=name,
+        quantum_ns=source.quantum_ns,
+        dimms=dimms,
+        experts=tuple(rows),
+        **memory_fields(source, options, dimms, int(now.sum()) // source.model.top_k),
+    )
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
@@ -148,16 +156,15 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
     InputError
         If the settlement has no such value.
     """
-    if settlement not in SETTLED:
+    record = Record.of(instance)
+    if settlement not in SETTLED or record is None:
         return None
     try:
-        record = Settled.model_validate(instance.provenance or {})
         before = Options(**record.options)
     except ValidationError:
         return None
-    if (same := _from_record(instance, record, before)) is None:
-        return None
-    if same.model_copy(update={"provenance": instance.provenance}) != instance:
+    same = _from_record(instance, record, before)
+    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
         return None
     try:
         after = Options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
@@ -166,32 +173,30 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
     return _from_record(instance, record, after)
 
 
-SETTLED = ("cold_cut", "layout_from")
+SETTLED = (
+    *("cold_cut", "dimm_choice", "layout_from"),
+    *("dimm_share", "channels", "gpu_base", "gpu_work"),
+)
 """The options that are settlements of instances."""
 
 
-def _from_record(instance: Instance, record: Settled, options: Options) -> Instance | None:
-    """Return the instance that a provenance and other options give; None if they give none."""
-    if record.machine not in names("machines") or record.model not in names("models"):
+def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:
+    """Return the instance that a record and other options give; None if they give none."""
+    if (source := record.source(instance)) is None:
         return None
-    source = Source(
-        machine=get_machine(record.machine),
-        model=get_model(record.model),
-        quantum_ns=instance.quantum_ns or 1,
-    )
     now = np.zeros(source.model.routed_experts, dtype=np.int64)
     for expert in instance.experts:
         if expert.expert >= len(now):
             return None
         now[expert.expert] = expert.tokens
-    loads = {key: list(load) for key, load in record.layout_loads.items() if len(load) == len(now)}
+    loads = record.loads(len(now))
     if options.layout_from not in loads:
         return None
     made = of_load(source, options, now, loads, instance.name)
-    provenance = (instance.provenance or {}) | {
-        "options": options.model_dump(exclude={"cold_share"})
-    }
-    return made.model_copy(update={"provenance": provenance})
+    decided = options.model_dump(exclude={"cold_share"})
+    return made.model_copy(
+        update={"provenance": (instance.provenance or {}) | {"options": decided}}
+    )
 
 
 def _name(source: Source, options: Options, step: int) -> str:
@@ -199,9 +204,8 @@ def _name(source: Source, options: Options, step: int) -> str:
     return f"{source.model.name}-{where}-seed{source.seed}"
 
 
-def _step(windows: LayerWindows, source: Source, options: Options) -> int:
-    # What a workload draws after its second step is for the offline trace alone.
-    available = windows.total if source.workload is None else 2
+def _step(windows: LayerWindows, options: Options, seed: int) -> int:
+    available = windows.total
     if available < 2:
         trace = windows.trace
         if options.batching not in ("window", "streams"):
@@ -209,7 +213,7 @@ def _step(windows: LayerWindows, source: Source, options: Options) -> int:
         need = 2 * options.batch
         raise InputError(f"batch: needs a trace of {need} tokens, {trace.name} has {trace.tokens}")
     if options.step is None:
-        return int(np.random.default_rng(source.seed).integers(1, available))
+        return int(np.random.default_rng(seed).integers(1, available))
     if options.step >= available:
         raise InputError(f"step: must be from 1 to {available - 1}, not {options.step}")
     return options.step

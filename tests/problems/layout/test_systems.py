@@ -3,12 +3,23 @@
 import pytest
 
 from moeopt.problems.info import HINDSIGHT, THIS_STEP
-from moeopt.problems.layout.check import objective, violations
+from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.systems import ALL_STRIPED, SYSTEMS, expected_ndp_ns, monde, trimoe
+from moeopt.problems.layout.systems import (
+    ALL_STRIPED,
+    SYSTEMS,
+    cold_localized,
+    executed,
+    expected_ndp_ns,
+    monde,
+    on_layout,
+    trimoe,
+)
 from moeopt.problems.registry import get_problem
-from tests.problems.layout.layout_random_instances import KINDS, random_instance
+from moeopt.problems.tri_domain import heuristics as fixed
+from moeopt.problems.tri_domain.check import objective as fixed_objective
+from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
 from tests.problems.layout.test_layout_heuristics import rows
 
 FORECAST = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
@@ -31,6 +42,21 @@ def test_solutions_are_valid_and_the_same_each_time(name: str) -> None:
                 solution = SYSTEMS[name](one)
                 assert violations(one, solution, objective(one, solution)) == []
                 assert SYSTEMS[name](one) == solution
+
+
+def test_a_scenario_on_a_layout_costs_what_the_layout_says() -> None:
+    """Also in schema 2: the schedule's makespan by tri_domain's checker is the scenario's here."""
+    several = 0
+    for seed in range(60):
+        instance = with_schema_2(random_instance(seed, KINDS[seed % len(KINDS)]), seed)
+        layout = cold_localized(instance, "experts 0.5", "in turn")
+        solution = executed(instance, layout, fixed.trimoe)
+        for number, load in enumerate(loads(instance, solution)):
+            layer = on_layout(instance, layout, number)
+            if layer is not None:
+                assert fixed_objective(layer, fixed.trimoe(layer)) == load.makespan_ns
+                several += 1
+    assert several > 60
 
 
 def test_each_system_has_its_own_layout() -> None:
@@ -77,11 +103,11 @@ def test_work_is_expected_by_the_instance_s_own_times() -> None:
 def test_a_system_without_a_forecast_has_hindsight() -> None:
     """The loads in place of the forecast, and it is said."""
     instance, problem = rows(10), get_problem("layout")
-    loads = tuple(instance.scenarios[0].tokens)
+    real = tuple(instance.scenarios[0].tokens)
     for name, system in SYSTEMS.items():
         said = problem.knew(name, instance)
         with_forecast = problem.knew(name, forecast(instance))
-        assert system(instance) == system(forecast(instance, loads))
+        assert system(instance) == system(forecast(instance, real))
         if name in ALL_STRIPED:
             assert said == with_forecast == THIS_STEP
         else:

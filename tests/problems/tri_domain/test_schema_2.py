@@ -307,6 +307,13 @@ def test_hybrimoe_sees_the_overlap() -> None:
     assert objective(instance, hybrimoe(instance)) == 7
 
 
+def test_hybrimoe_waits_for_the_link() -> None:
+    """GPU 6 + 1 = 7 before the CPU's 8; the next transfer ends at 12, after the CPU's 8."""
+    rows = [expert(n, tokens=9 - n, gpu_ns=6, gpu_calc_ns=1, pcie_ns=6, cpu_ns=8) for n in range(2)]
+    instance = Instance(name="link", schema_version=2, dimms=1, experts=rows)
+    assert hybrimoe(instance).assignment == ("gpu", "cpu")
+
+
 def test_the_rules_know_of_the_base_load() -> None:
     """A GPU that is busy for 100 already gets nothing from those who look at its total."""
     rows = [expert(n, dimm=0, gpu_ns=2, gpu_calc_ns=2, cpu_ns=9, ndp_ns=9) for n in range(3)]
