@@ -25,19 +25,21 @@ from moeopt.sim.generators.relayout import resettled
 LIBRARY = Path(__file__).parents[2] / "instances" / "relayout"
 POLICIES = ("benefit-greedy", "benefit-makespan", "rebalance-only", "none")
 
-FAIR = {"windows": "one", "cold_cut": "tokens 0.08", "layout_from": "offline trace"}
+OFFLINE = {"layout_from": "offline trace", "dimm_choice": "balanced"}
+FAIR = OFFLINE | {"windows": "one", "cold_cut": "tokens 0.08"}
 READINGS: dict[str, dict[str, str]] = {
     "as it was: two windows, one link, 70 % localized on an earlier step": {},
     "one window": {"windows": "one"},
     "a link per DIMM": {"link_sum": "per link"},
     "one window, a link per DIMM": {"windows": "one", "link_sum": "per link"},
     "cold cut at 8 % of the tokens": {"cold_cut": "tokens 0.08"},
-    "layout from the offline trace": {"layout_from": "offline trace"},
+    "layout from the offline trace, balanced over DIMMs": OFFLINE,
     "all three: one window, cold cut, offline trace (the default)": FAIR,
     "the default with a link per DIMM": FAIR | {"link_sum": "per link"},
     "the default with channels and half shares": FAIR
     | {"channels": "two DIMMs each", "dimm_share": "1/2"},
-    "the default with GPU work in two parts": FAIR | {"gpu_work": "two parts"},
+    "the default with shared experts and GPU work in two parts": FAIR
+    | {"gpu_base": "shared experts", "gpu_work": "two parts"},
 }
 """Reading -> the settlements of instances in which it differs from the first edition's."""
 
