@@ -257,8 +257,9 @@ def test_paper_scale_is_proven(batch: int) -> None:
 
 
 def _paper_scale(batch: int, model: str = "deepseek-v2") -> Instance:
-    instance = generate(
-        "relayout", machine="trimoe", model=model, workload="trimoe-skew", batch=batch
-    )
+    """Return an instance of the family paper-scale."""
+    source = {"machine": "trimoe", "model": model, "workload": "trimoe-skew", "batch": batch}
+    layout = {"cold_cut": "experts 0.7", "layout_from": "earlier steps", "dimm_choice": "in turn"}
+    instance = generate("relayout", **source, **layout, windows="two")
     assert isinstance(instance, Instance)
     return instance
