@@ -9,7 +9,6 @@ stand in `formulations/layout/spec.md`, sections "Bound and pack" and "Several s
 
 from moeopt.problems.search import Search
 
-from .bounds import lower_bound
 from .instance import Instance
 
 
@@ -20,8 +19,6 @@ def solve(instance: Instance, search: Search) -> None:
         from . import single_scenario
 
         single_scenario.solve(instance, search)
-    elif instance.schema_version == 2:
-        search.prove(lower_bound(instance))
     else:
         from . import multi_scenario
 

@@ -72,8 +72,8 @@ class PathTimes(NamedTuple):
     read
         Shape (6,): how long the DIMMs are read for it (Eq. 6): all of them for the striped paths,
         its own for the localized ones; 0 for hits and NDP.
-    channel_read
-        Shape (6,): the same of the memory channels; 0 where they are no limit.
+    full_read
+        Shape (6,): how long a host reads it; differs from `read` where DIMMs take turns.
     channel
         Shape (dimms,): the memory channel of each DIMM, numbered 0, 1, ... by value; empty where
         channels are no limit.
@@ -87,7 +87,7 @@ class PathTimes(NamedTuple):
     pcie: NDArray[np.int64]
     alone: NDArray[np.int64]
     read: NDArray[np.int64]
-    channel_read: NDArray[np.int64]
+    full_read: NDArray[np.int64]
     channel: NDArray[np.int64]
     base: int
 
@@ -127,7 +127,6 @@ class PathTimes(NamedTuple):
         if parts is not None:
             calc, *copied = np.where(of_tokens > 0, np.array(parts, dtype=np.int64), 0)
             busy[GPU_MISSES], pcie[GPU_MISSES] = calc, copied
-        full = np.array([0, striped, localized, striped, localized, 0], dtype=np.int64)
         of_dimm = np.unique(channels or (), return_inverse=True)[1].astype(np.int64)
         return cls(
             weight=np.array(weight, dtype=np.int64),
@@ -136,7 +135,7 @@ class PathTimes(NamedTuple):
             pcie=pcie,
             alone=alone,
             read=np.array([0, charge, localized, charge, localized, 0], dtype=np.int64),
-            channel_read=full if len(of_dimm) else np.zeros_like(full),
+            full_read=np.array([0, striped, localized, striped, localized, 0], dtype=np.int64),
             channel=of_dimm,
             base=base,
         )
@@ -147,29 +146,47 @@ class PathTimes(NamedTuple):
         return int(self.channel.max(initial=-1)) + 1
 
     @property
+    def channel_read(self) -> NDArray[np.int64]:
+        """How long each path's read keeps channels busy, shape (6,); 0 where they are no limit."""
+        return self.full_read * int(self.channels > 0)
+
+    @property
     def active(self) -> NDArray[np.bool_]:
         """Where experts have tokens, of shape (scenarios, experts); elsewhere they are idle."""
         return np.asarray(self.tokens > 0)
 
-    def by_device(
-        self, resident: NDArray[np.bool_], dimm: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what each device costs under a layout, and how long DIMMs are busy with that.
+    def under(
+        self, values: NDArray[np.int64], resident: NDArray[np.bool_], dimm: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return what the paths that a layout allows take of some values.
 
         Parameters
         ----------
+        values
+            Shape (6, scenarios, experts) or (6,), by `Path`.
         resident, dimm
             Of each expert, shape (experts,): whether it is resident, and its DIMM or `STRIPED`.
 
         Returns
         -------
-        tuple
-            Two arrays of shape (3, scenarios, experts), by `Device`: the time of the device that
-            computes, and that of the DIMM or DIMMs that hold the expert: the host's read, or the
-            NDP work itself. What NDP gives for striped experts means nothing (LA-C2).
+        array
+            Shape (3, scenarios, experts), by `Device`; 0 where an expert has no tokens. What NDP
+            gives for striped experts means nothing (LA-C2).
         """
         path = PATH_OF[:, (dimm != STRIPED).astype(np.int64), resident.astype(np.int64)][:, None]
+        if values.ndim == 1:
+            return np.where(self.active, values[path], 0)
         scenarios, experts = self.tokens.shape
-        cost = self.cost[path, np.arange(scenarios)[:, None], np.arange(experts)]
-        read = np.where(self.active, self.read[path], 0)
-        return cost, np.where(path == Path.NDP, cost, read)
+        return np.asarray(values[path, np.arange(scenarios)[:, None], np.arange(experts)])
+
+    def by_device(
+        self, resident: NDArray[np.bool_], dimm: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how long each device is busy under a layout, and the DIMMs with that.
+
+        Two arrays as `under` gives them: the time of the device that computes, and that of the DIMM
+        or DIMMs that hold the expert: the host's read, or the NDP work itself.
+        """
+        cost, read = self.under(self.cost, resident, dimm), self.under(self.read, resident, dimm)
+        read[Device.NDP] = cost[Device.NDP]
+        return cost, read

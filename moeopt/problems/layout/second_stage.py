@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.device_loads import loads_of, makespan_of, refine, table_of
+from moeopt.problems.device_loads import loads_of, makespan_of, refine, table_for
 from moeopt.problems.tri_domain.heuristics import cheapest_path
-from moeopt.problems.tri_domain.threshold import NO_CUTOFF, certify
+from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 
 from .instance import Instance
 from .paths import IDLE, STRIPED, Device
@@ -44,26 +44,37 @@ def as_solution(instance: Instance, layout: Layout, device: Devices) -> Solution
 
 def tables(instance: Instance, layout: Layout) -> list[NDArray[np.int64]]:
     """Return each scenario under a layout as `moeopt.problems.device_loads` takes it."""
-    cost, dram = instance.path_times.by_device(layout.resident, layout.dimm)
+    times, place = instance.path_times, (layout.resident, layout.dimm)
+    alone, read = times.under(times.alone, *place), times.under(times.full_read, *place)
+    calc, pcie = (times.under(of, *place)[GPU] for of in (times.cost, times.pcie))
     return [
-        table_of(cost[GPU, s], cost[CPU, s], cost[NDP, s], dram[GPU, s], dram[CPU, s], layout.dimm)
+        table_for(
+            instance,
+            *(alone[GPU, s], alone[CPU, s], alone[NDP, s], read[GPU, s], read[CPU, s]),
+            layout.dimm,
+            gpu_calc_ns=calc[s] if instance.in_two_parts else None,
+            pcie_ns=pcie[s] if instance.in_two_parts else None,
+        )
         for s in range(len(instance.scenarios))
     ]
 
 
-def refined(instance: Instance, layout: Layout) -> tuple[Devices, int]:
+def refined(
+    instance: Instance, layout: Layout, *, tie_order: str = "cpu", refinement: str = "one"
+) -> tuple[Devices, int]:
     """Schedule every scenario as `moeopt.problems.tri_domain.heuristics.trimoe` does.
 
-    Each expert starts where it alone is cheapest; then TriMoE's refinement. A test holds the two
-    together. The second result is the weighted sum of the makespans, in ns.
+    Each expert starts where it alone is cheapest; then TriMoE's refinement, both under its
+    settlements. A test holds the two together. The second result is the weighted sum of the
+    makespans, in ns.
     """
     times = instance.path_times
-    cost, _ = times.by_device(layout.resident, layout.dimm)
+    cost = times.under(times.alone, layout.resident, layout.dimm)
     cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
-    device = np.where(times.active, cheapest_path(cost), IDLE)
+    device = np.where(times.active, cheapest_path(cost, tie_order), IDLE)
     objective = 0
     for s, table in enumerate(tables(instance, layout)):
-        makespan = refine(table, device[s], instance.dimms, False, True)
+        makespan = refine(table, device[s], instance.dimms, refinement == "all", True)
         objective += instance.scenarios[s].weight * int(makespan)
     return device, objective
 
@@ -71,16 +82,18 @@ def refined(instance: Instance, layout: Layout) -> tuple[Devices, int]:
 def best_schedules(instance: Instance, layout: Layout, device: Devices) -> Devices:
     """Return schedules that are in no scenario later than those given, and optimal where possible.
 
-    A scenario on a fixed layout is the problem tri_domain; its threshold search gets `EFFORT`.
+    A scenario on a fixed layout is the problem tri_domain; its threshold search gets `EFFORT`. In
+    schema 2 that relaxes channels and PCIe, and the schedule need not be the best.
     """
     found, active = device.copy(), instance.path_times.active
     for s, table in enumerate(tables(instance, layout)):
         at = np.flatnonzero(active[s])
         if len(at) == 0:
             continue
-        gpu, cpu, _, gpu_dram, cpu_dram, ndp, _ = np.ascontiguousarray(table[:, at])
-        columns = (gpu, cpu, ndp, gpu_dram, cpu_dram, layout.dimm[at])
-        _, makespan, chosen = certify(*columns, instance.dimms, NO_CUTOFF, EFFORT)
-        if makespan < makespan_of(loads_of(table, device[s], instance.dimms), instance.dimms):
-            found[s, at] = chosen
+        base_load = np.arange(instance.experts, table.shape[1])
+        of_scenario = np.ascontiguousarray(table[:, np.append(at, base_load)])
+        bracket = Bracket(of_scenario, len(at), instance.dimms)
+        bracket.narrow(NO_CUTOFF, EFFORT)
+        if bracket.upper < makespan_of(loads_of(table, device[s], instance.dimms), instance.dimms):
+            found[s, at] = bracket.domain
     return found

@@ -5,13 +5,30 @@ makespan there and, at a tie, the least sum of squared loads. With two DIMMs at 
 single move lowers it, but relieving one of them is a step, and the squares see that.
 """
 
+from typing import Any
+
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
 from moeopt.problems.device_loads import OWN, STRIPED_READS
 from moeopt.problems.layout.paths import IDLE, STRIPED, Device
 
-from .state import NOBODY, Costs, SearchState, add, book, load_of, rank
+from .state import (
+    CHANNEL,
+    EVERY_CHANNEL,
+    NOBODY,
+    PCIE,
+    Costs,
+    SearchState,
+    add,
+    book,
+    channel_of,
+    links_at,
+    links_of,
+    load_of,
+    longest_link,
+    rank,
+)
 
 GPU, CPU, NDP = Device
 
@@ -46,7 +63,7 @@ def best_devices(
     """
     p, q = at.dimm[i], dimm
     loads, longest = at.loads, at.longest
-    dimms = loads.shape[1] - OWN
+    dimms = len(at.free) - 1
     gpu, cpu, every, total = loads[s, GPU], loads[s, CPU], loads[s, STRIPED_READS], at.own_sum[s]
     own_p = loads[s, OWN + p] if p != STRIPED else 0.0
     own_q = loads[s, OWN + q] if q != STRIPED else 0.0
@@ -68,6 +85,9 @@ def best_devices(
         if d != NOBODY and d != p and d != q:
             rest = loads[s, OWN + d]
             break
+    linked = loads.shape[1] > links_at(at)
+    if linked:
+        before = max(before, longest_link(at, s))
     best, best_squares, best_i, best_j = np.inf, np.inf, IDLE, IDLE
     first_i, end_i = devices(at, s, i, q)
     first_j, end_j = devices(at, s, j, p)
@@ -92,10 +112,49 @@ def best_devices(
                 more += new_q - old_q
                 of_squares += new_q * new_q - old_q * old_q
             span = max(g, c, e + most)
+            if linked and span <= best:  # else it is no better, whatever the links say
+                span = max(span, link_after(costs, at, s, i, resident, q, j, device_i, device_j))
             square = g * g + c * c + _squares(dimms, e, total + more, of_squares)
             if span < best or (span == best and square < best_squares):
                 best, best_squares, best_i, best_j = span, square, device_i, device_j
     return best - before, best_squares - squares, best_i, best_j
+
+
+@compiled
+def link_after(
+    costs: Costs,
+    at: SearchState,
+    s: int,
+    i: int,
+    resident: bool,
+    dimm: int,
+    j: int,
+    device_i: int,
+    device_j: int,
+) -> Any:
+    """Return how long PCIe or the busiest channel is busy after a move, see `best_devices`."""
+    p, q, loads, links = at.dimm[i], dimm, at.loads, links_at(at)
+    copy, left = links_of(costs, s, i, at.resident[i], p, at.device[s, i])
+    more, came = links_of(costs, s, i, resident, q, device_i)
+    pcie, on_p, on_q = loads[s, links + PCIE] + more - copy, -left, came
+    if j != NOBODY:
+        copy, left = links_of(costs, s, j, resident, q, at.device[s, j])
+        more, came = links_of(costs, s, j, at.resident[i], p, device_j)
+        pcie, on_p, on_q = pcie + more - copy, on_p + came, on_q - left
+    every, most = loads[s, links + EVERY_CHANNEL], 0.0
+    if p == STRIPED:
+        every += on_p
+    if q == STRIPED:
+        every += on_q
+    channel_p, channel_q = channel_of(costs, p), channel_of(costs, q)
+    for channel in range(loads.shape[1] - links - CHANNEL):
+        load = loads[s, links + CHANNEL + channel]
+        if channel == channel_p:
+            load += on_p
+        if channel == channel_q:
+            load += on_q
+        most = max(most, load)
+    return max(pcie, every + most)
 
 
 @compiled
@@ -129,16 +188,14 @@ def move(costs: Costs, at: SearchState, i: int, resident: bool, dimm: int, j: in
     device_i, device_j = IDLE, IDLE
     for s in range(len(costs.weight)):
         _, _, device_i, device_j = best_devices(costs, at, s, i, resident, dimm, j)
-        book(costs, at, s, i, -1.0)
+        book(costs, at, s, i, -1)
         if j != NOBODY:
-            book(costs, at, s, j, -1.0)
+            book(costs, at, s, j, -1)
         at.device[s, i] = device_i
-        gpu, cpu, every, own = load_of(costs, s, i, resident, dimm, device_i)
-        add(at, s, dimm, gpu, cpu, every, own)
+        add(costs, at, s, i, resident, dimm, device_i, 1)
         if j != NOBODY:
             at.device[s, j] = device_j
-            gpu, cpu, every, own = load_of(costs, s, j, old_resident, old_dimm, device_j)
-            add(at, s, old_dimm, gpu, cpu, every, own)
+            add(costs, at, s, j, old_resident, old_dimm, device_j, 1)
         rank(at, s)
     at.resident[i], at.dimm[i] = resident, dimm
     if j != NOBODY:

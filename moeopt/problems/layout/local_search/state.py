@@ -5,7 +5,7 @@ search; what it finds is checked anew in integers.
 """
 
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ Integers = NDArray[np.int64]
 
 NOBODY = -1
 GPU, CPU, NDP = Device
+COPY, CHANNEL_READ, CHANNEL_OF = 6, 6, 12
+"""Where `Costs` has more in schema 2, beyond the times and reads by path."""
+
+PCIE, EVERY_CHANNEL, CHANNEL = 0, 1, 2
+"""What `SearchState.loads` has beyond the DIMMs in schema 2; channel c has ``CHANNEL + c``."""
 
 
 class Costs(NamedTuple):
@@ -32,8 +37,11 @@ class Costs(NamedTuple):
     ----------
     weight
         Shape (scenarios,).
-    time, read
-        `cost` and `read` of `paths.PathTimes`, over a common unit.
+    time
+        `cost` of `paths.PathTimes`, over a common unit; then from `COPY` on `pcie`, if there are
+        channels or two-part misses.
+    read
+        `read`, likewise; then `channel_read`, and each DIMM's channel, -1 if they are no limit.
     """
 
     weight: Floats
@@ -52,7 +60,9 @@ class SearchState(NamedTuple):
         Shape (scenarios, experts): a `Device`, or `IDLE` where an expert has no tokens.
     loads
         Shape (scenarios, 3 + dimms), in the order of `moeopt.problems.device_loads`: the GPU, the
-        CPU, the striped reads that keep every DIMM busy, and each DIMM's own work.
+        CPU, the striped reads that keep every DIMM busy, and each DIMM's own work. With channels
+        or two-part misses 2 + channels more: PCIe, the striped reads that keep every channel busy,
+        and each channel's localized reads.
     own_sum
         Shape (scenarios,): the sum of the DIMMs' own work.
     longest
@@ -87,31 +97,75 @@ def load_of(
 
 
 @compiled
-def add(
-    at: SearchState, s: int, dimm: int, gpu: float, cpu: float, every: float, own: float
-) -> None:
-    """Add what `load_of` gives, times a sign, to the loads of a scenario; `longest` is not kept."""
-    loads = at.loads
-    loads[s, GPU] += gpu
-    loads[s, CPU] += cpu
-    loads[s, STRIPED_READS] += every
-    if dimm != STRIPED:
-        at.own_sum[s] += own
-        loads[s, OWN + dimm] += own
+def links_of(
+    costs: Costs, s: int, i: int, resident: bool, dimm: int, device: int
+) -> tuple[float, float]:
+    """Return what an expert adds to PCIe, and to its DIMM's channel or, striped, to all."""
+    if device == IDLE:
+        return 0.0, 0.0
+    path = PATH_OF[device, int(dimm != STRIPED), int(resident)]
+    return costs.time[COPY + path, s, i], costs.read[CHANNEL_READ + path]
 
 
 @compiled
-def book(costs: Costs, at: SearchState, s: int, i: int, sign: float) -> None:
-    """Add (or, with sign -1, take away) an expert's load in a scenario; `longest` is not kept."""
-    gpu, cpu, every, own = load_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])
-    add(at, s, at.dimm[i], sign * gpu, sign * cpu, sign * every, sign * own)
+def channel_of(costs: Costs, dimm: int) -> Any:
+    """Return the channel of a DIMM; -1 if striped, or if channels are no limit."""
+    if dimm == STRIPED or len(costs.read) <= CHANNEL_OF:
+        return -1
+    return int(costs.read[CHANNEL_OF + dimm])
+
+
+@compiled
+def links_at(at: SearchState) -> Any:
+    """Return where `SearchState.loads` goes on beyond the DIMMs: its length if it does not."""
+    return OWN + len(at.free) - 1
+
+
+@compiled
+def add(
+    costs: Costs, at: SearchState, s: int, i: int, resident: bool, dimm: int, device: int, sign: int
+) -> None:
+    """Add (or, with sign -1, take away) an expert's load; `longest` is not kept."""
+    gpu, cpu, every, own = load_of(costs, s, i, resident, dimm, device)
+    loads, links = at.loads, links_at(at)
+    loads[s, GPU] += sign * gpu
+    loads[s, CPU] += sign * cpu
+    loads[s, STRIPED_READS] += sign * every
+    if dimm != STRIPED:
+        at.own_sum[s] += sign * own
+        loads[s, OWN + dimm] += sign * own
+    if loads.shape[1] > links:
+        copy, read = links_of(costs, s, i, resident, dimm, device)
+        loads[s, links + PCIE] += sign * copy
+        channel = channel_of(costs, dimm)
+        if dimm == STRIPED:
+            loads[s, links + EVERY_CHANNEL] += sign * read
+        elif channel >= 0:
+            loads[s, links + CHANNEL + channel] += sign * read
+
+
+@compiled
+def book(costs: Costs, at: SearchState, s: int, i: int, sign: int) -> None:
+    """Add (or, with sign -1, take away) an expert as it is now; `longest` is not kept."""
+    add(costs, at, s, i, at.resident[i], at.dimm[i], at.device[s, i], sign)
+
+
+@compiled
+def longest_link(at: SearchState, s: int) -> Any:
+    """Return how long PCIe or the busiest channel is busy; 0 in an instance without those."""
+    loads, links, most = at.loads, links_at(at), 0.0
+    if loads.shape[1] <= links:
+        return 0.0
+    for column in range(links + CHANNEL, loads.shape[1]):
+        most = max(most, loads[s, column])
+    return max(loads[s, links + PCIE], loads[s, links + EVERY_CHANNEL] + most)
 
 
 @compiled
 def rank(at: SearchState, s: int) -> None:
     """Find the three DIMMs with most work of their own."""
     longest, loads = at.longest, at.loads
-    for d in range(loads.shape[1] - OWN):
+    for d in range(len(at.free) - 1):
         k = min(d, 3)
         while k > 0 and loads[s, OWN + d] > loads[s, OWN + longest[s, k - 1]]:
             if k < 3:
@@ -124,7 +178,17 @@ def rank(at: SearchState, s: int) -> None:
 def costs_of(instance: Instance) -> Costs:
     """Return the instance in units of `unit_of`."""
     times, unit = instance.path_times, unit_of(instance)
-    return Costs(times.weight.astype(np.float64), times.cost / unit, times.read / unit)
+    weight, time, read = times.weight.astype(np.float64), times.cost, times.read
+    if not has_links(instance):
+        return Costs(weight, time / unit, read / unit)
+    channel = times.channel if times.channels else np.full(instance.dimms, -1)
+    reads = np.concatenate([read / unit, times.channel_read / unit, channel])
+    return Costs(weight, np.concatenate([time, times.pcie]) / unit, reads)
+
+
+def has_links(instance: Instance) -> bool:
+    """Tell whether channels or PCIe are limits."""
+    return instance.channels is not None or instance.in_two_parts
 
 
 def unit_of(instance: Instance) -> int:
@@ -139,18 +203,20 @@ def state_of(instance: Instance, costs: Costs, layout: Layout, device: Devices) 
     free = np.full(1 + dimms, dimm_slots, dtype=np.int64)
     free[0] = instance.hbm_slots - layout.resident.sum()
     free[1:] -= np.bincount(layout.dimm[layout.dimm != STRIPED], minlength=dimms)
+    links = CHANNEL + instance.path_times.channels if has_links(instance) else 0
     state = SearchState(
         layout.resident.copy(),
         layout.dimm.copy(),
         device.copy(),
-        np.zeros((scenarios, OWN + dimms)),
+        np.zeros((scenarios, OWN + dimms + links)),
         np.zeros(scenarios),
         np.full((scenarios, 3), NOBODY, dtype=np.int64),
         free,
     )
+    state.loads[:, GPU] = instance.base_ns / unit_of(instance)
     for number in range(scenarios):
         for expert in range(instance.experts):
-            book(costs, state, number, expert, 1.0)
+            book(costs, state, number, expert, 1)
         rank(state, number)
     return state
 
@@ -181,5 +247,5 @@ def objective_of(costs: Costs, at: SearchState) -> float:
     found, loads = 0.0, at.loads
     for s in range(len(costs.weight)):
         dimm = loads[s, STRIPED_READS] + loads[s, OWN + at.longest[s, 0]]
-        found += costs.weight[s] * max(loads[s, GPU], loads[s, CPU], dimm)
+        found += costs.weight[s] * max(loads[s, GPU], loads[s, CPU], dimm, longest_link(at, s))
     return found

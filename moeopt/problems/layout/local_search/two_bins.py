@@ -14,7 +14,7 @@ from moeopt.numeric.sorting import rising
 from moeopt.problems.device_loads import OWN, STRIPED_READS
 from moeopt.problems.layout.paths import Device
 
-from .state import Costs, Floats, SearchState, load_of, rank
+from .state import Costs, Floats, SearchState, channel_of, links_of, load_of, longest_link, rank
 
 GPU, CPU, _ = Device
 
@@ -48,10 +48,11 @@ def least_makespans(at: SearchState, d: int, e: int, least: Floats) -> None:
     loads = at.loads
     for s in range(len(loads)):
         most = 0.0
-        for other in range(loads.shape[1] - OWN):
+        for other in range(len(at.free) - 1):
             if other not in (d, e):
                 most = max(most, loads[s, OWN + other])
         least[s] = max(loads[s, GPU], loads[s, CPU], loads[s, STRIPED_READS] + most)
+        least[s] = max(least[s], longest_link(at, s))
 
 
 @compiled
@@ -83,23 +84,32 @@ def squares(first: Floats, second: Floats) -> float:
 
 @compiled
 def divide(costs: Costs, at: SearchState, d: int, e: int) -> bool:
-    """Divide the experts of DIMMs d and e in the best way; return whether anything changed."""
-    scenarios, count = len(at.loads), 0
+    """Divide the experts of DIMMs d and e in the best way; return whether anything changed.
+
+    On DIMMs of different channels those that hosts read stay where they are.
+    """
+    scenarios, count, free = len(at.loads), 0, 0
+    across = channel_of(costs, d) != channel_of(costs, e)
     rows = np.empty(len(at.dimm), np.int64)
     work = np.empty(len(at.dimm), np.int64)
     part = np.empty((len(at.dimm), scenarios))
     on_first = 0
     for i in range(len(at.dimm)):
         if at.dimm[i] == d or at.dimm[i] == e:
-            rows[count], work[count] = i, 0
+            rows[free], work[free] = i, 0
+            stays = False
             for s in range(scenarios):
                 own = load_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])[3]
+                if across:
+                    read = links_of(costs, s, i, at.resident[i], at.dimm[i], at.device[s, i])[1]
+                    stays = stays or read > 0
                 part[i, s] = own
-                work[count] -= int(own)
+                work[free] -= int(own)
             on_first += at.dimm[i] == d
             count += 1
+            free += not stays
     slots = (at.free[1 + d] + at.free[1 + e] + count) // 2
-    rows = rows[:count][rising(work[:count])][:MOST_EXPERTS]
+    rows = rows[:free][rising(work[:free])][:MOST_EXPERTS]
     free = len(rows)
     first, second = at.loads[:, OWN + d].copy(), at.loads[:, OWN + e].copy()
     least = np.empty(scenarios)

@@ -118,7 +118,8 @@ def aggregated(instance: Instance, scenarios: list[int], whole: bool = False) ->
     DIMM does by itself: a higher bound, but a much harder model.
     """
     times = instance.path_times
-    largest = max(int(times.cost.max()), int(times.read.max()))
+    busy = (times.cost, times.pcie, times.read, times.channel_read)
+    largest = max(times.base, *(int(of.max()) for of in busy))
     model = Model(unit_ns=max(float(largest), LARGEST) / LARGEST)
     experts = np.flatnonzero(times.active.any(axis=0)).tolist()
     model.resident = {i: model.column(integer=True) for i in experts}
@@ -139,7 +140,10 @@ def _scenario(
 ) -> ScenarioColumns:
     """Add the paths of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
     own, unit, times = model.column(upper=np.inf), model.unit_ns, instance.path_times
-    striped, local = instance.dram_striped_ns / unit, instance.dram_localized_ns / unit
+    striped, local = times.read[[Path.GPU_STRIPED, Path.GPU_LOCAL]] / unit
+    through_all = times.channels * times.channel_read[Path.GPU_STRIPED] / unit
+    links: Terms = [(makespan, -1.0)]
+    channels: Terms = [(makespan, -float(times.channels))]
     gpu: Terms = [(makespan, -1.0)]
     cpu: Terms = [(makespan, -1.0)]
     every: Terms = [(makespan, -1.0), (own, 1.0)]
@@ -147,11 +151,13 @@ def _scenario(
     items: list[tuple[int, int]] = []
     for i in np.flatnonzero(times.active[s]).tolist():
         ns = times.cost[:, s, i]
-        cost = ns / unit
+        cost, copy = ns / unit, times.pcie[:, s, i] / unit
         hit, gpu_striped, cpu_striped, ndp = (model.column(integer=whole) for _ in range(4))
         gpu += [(hit, cost[Path.HIT]), (gpu_striped, cost[Path.GPU_STRIPED])]
         cpu += [(cpu_striped, cost[Path.CPU_STRIPED])]
         every += [(gpu_striped, striped), (cpu_striped, striped)]
+        links += [(gpu_striped, copy[Path.GPU_STRIPED])]
+        channels += [(gpu_striped, through_all), (cpu_striped, through_all)]
         average += [(ndp, cost[Path.NDP])]
         on_own = [ndp]
         items.append((ndp, int(ns[Path.NDP])))
@@ -161,6 +167,8 @@ def _scenario(
             gpu += [(gpu_local, cost[Path.GPU_LOCAL])]
             cpu += [(cpu_local, cost[Path.CPU_LOCAL])]
             average += [(gpu_local, local), (cpu_local, local)]
+            links += [(gpu_local, copy[Path.GPU_LOCAL])]
+            channels += [(gpu_local, local), (cpu_local, local)]
             on_own += [gpu_local, cpu_local]
             items += [(column, instance.dram_localized_ns) for column in (gpu_local, cpu_local)]
             if whole:
@@ -173,8 +181,13 @@ def _scenario(
         model.at_most([(hit, 1.0), (model.resident[i], -1.0)], 0.0)
         model.at_most([*held, (model.localized[i], -1.0)], 0.0)
         model.at_most([*away, (model.localized[i], 1.0)], 1.0)
-    for terms in (gpu, cpu, every, average):
+    model.at_most(gpu, -times.base / unit)
+    for terms in (cpu, every, average):
         model.at_most(terms, 0.0)
+    if instance.in_two_parts:
+        model.at_most(links, 0.0)
+    if times.channels:
+        model.at_most(channels, 0.0)
     columns, sizes = np.array(items, dtype=np.int64).reshape(-1, 2).T
     striped_reads = np.array([column for column, _ in every[2:]], dtype=np.int64)
     return ScenarioColumns(makespan, own, striped_reads, columns, sizes)

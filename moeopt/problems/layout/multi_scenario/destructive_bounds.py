@@ -30,6 +30,7 @@ from moeopt.numeric.feasibility import Feasibility
 from moeopt.numeric.highs import Program, minimize
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.paths import Path
 from moeopt.problems.search import Search
 
 from .aggregated import Model, aggregated
@@ -210,7 +211,7 @@ class GroupProgram:
         ):
             row_lower[self.reads[number]], row_upper[self.reads[number]] = fewest, most
             latest = self.most_ns(number, slack)
-            capacity = latest - fewest * self.instance.dram_striped_ns
+            capacity = latest - fewest * int(self.instance.path_times.read[Path.GPU_STRIPED])
             if capacity < 0:
                 return Feasibility.INFEASIBLE
             lower[columns.makespan] = self.least_ns[number] / unit
