@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from moeopt.problems.tri_domain import heuristics as tri_domain
 from moeopt.problems.tri_domain.instance import Expert as FixedExpert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.solution import Solution as Schedule
 
-from .check import layout_after
-from .instance import Expert, Instance
+from .check import layout_after, objective
+from .instance import STRIPED, Expert, Instance
 from .solution import Domain, Migration, Solution
 
 
@@ -75,6 +77,34 @@ def refined(instance: Instance, migrations: Sequence[Migration] = ()) -> Solutio
     return Solution(
         instance=instance.name, migrations=tuple(migrations), assignment=tuple(assignment)
     )
+
+
+def refined_ns(instance: Instance, migrations: Sequence[Migration] = ()) -> int:
+    """Return the makespan of `refined`, some twenty times faster: for rules that try many."""
+    if instance.schema_version > 1:
+        return objective(instance, refined(instance, migrations))
+    from moeopt.problems import device_loads  # compiled loops are imported when they are run
+
+    c = instance.columns
+    resident, dimm = c.resident.copy(), c.dimm.copy()
+    for move in migrations:
+        at = c.expert == move.expert
+        if move.kind == "prefetch":
+            resident[at] = True
+        else:
+            dimm[at] = STRIPED if move.dimm is None else move.dimm
+    striped = dimm == STRIPED
+    read = np.where(striped, instance.dram_striped_ns, instance.dram_localized_ns)
+    miss = np.where(striped, c.gpu_miss_striped_ns, c.gpu_miss_localized_ns)
+    gpu = np.where(resident, c.gpu_hit_ns, miss)
+    cpu = np.where(striped, c.cpu_striped_ns, c.cpu_localized_ns)
+    ndp = np.where(striped, np.iinfo(np.int64).max, c.ndp_ns)
+    active = np.argsort(c.expert)  # of equally costly experts the first is moved
+    active = active[c.tokens[active] > 0]
+    choice = tri_domain.cheapest_path(np.stack([gpu, cpu, ndp])[:, active])
+    columns = (gpu, cpu, ndp, np.where(resident, 0, read), read, dimm)
+    table = device_loads.table_of(*(column[active] for column in columns))
+    return int(device_loads.refine(table, choice, instance.dimms, False, True))
 
 
 def schedule_of(instance: Instance, solution: Solution) -> Schedule:

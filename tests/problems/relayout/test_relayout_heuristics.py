@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.fixed_layout import after_migrations, refined, schedule_of
+from moeopt.problems.relayout.fixed_layout import (
+    after_migrations,
+    refined,
+    refined_ns,
+    schedule_of,
+)
 from moeopt.problems.relayout.heuristics import (
     HEURISTICS,
     WARM_START,
@@ -136,6 +141,17 @@ def test_a_benefit_in_makespan_never_hurts() -> None:
         )
         worse += objective(instance, benefit_greedy(instance)) > objective(instance, none(instance))
     assert worse
+
+
+def test_what_a_task_is_tried_for_is_its_refined_makespan() -> None:
+    """Computed without a solution, with every number of migrations, in any order of the rows."""
+    for instance in instances(9)[::4]:
+        chosen = benefit_greedy(instance).migrations
+        turned = instance.model_copy(update={"experts": instance.experts[::-1]})
+        for count in range(len(chosen) + 1):
+            expected = objective(instance, refined(instance, chosen[:count]))
+            assert refined_ns(instance, chosen[:count]) == expected
+            assert refined_ns(turned, chosen[:count]) == expected
 
 
 def test_benefit_makespan_takes_the_best_first_step() -> None:
