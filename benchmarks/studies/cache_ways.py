@@ -3,10 +3,10 @@
     python benchmarks/studies/cache_ways.py --traces DIR [--tokens N] [--threads N] [--slots N]
 
 DIR holds ``hdmoe_mixtral_8x7b/*.npz`` and ``esft_deepseek_v2_lite/*.npz``, which need not be there
-all. Every trace is cut in two: ways are decided on the first part (optimal ones proven by `dp`),
-and run on the second. Machine and costs are those of the CPU-GPU collaborative paper; 56 slots
-for Mixtral, a quarter of all experts for DeepSeek-V2-Lite. Costs of the latter are rooflines. Two
-Markdown tables, one row per trace:
+all. What a trace reads twice is removed, the rest is cut in two: ways are decided on the first part
+(optimal ones proven by `dp`), and run on the second. Machine and costs are those of the CPU-GPU
+collaborative paper; 56 slots for Mixtral, a quarter of all experts for DeepSeek-V2-Lite. Costs of
+the latter are rooflines. Two Markdown tables, one row per trace:
 
 1. on the part that they were decided on, the excess over the optimal ways of the paper's uniform
    ways, the best uniform ones, proportional and greedy ones; of first-in-first-out and random
@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import moeopt
+from moeopt.interop.traces import read_trace
 from moeopt.problems.cache.belady import belady_bound
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import HEURISTICS
@@ -77,7 +78,7 @@ def main() -> None:
 def _traces(folder: Path) -> Iterator[tuple[str, Trace]]:
     for name, model in FOLDERS.items():
         for file in sorted((folder / name).glob("*.npz")):
-            yield model, replace(moeopt.load_trace(file), name=file.stem)
+            yield model, replace(read_trace(file), name=file.stem)
 
 
 def _beginning(trace: Trace, tokens: int) -> Trace:

@@ -11,6 +11,8 @@ beyond that is the price of not knowing, which nobody who decides beforehand can
 Without ``--traces`` the instances of the library that say what rules know, by family. With it, DIR
 holds ``esft_deepseek_v2_lite/*.npz``: each of the N longest sequences of every trace is placed by
 its first half for its second, with 25 and 50 % of the experts on the GPU, by the prompt's length.
+There "exact" is the placement that is optimal for the prompt's tokens, one per step: what no other
+rule could add by deciding better on the same tokens.
 """
 
 import argparse
@@ -19,12 +21,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import moeopt
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.registry import get_problem
+from moeopt.sim.trace import Trace
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "placement"
 FOLDER = "esft_deepseek_v2_lite"
@@ -83,21 +87,39 @@ def on_traces(folder: Path, sequences: int, limit_s: float) -> Iterator[Measured
         for number in longest:
             prompt = round(lengths[number] / 2)
             for share in SHARES:
-                instance = moeopt.generate(
-                    "placement",
-                    machine="rtx4090-7960x",
-                    model="deepseek-v2-lite",
-                    trace=trace,
+                instance = _instance(
+                    trace,
+                    share,
                     batching="sequences",
                     first_sequence=number,
                     steps=min(200, lengths[number] - prompt),
-                    share=share,
                 )
-                assert isinstance(instance, Instance)
                 best = moeopt.solve(instance, "price-and-swap", time_limit_s=limit_s)
-                if best.status == "optimal":
-                    assert isinstance(best.objective, int)
-                    yield from measured(_length_class(prompt), instance, best.objective)
+                if best.status != "optimal":
+                    continue
+                assert isinstance(best.objective, int)
+                group = _length_class(prompt)
+                yield from measured(group, instance, best.objective)
+                start = sum(lengths[:number])
+                part = Trace("prompt", trace.topk_ids[start : start + prompt])
+                known = _instance(part, share, steps=prompt)
+                decided = moeopt.solve(known, "price-and-swap", time_limit_s=limit_s).solution
+                plan = decided.model_copy(update={"instance": instance.name})
+                over = objective(instance, plan) / best.objective - 1
+                yield Measured(group, instance.name, "exact", "the prompt's tokens", over, 0.0)
+
+
+def _instance(trace: Trace, share: float, **options: Any) -> Instance:
+    made = moeopt.generate(
+        "placement",
+        machine="rtx4090-7960x",
+        model="deepseek-v2-lite",
+        trace=trace,
+        share=share,
+        **options,
+    )
+    assert isinstance(made, Instance)
+    return made
 
 
 def measured(group: str, instance: Instance, optimum_ns: int) -> Iterator[Measured]:
@@ -149,7 +171,8 @@ def main() -> None:
         found = in_library()
     else:
         found = list(on_traces(arguments.traces, arguments.sequences, arguments.time_limit))
-        found.sort(key=lambda one: (int(one.group.split()[2]), RULES.index(one.rule)))
+        order = {rule: place for place, rule in enumerate((*RULES, "exact"))}
+        found.sort(key=lambda one: (int(one.group.split()[2]), order[one.rule]))
     print("\n".join([*summary(found), "", *summary(found, lambda _: "all")]))
 
 

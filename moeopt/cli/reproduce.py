@@ -87,14 +87,16 @@ def _print(figures: "Sequence[Figure]") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from moeopt.reproduce.report.words import HEAD, cells, joined, reasons
+    from moeopt.reproduce.report.words import HEAD, cells, joined, reasons, summary
 
     table = Table(*HEAD, "best baseline", "optimum")
     table.add_column("assumptions", min_width=LEAST_WIDTH)
     for figure in figures:
         beside = joined(figure.ours.baseline), joined(figure.ours.optimum)
         table.add_row(*map(escape, (*cells(figure), *beside, reasons(figure))))
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(table)
+    console.print(escape(summary(figures)))
 
 
 def _print_sweep(name: str, found: "Sweep") -> None:

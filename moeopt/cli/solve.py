@@ -128,9 +128,20 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
     print(f"  status     {result.status}, {result.termination} [{result.raw_status}]")
     print(f"  objective  {shown(result.problem, result.objective)}")
     print(f"  bound      {shown(result.problem, result.bound)}, gap {gap}")
+    if (precision := _precision(result, instance)) is not None:
+        print(f"  precision  {precision}")
     print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving")
     if result.solution is not None and sys.stdout.isatty():
         _draw(result, instance)
+
+
+def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
+    """Return what rounding leaves of a proof, where the problem has something to say about it."""
+    from moeopt.problems.registry import get_problem
+
+    say = getattr(get_problem(result.problem).part("view"), "precision", None)
+    said: str | None = say(instance, result.solution) if say and result.solution else None
+    return said
 
 
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError, MoeoptError
+from moeopt.interop.traces import read_trace
 from moeopt.problems.json_files import read_object
+from moeopt.sim.repeats import dedupe_trace
+from moeopt.sim.trace import Trace
 
 VARIABLE = "MOEOPT_TRACES"
 
@@ -61,6 +64,15 @@ def require(name: str) -> Path:
     if path is None:
         raise MissingDataError(f"needs trace {name} in the folder of --data or {VARIABLE}")
     return path
+
+
+def traces(paths: Sequence[Path]) -> list[Trace]:
+    """Return traces without the text that each reads a second time.
+
+    A conversation's second turn reads the first again: that is prefill, and to an answer that is
+    told from its prompt it would give the answer away.
+    """
+    return [dedupe_trace(read_trace(path)) for path in paths]
 
 
 def statistic(

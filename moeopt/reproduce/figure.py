@@ -3,20 +3,22 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from moeopt.reproduce.published import Published
+from moeopt.reproduce.published import Interval, Published
 
-Kind = Literal["predicted", "assumed", "selected", "input"]
+Kind = Literal["predicted", "assumed", "selected", "limit", "input"]
 """Where our value comes from.
 
 predicted: from stated numbers alone. assumed: needs an assumption that has a source independent of
-the figure. selected: an assumption chosen because it fits, which is weak evidence. input: the
-figure is a parameter of the model, so that nothing is predicted.
+the figure. selected: an assumption chosen because it fits, taken from the figure itself, or one of
+several readings of which the others do not fit; weak evidence. limit: an upper limit that knows
+what no system can know, so that nothing is predicted. input: the figure is a parameter of the
+model, so that nothing is predicted.
 """
 
 Values = tuple[float | None, ...]
 
 REPRODUCES, IN_10, IN_25, NO = "reproduces", "within 10 %", "within 25 %", "no"
-INPUT, NOT_COMPUTABLE = "input", "not computable"
+INPUT, LIMIT, NOT_COMPUTABLE = "input", "upper limit", "not computable"
 
 THRESHOLDS = ((0.05, REPRODUCES), (0.10, IN_10), (0.25, IN_25))
 """Largest error, as a share, for each verdict."""
@@ -42,6 +44,10 @@ class Ours:
     baseline, optimum
         The same figure for the best baseline in place of the paper's system, and with the exact
         decision in place of the paper's heuristic; empty where there is no such thing.
+    intervals
+        The 95 % interval of each value's mean over the seeds; empty if nothing is drawn.
+    seeds
+        How many seeds the values are the mean of; 0 if nothing is drawn.
     """
 
     values: Values
@@ -50,11 +56,13 @@ class Ours:
     note: str = ""
     baseline: Values = ()
     optimum: Values = ()
+    intervals: tuple[Interval | None, ...] = ()
+    seeds: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind: {self.kind!r} is none of {', '.join(get_args(Kind))}")
-        for name in ("baseline", "optimum"):
+        for name in ("baseline", "optimum", "intervals"):
             if len(getattr(self, name)) not in (0, len(self.values)):
                 raise ValueError(f"{name}: must have as many values as ours, or none")
 
@@ -79,8 +87,17 @@ class Figure:
 
     @property
     def worst(self) -> float | None:
-        """The largest error in size, None if none is known."""
-        return max((abs(error) for error in self.errors if error is not None), default=None)
+        """The largest error in size anywhere in the intervals, None if nothing is known."""
+        intervals = self.ours.intervals or (None,) * len(self.ours.values)
+        errors = [
+            abs(there.error(at))
+            for there, value, around in zip(
+                self.published.values, self.ours.values, intervals, strict=True
+            )
+            if value is not None
+            for at in ((value,) if around is None else (around.low, around.high))
+        ]
+        return max(errors, default=None)
 
     @property
     def is_partial(self) -> bool:
@@ -89,9 +106,11 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """The verdict in words, by the worst error of the known values."""
+        """The verdict in words, by the worst error of the known values and their intervals."""
         if self.ours.kind == "input":
             return INPUT
+        if self.ours.kind == "limit":
+            return LIMIT
         if self.worst is None:
             return NOT_COMPUTABLE
         for limit, words in THRESHOLDS:
@@ -109,8 +128,11 @@ class Figure:
             "quantity": p.quantity,
             "unit": p.unit,
             "condition": p.condition,
+            "beside": p.beside.split(),
             "published": [[value.low, value.high] for value in p.values],
             "ours": list(o.values),
+            "intervals": [None if i is None else [i.low, i.high] for i in o.intervals],
+            "seeds": o.seeds,
             "errors": list(self.errors),
             "kind": o.kind,
             "assumptions": list(o.assumptions),

@@ -12,7 +12,7 @@ TABLE = Path(__file__).with_name("published.csv")
 
 @dataclass(frozen=True)
 class Interval:
-    """A published number: one value, or a range from `low` to `high`, both in it."""
+    """A range from `low` to `high`, both in it; a single published number has one value only."""
 
     low: float
     high: float
@@ -53,6 +53,10 @@ class Published:
         Of several values in one figure, all.
     unit, condition
         Empty where there is none.
+    beside
+        Ids of published figures, with blanks between, if the row is not one itself but stands
+        beside them: another system measured against the same value, or a product of several. Such
+        rows are not counted.
     """
 
     id: str
@@ -62,6 +66,7 @@ class Published:
     values: tuple[Interval, ...]
     unit: str
     condition: str
+    beside: str = ""
 
     @property
     def text(self) -> str:
@@ -81,7 +86,7 @@ def published() -> dict[str, Published]:
     return {figure.id: figure for figure in figures}
 
 
-TEXTS = ("id", "paper", "where", "quantity", "unit", "condition")
+TEXTS = ("id", "paper", "where", "quantity", "unit", "condition", "beside")
 """Columns of the table that are kept as they stand."""
 
 

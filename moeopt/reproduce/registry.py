@@ -17,6 +17,8 @@ FIGURES: dict[str, str] = {
     "T5": f"{PACKAGE}.trimoe.ablation:t5",
     "T6": f"{PACKAGE}.trimoe.ablation:t6",
     "T7": f"{PACKAGE}.trimoe.ablation:t7",
+    "T7u": f"{PACKAGE}.trimoe.ablation:t7_upper_limit",
+    "T5xT6xT7": f"{PACKAGE}.trimoe.ablation:product",
     "T8": f"{PACKAGE}.trimoe.utilization:t8",
     "T9": f"{PACKAGE}.trimoe.utilization:t9",
     "T10": f"{PACKAGE}.trimoe.utilization:t10",
@@ -29,7 +31,10 @@ FIGURES: dict[str, str] = {
     "T17": f"{PACKAGE}.trimoe.skew:t17",
     **{f"K{n}": f"{PACKAGE}.ktransformers.figures:k{n}" for n in range(1, 12)},
     **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
-    **{f"C{n}": f"{PACKAGE}.cxl.figures:c{n}" for n in range(1, 8)},
+    **{
+        name: f"{PACKAGE}.cxl.figures:{name.lower()}"
+        for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7")
+    },
     **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 11)},
 }
 """Published id -> "module:function"; each function takes nothing and returns Ours."""
@@ -45,10 +50,10 @@ CHARTS: dict[str, str] = {
 _SWEPT = {
     "trimoe": (
         "localized-bandwidth residents cpu-rate ndp-rate host-efficiency skew drift cold-share"
-        " tie-rule relayout-policy"
+        " tie-order refinement relayout-policy link-sum"
     ),
     "ktransformers": "fixed-time shared-efficiency",
-    "edge": "monde-rule activation-latency slices prefetched-use ndp-rate",
+    "edge": "monde-rule activation-latency slices prefetched-use balance-times ndp-rate",
     "cxl": "layer-overhead scale-bits",
     "collaborative": "single-miss other-time",
 }

@@ -8,11 +8,11 @@ from moeopt.errors import InputError
 from moeopt.reproduce import data
 from moeopt.reproduce.figure import Figure, Ours
 from moeopt.reproduce.kept import circumstances, keep, kept
-from moeopt.reproduce.published import published
+from moeopt.reproduce.published import Interval, published
 from moeopt.reproduce.registry import FIGURES, figure_function, require_known
 
-STORED = ("values", "kind", "assumptions", "note", "baseline", "optimum")
-"""Fields of `Ours` in a figure's file."""
+STORED = ("values", "kind", "assumptions", "note", "baseline", "optimum", "seeds")
+"""Fields of `Ours` in a figure's file, as they are; besides these the ends of its intervals."""
 
 
 def reproduce(
@@ -57,7 +57,7 @@ def _reproduce(ids: list[str], folder: Path | None, resume: bool) -> Iterator[Fi
             continue
         ours = compute(name)
         if path is not None:
-            keep(path, key | {field: getattr(ours, field) for field in STORED})
+            keep(path, key | _stored(ours))
         yield Figure(row, ours)
 
 
@@ -70,10 +70,16 @@ def compute(figure: str) -> Ours:
         return Ours(unknown, "assumed", (), note=f"not computable: {error}")
 
 
+def _stored(ours: Ours) -> dict[str, Any]:
+    ends = [None if i is None else (i.low, i.high) for i in ours.intervals]
+    return {field: getattr(ours, field) for field in STORED} | {"intervals": ends}
+
+
 def _read(stored: dict[str, Any], path: Path) -> Ours:
     try:
         fields = {name: stored[name] for name in STORED}
         lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-        return Ours(**(fields | lists))
+        intervals = tuple(None if i is None else Interval(*i) for i in stored["intervals"])
+        return Ours(**(fields | lists), intervals=intervals)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: is not a figure of ours: {error}") from None

@@ -251,11 +251,14 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 
 def sentences(readings: Sequence[Reading]) -> list[str]:
     """Return one sentence per method: the range of its median, and on which settlement it hangs."""
-    return [
-        f"- {problem}, {labelled(problem, method)}: median excess {percent(low)} to "
-        f"{percent(high)}, moved most by `{settlement.name}` ({settlement.source})."
-        for problem, method, settlement, low, high in strongest(readings)
-    ]
+    found = []
+    for problem, method, settlement, low, high in strongest(readings):
+        least, most = percent(low), percent(high)
+        amount, moved = f"{least} to {most}", f"moved most by `{settlement.name}`"
+        if least == most:
+            amount, moved = least, "moved by none of these settlements"
+        found.append(f"- {problem}, {labelled(problem, method)}: median excess {amount}, {moved}.")
+    return found
 
 
 def to_csv(readings: Sequence[Reading]) -> str:

@@ -29,11 +29,12 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_has_a_row_per_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Id, published, ours, error, kind, verdict and assumptions."""
+    """Id, published, ours, error, kind, verdict and assumptions; below, how many come out."""
     assert run(["reproduce", "T1", "T2"]) == 0
     out = capsys.readouterr().out
     for word in ("T1", "0.3", "input", "as published", "T2", "+2.6 %", "assumed", "reproduces"):
         assert word in out
+    assert "1 of 2 published figures come out within 5 %, 0 of them through" in out
 
 
 def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +75,7 @@ def test_a_report_is_written_and_resumed(tmp_path: Path) -> None:
     first = {path: path.read_bytes() for path in folder.rglob("*.*")}
     names = {path.relative_to(folder).as_posix() for path in first}
     assert {"report.html", "report.md", "figures/T1.json", "plots/trimoe-0.svg"} <= names
-    assert b"a parameter" in (folder / "report.md").read_bytes()
+    assert b"### A parameter" in (folder / "report.md").read_bytes()
     assert CALLS == ["T1", "T2", "sweep"]
     assert run(arguments) == 0
     assert CALLS == ["T1", "T2", "sweep"]

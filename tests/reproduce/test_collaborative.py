@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import moeopt
+from moeopt.interop.traces import read_trace
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import best_uniform
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.solution import Solution
+from moeopt.reproduce import data
 from moeopt.reproduce.charts import Curve
 from moeopt.reproduce.collaborative import (
     cached,
@@ -91,9 +93,15 @@ def test_hits_are_in_range() -> None:
 
 
 def test_others_are_where_they_were() -> None:
-    """G1 within 5 %, G7 in its range, G8 within 25 %; G6 is a miss, and why is said."""
+    """G1 within 5 %, G7 and G8 within 25 %; G6 is a miss, and why is said.
+
+    The mean over the layers is in G7's range, but the range is of all layers.
+    """
     assert error_of("G1") <= 0.05
-    assert error_of("G7") == 0
+    assert error_of("G7") <= 0.25
+    with without_traces():
+        reuse = systems.routing().reuse
+    assert 0.4 <= reuse.mean() <= 0.6 < reuse.max() == value_of("G7")
     assert error_of("G8") <= 0.25
     assert value_of("G6") < 1.1
     assert "as fast" in figure_of("G6").ours.note
@@ -227,9 +235,10 @@ def test_the_stored_statistic_is_what_the_traces_give() -> None:
     with without_traces():
         stored = statistics.statistics()
     paths = [folder / name for name in statistics.FILES]
-    ids = np.concatenate([moeopt.load_trace(path).topk_ids for path in paths[:-1]])
+    ids = np.concatenate([trace.topk_ids for trace in data.traces(paths[:-1])])
     routing = Routing.of(Trace("all", ids), 8)
     assert stored.tokens == len(ids)
+    assert len(ids) < 0.5 * sum(read_trace(path).tokens for path in paths[:-1])
     assert (statistics.found_by_lru(routing) == stored.lru).all()
     popular = statistics.most_popular(paths[-1], statistics.SLOTS)
     for layer, counts in enumerate(stored.popular):

@@ -146,16 +146,21 @@ def test_prefetched_experts_by_hand() -> None:
 
 
 def test_prefill_contradicts_the_stated_units() -> None:
-    """At the stated rate load balancing gains tenfold, not 1.46; only some 64 times it comes near.
-
-    E5 is labelled selected for that reason.
-    """
-    stated = prefill.speedups(prefill.STATED)
+    """At the stated rate load balancing gains tenfold, not 1.46; 64 times it comes near."""
+    stated = prefill.speedups(prefill.STATED, seeds=(0,))
     assert stated[1] > 5 * 1.46
-    tp, balanced = prefill.speedups(prefill.SELECTED)
+    tp, balanced = prefill.speedups(prefill.SELECTED, seeds=(0, 1))
     assert tp == pytest.approx(1.26, rel=SOFT)
     assert balanced == pytest.approx(1.46, rel=SOFT)
-    assert figure_of("E5").ours.kind == "selected"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("figure", "verdict"), [("E5", "within 25 %"), ("E6", "within 10 %")])
+def test_prefill_over_six_seeds(figure: str, verdict: str) -> None:
+    """Labelled selected, since the rate is; what is drawn has its interval, decoding has none."""
+    found = figure_of(figure)
+    assert (found.verdict, found.ours.kind, found.ours.seeds) == (verdict, "selected", 6)
+    assert [i is not None for i in found.ours.intervals] == [True, figure == "E5"]
 
 
 def test_prefill_under_monde_by_hand() -> None:

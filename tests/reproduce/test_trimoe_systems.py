@@ -2,29 +2,34 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from moeopt.problems.layout.check import objective
+from moeopt.problems.layout.heuristics import trimoe_layout_tuned, tuned
+from moeopt.problems.layout.second_stage import Layout, refined
+from moeopt.problems.settlements import split_name
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.reproduce.trimoe import layouts, relayout, ties
-from moeopt.reproduce.trimoe.executed import execute, mean_ms, run, speedup
+from moeopt.reproduce.trimoe import layouts, relayout
+from moeopt.reproduce.trimoe.executed import mean_ms, run, speedup
 from moeopt.reproduce.trimoe.sensitivity import knee
 from moeopt.reproduce.trimoe.setting import MODELS, Setting
 from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
 from moeopt.reproduce.trimoe.utilization import computing
 from moeopt.sim.cost import expert_costs
+from moeopt.sim.engine.simulate import simulate
 from moeopt.sim.layout_rule import STRIPED
 from moeopt.solvers.run import solve
 
 SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)
 
 
-@pytest.mark.parametrize("system", ["ktransformers", "trimoe-refined", "trimoe"])
+@pytest.mark.parametrize("system", ["ktransformers", "trimoe-refined", "trimoe-known"])
 def test_the_engine_agrees_with_the_checker(system: str) -> None:
     """Every step's makespan is the objective of its schedule, rebuilt as an instance."""
     plan = SYSTEMS[system](SMALL)
     assert plan.layout is not None
     place = np.array([[STRIPED if d is None else d for d in row] for row in plan.layout])
-    method = HEURISTICS[plan.policy]
+    method = HEURISTICS[split_name(plan.policy)[0]]
     judged = []
     for load, at in zip(rows(SMALL), place, strict=True):
         domains = layouts.domains(SMALL, load, at, method)
@@ -60,7 +65,10 @@ def test_the_optimum_is_below_every_system() -> None:
 
 
 def test_parts_of_trimoe_do_what_they_are_for() -> None:
-    """Refinement never loses; an optimal schedule is at least as good on the same layout."""
+    """Refinement never loses; an optimal schedule is at least as good on the same layout.
+
+    What relayout can do at most is more than what it does, which may be less than nothing.
+    """
     greedy, refined, best = (
         run(name, SMALL).makespan_ns
         for name in ("trimoe-greedy", "trimoe-refined", "optimal-schedule")
@@ -68,6 +76,8 @@ def test_parts_of_trimoe_do_what_they_are_for() -> None:
     assert (refined <= greedy).all()
     assert (best <= refined).all()
     assert (refined < greedy).any()
+    upper, executed = (run(name, SMALL).mean_ms for name in ("trimoe-known", "trimoe"))
+    assert upper < min(executed, refined.mean() / 1e6)
 
 
 def test_baselines_use_only_the_devices_they_have() -> None:
@@ -105,27 +115,58 @@ def test_fewer_samples_are_the_first_ones() -> None:
 @pytest.mark.parametrize("policy", relayout.POLICIES)
 def test_relayout_moves_no_more_than_fits(policy: str) -> None:
     """At most four moves and two prefetches before a step; none changes nothing."""
-    plan = relayout.system(policy)(SMALL)
-    assert plan.layout is not None
+    setting = SMALL.on(migrations=policy, windows="two")
+    place, resident = relayout.decided(setting)
     before = layouts.offline(SMALL)
-    place = np.array([[STRIPED if d is None else d for d in row] for row in plan.layout])
-    steps = place.reshape(SMALL.steps, SMALL.samples, -1)
-    for step in steps:
+    for step in place.reshape(SMALL.steps, SMALL.samples, -1):
         assert ((step != before).sum(axis=1) <= 4).all()
         before = step
-    assert all(len(row) <= 2 for row in plan.resident or ())
-    if policy == "none":
-        none = execute(relayout.system(policy), SMALL).makespan_ns
-        assert (none == run("trimoe-refined", SMALL).makespan_ns).all()
+    assert all(len(row) <= 2 for row in resident)
+    none = run("trimoe-refined", SMALL).makespan_ns
+    assert (run("trimoe", setting).makespan_ns == none).all() == (policy == "none")
 
 
-def test_the_first_tie_rule_is_the_default() -> None:
-    """And the others are not."""
-    for refined, system in ((False, "trimoe-greedy"), (True, "trimoe-refined")):
-        default = run(system, SMALL).makespan_ns
-        first, second = ties.RULES
-        assert (execute(ties.system(first, refined=refined), SMALL).makespan_ns == default).all()
-        assert (execute(ties.system(second, refined=refined), SMALL).makespan_ns != default).any()
+def test_relayout_keeps_what_is_resident() -> None:
+    """Prefetched experts come on top of those that stay, and are others."""
+    setting = SMALL.on(residents=3, windows="two")
+    _, resident = relayout.decided(setting)
+    for row, kept in zip(resident, 2 * layouts.hottest(setting).tolist(), strict=True):
+        assert set(kept) < set(row)
+        assert len(row) == len(set(row))
+
+
+def test_plans_name_their_settlements() -> None:
+    """The default reading is that of the heuristics; another one gives other schedules."""
+    for system in ("trimoe-greedy", "trimoe-refined", "trimoe", "trimoe-known"):
+        plan = SYSTEMS[system](SMALL)
+        name, settled = split_name(plan.policy)
+        assert settled["tie_order"] == "cpu"
+        assert settled.get("refinement", "one") == "one"
+        bare = simulate(
+            plan.model_copy(update={"policy": name}), SMALL.machine, SMALL.shape, rows(SMALL)[None]
+        )
+        assert (bare.layer_ns.ravel() == run(system, SMALL).makespan_ns.ravel()).all()
+    large = SMALL.on(batch=512, warm_up=1)
+    for changes in ({"tie_order": "gpu"}, {"refinement": "all"}):
+        other = run("trimoe-refined", large.on(**changes))
+        assert (other.makespan_ns != run("trimoe-refined", large).makespan_ns).any()
+
+
+def test_the_layout_is_tuned_for_the_reading() -> None:
+    """With ties to the GPU it is the best share for a scheduler that breaks them so."""
+    load = SMALL.mean_load[0]
+    instance = layouts.instance(SMALL, load)
+    spans = {
+        at: refined(instance, _layout(layouts.tuned(SMALL.on(tie_order=at), load)), tie_order=at)[1]
+        for at in ("cpu", "gpu")
+    }
+    crossed = refined(instance, _layout(layouts.tuned(SMALL, load)), tie_order="gpu")[1]
+    assert spans["gpu"] <= crossed
+    assert tuned(instance).dimm == trimoe_layout_tuned(instance).dimm
+
+
+def _layout(dimm: NDArray[np.int64]) -> Layout:
+    return Layout(np.zeros(len(dimm), dtype=np.bool_), dimm)
 
 
 def test_residents_are_the_hottest_and_help() -> None:

@@ -22,6 +22,15 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     return {"rounding_error": error, "rounding_share": share}
 
 
+def precision(instance: Instance, solution: Solution) -> str | None:
+    """Return in words how much an optimum may lose more than the best widths by the table."""
+    known = facts(instance, solution)
+    if not known:
+        return None
+    units, share = known["rounding_error"], known["rounding_share"]
+    return f"losses are rounded; by the table an optimum is within {units} ({share}) of the best"
+
+
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
     """Yield the experts that have different widths, by the difference of their losses."""
     for number, layer in enumerate(instance.layers):

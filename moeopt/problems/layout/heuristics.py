@@ -46,7 +46,13 @@ def trimoe_layout_tuned(instance: Instance) -> Solution:
     The paper calls the layout "optimized", and the share is what the offline analysis can choose.
     Every share is tried, or evenly spaced ones where that would be more than `MAX_WORK`.
     """
-    return _best(instance, round_robin(instance), _cold_counts(instance))
+    return tuned(instance)
+
+
+def tuned(instance: Instance, *, tie_order: str = "cpu", refinement: str = "one") -> Solution:
+    """Return `trimoe-layout-tuned` with TriMoE's scheduler under settlements of `tri_domain`."""
+    reading = {"tie_order": tie_order, "refinement": refinement}
+    return _best(instance, round_robin(instance), _cold_counts(instance), **reading)
 
 
 def lpt(instance: Instance) -> Solution:
@@ -105,14 +111,14 @@ def longest_first(instance: Instance) -> Packing:
     return pack
 
 
-def _best(instance: Instance, packing: Packing, cold_counts: list[int]) -> Solution:
+def _best(instance: Instance, packing: Packing, cold_counts: list[int], **reading: str) -> Solution:
     """Return the best solution over the given numbers of cold experts (ties: the first)."""
     from .second_stage import Layout, as_solution, refined  # compiled loops are imported when run
 
     def tried() -> Iterator[tuple[int, Layout, NDArray[np.int64]]]:
         for resident, dimm in _layouts(instance, packing, cold_counts):
             layout = Layout(resident, dimm)
-            device, value = refined(instance, layout)
+            device, value = refined(instance, layout, **reading)
             yield value, layout, device
 
     _, layout, device = min(tried(), key=lambda of: of[0])

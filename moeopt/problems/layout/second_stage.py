@@ -59,19 +59,22 @@ def tables(instance: Instance, layout: Layout) -> list[NDArray[np.int64]]:
     ]
 
 
-def refined(instance: Instance, layout: Layout) -> tuple[Devices, int]:
+def refined(
+    instance: Instance, layout: Layout, *, tie_order: str = "cpu", refinement: str = "one"
+) -> tuple[Devices, int]:
     """Schedule every scenario as `moeopt.problems.tri_domain.heuristics.trimoe` does.
 
-    Each expert starts where it alone is cheapest; then TriMoE's refinement. A test holds the two
-    together. The second result is the weighted sum of the makespans, in ns.
+    Each expert starts where it alone is cheapest; then TriMoE's refinement, both under its
+    settlements. A test holds the two together. The second result is the weighted sum of the
+    makespans, in ns.
     """
     times = instance.path_times
     cost = times.under(times.alone, layout.resident, layout.dimm)
     cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
-    device = np.where(times.active, cheapest_path(cost), IDLE)
+    device = np.where(times.active, cheapest_path(cost, tie_order), IDLE)
     objective = 0
     for s, table in enumerate(tables(instance, layout)):
-        makespan = refine(table, device[s], instance.dimms, False, True)
+        makespan = refine(table, device[s], instance.dimms, refinement == "all", True)
         objective += instance.scenarios[s].weight * int(makespan)
     return device, objective
 

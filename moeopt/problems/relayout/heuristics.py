@@ -8,7 +8,7 @@ in `settlements`.
 from collections.abc import Callable
 
 from .check import objective
-from .fixed_layout import refined
+from .fixed_layout import refined, refined_ns
 from .instance import Instance
 from .migrations import Migrations, Readings, Task
 from .solution import Solution
@@ -83,20 +83,18 @@ def benefit_makespan(
 
 def _by_makespan(instance: Instance, readings: Readings) -> Solution:
     migrations = Migrations(instance, readings)
-    best = refined(instance)
+    least_ns = refined_ns(instance)
     while True:
         tasks = [
             *sorted(migrations.prefetches(), key=lambda task: task.rank),
             *sorted(migrations.relayouts(), key=lambda task: task.rank),
             *sorted(migrations.rebalances(), key=lambda task: task.rank),
         ]
-        tried = [refined(instance, [*migrations.chosen, task.migration]) for task in tasks]
-        spans = [objective(instance, solution) for solution in tried]
-        if not spans or min(spans) >= objective(instance, best):
-            return best
-        at = spans.index(min(spans))
-        migrations.choose(tasks[at])
-        best = tried[at]
+        spans = [refined_ns(instance, [*migrations.chosen, task.migration]) for task in tasks]
+        if not spans or min(spans) >= least_ns:
+            return refined(instance, migrations.chosen)
+        least_ns = min(spans)
+        migrations.choose(tasks[spans.index(least_ns)])
 
 
 def best_cheap(instance: Instance) -> Solution:

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.interop.traces import load_trace
 from moeopt.problems.cache.stack_distance import stack_distances
 from moeopt.reproduce import data
 from moeopt.sim.statistics.hits import HitRates, lru_hits
@@ -75,7 +74,7 @@ def statistics() -> Statistics:
 
 def measure(paths: Sequence[Path]) -> data.Statistic:
     """Measure everything on traces that follow one another; the last file is the popularity."""
-    traces = [load_trace(path) for path in paths[:-1]]
+    traces = data.traces(paths[:-1])
     lengths = np.array([trace.tokens for trace in traces])
     trace = Trace("all", np.concatenate([t.topk_ids for t in traces]), seq_len=lengths)
     routing = Routing.of(trace, EXPERTS)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.interop.traces import load_trace
 from moeopt.reproduce import data
 from moeopt.reproduce.collaborative.statistics import CATEGORIES
 from moeopt.reproduce.cxl.layer import HOT, WIDTHS, layer_ns
@@ -30,7 +29,10 @@ TOKENS = 128
 """Of a prompt, and of its answer."""
 
 WINDOWS = (8, 16, 32, 64, 128)
-"""Lengths of prompt and answer for which their similarity is measured."""
+"""Lengths of prompt and answer to compare."""
+
+LENGTHS = (32, 64, TOKENS)
+"""Lengths for which the experts on the GPU are counted."""
 
 Ints = NDArray[np.int64]
 
@@ -46,7 +48,7 @@ def similarity(window: int) -> float:
     return float(_statistic(data.folder())["similarity"][str(window)])
 
 
-def shares(model: str, width: float | None = None) -> tuple[float, ...]:
+def shares(model: str, width: float | None = None, window: int | None = None) -> tuple[float, ...]:
     """Return how often 0, 1 or 2 of a token's experts are on the GPU; the sum is 1.
 
     Parameters
@@ -56,40 +58,61 @@ def shares(model: str, width: float | None = None) -> tuple[float, ...]:
     width
         None: those that the prompt used most. Else those with which the prompt's own tokens would
         have taken least time if the others had so many bits: exact, on the same knowledge.
+    window
+        Tokens of a prompt and of its answer if not `TOKENS`, one of `LENGTHS`; not with a width.
     """
     key = model if width is None else f"{model}, exact at {width:g} bits"
+    if window is not None:
+        key = _key(model, window)
     counts = _statistic(data.folder())["on_gpu"][key]
     return tuple(count / sum(counts) for count in counts)
 
 
 def measure(paths: Sequence[Path]) -> data.Statistic:
     """Measure everything on traces that follow one another."""
-    traces = [load_trace(path) for path in paths]
+    return measure_traces(data.traces(paths))
+
+
+def measure_traces(traces: Sequence[Trace]) -> data.Statistic:
+    """Measure everything."""
     lengths = np.array([trace.tokens for trace in traces])
     whole = Trace("all", np.concatenate([t.topk_ids for t in traces]), seq_len=lengths)
     routing = Routing.of(whole, EXPERTS)
     similar = {w: float(phase_similarity(routing, w, w)[0].mean()) for w in WINDOWS}
-    counts: dict[str, Ints] = {}
-    for prompt, answer in _windows(traces):
-        for key, held in _placements(prompt).items():
-            found = np.bincount(held[answer].sum(axis=1), minlength=TOP_K + 1)
-            counts[key] = counts.get(key, 0) + found
+    counts = _on_gpu(_windows(traces, TOKENS))
+    for window in LENGTHS:
+        lead = _on_gpu(_windows(traces, window), exact=False)
+        counts |= {_key(model, window): found for model, found in lead.items()}
     return {
         "similarity": {str(w): round(value, 5) for w, value in similar.items()},
         "on_gpu": {key: found.tolist() for key, found in counts.items()},
     }
 
 
-def _windows(traces: Sequence[Trace]) -> Iterator[tuple[Ints, Ints]]:
+def _key(model: str, window: int) -> str:
+    return f"{model}, {window} tokens"
+
+
+def _on_gpu(windows: Iterator[tuple[Ints, Ints]], *, exact: bool = True) -> dict[str, Ints]:
+    """Return how often 0, 1 or 2 of an answer's experts are on the GPU, by key."""
+    counts: dict[str, Ints] = {}
+    for prompt, answer in windows:
+        for key, held in _placements(prompt, exact=exact).items():
+            found = np.bincount(held[answer].sum(axis=1), minlength=TOP_K + 1)
+            counts[key] = counts.get(key, 0) + found
+    return counts
+
+
+def _windows(traces: Sequence[Trace], tokens: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield the experts of a prompt and of its answer, layer by layer, both (tokens, k)."""
     for trace in traces:
-        for begin in range(0, trace.tokens - 2 * TOKENS + 1, 2 * TOKENS):
-            ids = trace.topk_ids[begin : begin + 2 * TOKENS].astype(np.int64)
+        for begin in range(0, trace.tokens - 2 * tokens + 1, 2 * tokens):
+            ids = trace.topk_ids[begin : begin + 2 * tokens].astype(np.int64)
             for layer in range(trace.layers):
-                yield ids[:TOKENS, layer], ids[TOKENS:, layer]
+                yield ids[:tokens, layer], ids[tokens:, layer]
 
 
-def _placements(prompt: Ints) -> dict[str, NDArray[np.bool_]]:
+def _placements(prompt: Ints, *, exact: bool = True) -> dict[str, NDArray[np.bool_]]:
     """Return which experts the GPU holds after a prompt, by key of the statistic."""
     used = np.bincount(prompt.ravel(), minlength=EXPERTS)
     order = np.argsort(-used, kind="stable")
@@ -99,7 +122,7 @@ def _placements(prompt: Ints) -> dict[str, NDArray[np.bool_]]:
         held = np.zeros(EXPERTS, dtype=np.bool_)
         held[order[:hot]] = True
         found[model] = held
-        for width in WIDTHS:
+        for width in WIDTHS if exact else ():
             best = int((_pair_times(model, width) @ pairs).argmin())
             found[f"{model}, exact at {width:g} bits"] = _subsets(hot)[best]
     return found

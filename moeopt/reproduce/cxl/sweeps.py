@@ -5,10 +5,10 @@ from moeopt.reproduce.cxl.layer import HOT, WIDTHS
 from moeopt.reproduce.sweep import Sweep
 
 COLUMNS = (
-    "C2 8x7B, 3 bits (6.6-8.3)",
-    "C3 8x7B, 2 bits (7.9-10.6)",
-    "C4 8x22B, 3 bits (7.6-8.7)",
-    "C4 8x22B, 2 bits (9.5-11.2)",
+    "C2d 8x7B, 3 bits (8.7)",
+    "C3d 8x7B, 2 bits (11.2)",
+    "C4d 8x22B, 3 bits (8.9)",
+    "C4d 8x22B, 2 bits (11.5)",
 )
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.interop.traces import load_trace
 from moeopt.reproduce import data
 from moeopt.reproduce.edge.cases import prefetched
 from moeopt.sim.presets import get_model
@@ -87,7 +86,7 @@ def _measured(model: str, folder: Path | None) -> list[int]:
     found = data.statistic(
         STORED,
         FILES[model],
-        lambda paths: {model: _measure(model, [load_trace(path) for path in paths])},
+        lambda paths: {model: _measure(model, data.traces(paths))},
     )
     counts: list[int] = found[model]
     return counts

@@ -5,6 +5,7 @@ experts get dozens; at the stated rate they take a hundred times as long as the 
 the rate is a free parameter here, and what follows from it is selected, not predicted.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from statistics import mean
 from typing import cast
@@ -15,6 +16,7 @@ from moeopt.problems.balance.instance import Instance
 from moeopt.reproduce.edge.cases import MODELS, Reading, cases, machine_name
 from moeopt.reproduce.edge.framework import optimum
 from moeopt.reproduce.edge.monde import prefill_ns
+from moeopt.reproduce.seeds import SEEDS
 from moeopt.sim.generate import generate
 from moeopt.sim.presets import get_machine
 
@@ -26,8 +28,6 @@ WORKLOAD = dict(
     )
 )
 """Synthetic routing with skew and reuse of a real trace; Qwen3 and Phi have none of their own."""
-
-SEEDS = (0, 1)
 
 TOKENS = 512
 
@@ -71,6 +71,8 @@ def speedups(
     models: tuple[str, ...] = MODELS,
     reading: Reading = "expert-parallel",
     exact: bool = False,
+    seeds: Sequence[int] = SEEDS,
+    times: str = "own",
 ) -> tuple[float, float]:
     """Return by how much TP and TP+LB are faster than MoNDE, mean over cases and prompts.
 
@@ -80,13 +82,17 @@ def speedups(
         NDP rate, in multiples of the stated one.
     exact
         The best slices in place of Eq. 2.
+    seeds
+        Each a prompt for every case.
+    times
+        The settlement ``balance_times`` of `moeopt.problems.balance.settlements`, at its default.
     """
     tp, lb = [], []
     for model, units in cases():
-        for seed in SEEDS if model in models else ():
+        for seed in seeds if model in models else ():
             instance = prefill_instance(model, units, seed, speedup)
             base = prefill_ns(instance, reading)
-            balanced = optimum(instance) if exact else balance_equation(instance)
+            balanced = optimum(instance) if exact else balance_equation(instance, times)
             tp.append(base / objective(instance, all_ndp(instance)))
             lb.append(base / objective(instance, balanced))
     return mean(tp), mean(lb)

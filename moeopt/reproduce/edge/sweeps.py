@@ -1,5 +1,6 @@
 """What the edge paper leaves open, moved alone."""
 
+from moeopt.problems.balance.settlements import SETTLEMENTS
 from moeopt.reproduce.edge import monde, prefill
 from moeopt.reproduce.edge.cases import Setting
 from moeopt.reproduce.edge.figures import QWEN, over_monde
@@ -64,6 +65,21 @@ def prefetched_use() -> Sweep:
     )
 
 
+def balance_times() -> Sweep:
+    """Return prefill by whose times stand in Eq. 2."""
+    settled = next(s for s in SETTLEMENTS if s.name == "balance_times")
+    return Sweep(
+        parameter="whose times T_n and T_g are in Eq. 2",
+        default=settled.default,
+        source=f"{settled.source}: {settled.why}",
+        results=PREFILL,
+        rows=tuple(
+            (f"{value}: {words}", _prefill(prefill.SELECTED, value))
+            for value, words in settled.values.items()
+        ),
+    )
+
+
 def ndp_rate() -> Sweep:
     """Return prefill by how fast the NDP units compute."""
     rates = (prefill.STATED, 16.0, 32.0, 48.0, 64.0, 128.0, 256.0, prefill.UNLIMITED)
@@ -82,5 +98,8 @@ def _decode(setting: Setting) -> tuple[float, ...]:
     return (*(over_monde(system, setting) for system in SYSTEMS), qwen)
 
 
-def _prefill(rate: float) -> tuple[float, ...]:
-    return (*prefill.speedups(rate), prefill.speedups(rate, (QWEN,))[1])
+def _prefill(rate: float, times: str = "own") -> tuple[float, ...]:
+    return (
+        *prefill.speedups(rate, times=times),
+        prefill.speedups(rate, (QWEN,), times=times)[1],
+    )

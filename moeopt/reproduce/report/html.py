@@ -27,6 +27,7 @@ def to_html(document: Document, pictures: Mapping[str, Sequence[str]]) -> str:
     return template.render(
         papers=words.by_paper(document.figures),
         tally=words.tally(document.figures),
+        summary=words.summary(document.figures),
         sweeps=document.sweeps,
         contradictions=document.contradictions,
         pictures={

@@ -14,6 +14,7 @@ from moeopt.reproduce.report.words import (
     cells,
     joined,
     number,
+    summary,
     tally,
 )
 from moeopt.reproduce.sweep import Sweep
@@ -22,12 +23,16 @@ INTRODUCTION = """# Fidelity: the published figures, and ours
 
 Written by `moeopt reproduce`; do not edit.
 
-Error is ours / published - 1, 0 inside a published range. Verdicts go by the worst error of a
-figure: up to 5 % it reproduces, then within 10 %, within 25 %, no. Kinds: *predicted* from stated
-numbers alone; *assumed*: needs an assumption with a source of its own; *selected*: an assumption
-chosen because it fits, weak evidence; *input*: a parameter of the model, so that nothing is
-predicted. "Best baseline" and "optimum" are the same figure for the best baseline instead of the
-paper's system, and with the exact decision instead of the paper's heuristic.
+Error is ours / published - 1, 0 inside a published range. What is drawn is the mean over six
+seeds, with the 95 % interval of that mean (Student's t); what has no interval draws nothing.
+Verdicts go by the worst error of a figure anywhere in its intervals: up to 5 % it reproduces, then
+within 10 %, within 25 %, no. Kinds: *predicted* from stated numbers alone; *assumed*: needs an
+assumption with a source of its own; *selected*: an assumption chosen because it fits, taken from
+the figure itself, or one of several readings of which the others do not fit, weak evidence;
+*limit*: an upper limit that knows what no system can know, so that nothing is predicted; *input*: a
+parameter of the model, so that nothing is predicted. "Best baseline" and "optimum" are the same
+figure for the best baseline instead of the paper's system, and with the exact decision instead of
+the paper's heuristic.
 """
 
 
@@ -39,7 +44,8 @@ def to_markdown(document: Document, pictures: Mapping[str, Sequence[str]] | None
     pictures
         Paper -> files to show under its table.
     """
-    parts = [INTRODUCTION, "## In short\n", _tally(document.figures)]
+    parts = [INTRODUCTION, "## In short\n"]
+    parts += [f"{summary(document.figures)}\n", _tally(document.figures)]
     for paper, figures in by_paper(document.figures).items():
         parts += [f"## {TITLES[paper]}\n", _figures(figures)]
         parts += [f"![{TITLES[paper]}]({file})\n" for file in (pictures or {}).get(paper, ())]

@@ -14,6 +14,7 @@ from moeopt.reproduce.figure import (
     Figure,
     Kind,
 )
+from moeopt.reproduce.published import Interval
 
 VERDICTS = (REPRODUCES, IN_10, IN_25, NO, INPUT, NOT_COMPUTABLE)
 
@@ -26,7 +27,10 @@ TITLES = {
 }
 """Papers, as they are called in headings."""
 
-HEAD = ("id", "published", "ours", "error", "kind", "verdict")
+HEAD = ("id", "published", "ours", "95 % interval", "error", "kind", "verdict")
+
+NOT_COUNTED = "not counted"
+"""In place of a verdict, for rows that stand beside published figures."""
 
 
 def number(value: float | None) -> str:
@@ -40,13 +44,23 @@ def percent(error: float | None) -> str:
     """Return an error in percent, with its sign; a dash for None."""
     if error is None:
         return "-"
-    rounded = 100 * error if abs(error) < 10 else round(100 * error)
+    rounded = round(100 * error, 1 if abs(error) < 10 else 0)
     return f"{rounded:+.1f} %" if rounded else "0 %"
 
 
 def joined(values: Iterable[float | None]) -> str:
     """Return several values as published.csv writes them, an empty text for none."""
     return " / ".join(map(number, values))
+
+
+def ranges(intervals: Iterable[Interval | None]) -> str:
+    """Return intervals as "low-high", in one number if the ends read the same; "" for none."""
+    texts = []
+    for interval in intervals:
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        ends = dict.fromkeys((number(low), number(high)))
+        texts.append("-".join(ends))
+    return " / ".join(texts)
 
 
 def cells(figure: Figure) -> tuple[str, ...]:
@@ -56,6 +70,7 @@ def cells(figure: Figure) -> tuple[str, ...]:
         figure.published.id,
         f"{figure.published.text} {figure.published.unit}".strip(),
         joined(figure.ours.values),
+        ranges(figure.ours.intervals),
         " / ".join(map(percent, figure.errors)),
         figure.ours.kind,
         figure.verdict + partial,
@@ -69,14 +84,36 @@ def reasons(figure: Figure) -> str:
 
 
 def tally(figures: Sequence[Figure]) -> list[tuple[str, int, str, str]]:
-    """Return for each verdict how many figures have it, by kind, and which."""
+    """Return for each verdict how many published figures have it, by kind, and which.
+
+    The last row has those that are not counted, each with its verdict.
+    """
+    counted, others = _counted(figures)
     rows = []
     for verdict in VERDICTS:
-        found = [figure for figure in figures if figure.verdict == verdict]
+        found = [figure for figure in counted if figure.verdict == verdict]
         kinds = Counter(figure.ours.kind for figure in found)
         words = ", ".join(f"{kinds[kind]} {kind}" for kind in get_args(Kind) if kinds[kind])
         rows.append((verdict, len(found), words, " ".join(f.published.id for f in found)))
-    return rows
+    beside = ", ".join(f"{f.published.id}: {f.verdict}" for f in others)
+    return [*rows, (NOT_COUNTED, len(others), "", beside)]
+
+
+def summary(figures: Sequence[Figure]) -> str:
+    """Return how many published figures come out within 5 %, as a sentence."""
+    counted, _ = _counted(figures)
+    found = [figure for figure in counted if figure.verdict == REPRODUCES]
+    fitted = sum(figure.ours.kind == "selected" for figure in found)
+    return (
+        f"{len(found)} of {len(counted)} published figures come out within 5 %, {fitted} of them"
+        " through an assumption that was chosen because it fits."
+    )
+
+
+def _counted(figures: Sequence[Figure]) -> tuple[list[Figure], list[Figure]]:
+    """Return the published figures, and the rows that stand beside them."""
+    counted = [figure for figure in figures if not figure.published.beside]
+    return counted, [figure for figure in figures if figure.published.beside]
 
 
 def by_paper(figures: Sequence[Figure]) -> dict[str, list[Figure]]:

@@ -1,15 +1,20 @@
-"""Fig. 8 and 9 from our model: the ablation, and latency over NDP units and CPU rates."""
+"""Fig. 8 and 9 from our model: the ablation, and latency over NDP units and CPU rates.
+
+The ablation and the systems are of one seed, the curves are means over all.
+"""
 
 from moeopt.reproduce.charts import Chart, Curve
+from moeopt.reproduce.seeds import SEEDS
 from moeopt.reproduce.trimoe.ablation import STAGES
-from moeopt.reproduce.trimoe.executed import FEW, mean_ms, speedup
+from moeopt.reproduce.trimoe.executed import mean_ms, speedup
 from moeopt.reproduce.trimoe.sensitivity import (
     CPU_SCALES,
     FINE_NDP_COUNTS,
     cpu_curve,
+    mean_curve,
     ndp_curve,
 )
-from moeopt.reproduce.trimoe.setting import MODELS, Setting
+from moeopt.reproduce.trimoe.setting import FEW, MODELS, Setting
 from moeopt.reproduce.trimoe.speedups import baselines_ms
 
 ADDED = (1.0, 1.75, 1.75 * 1.28, 1.75 * 1.28 * 1.16)
@@ -45,7 +50,10 @@ def ablation() -> Curve:
 
 def ndp_units() -> Curve:
     """Return Fig. 9(a): latency over the number of NDP units; published is the knee."""
-    series = {model: tuple(ndp_curve(model, at=FINE_NDP_COUNTS)) for model in MODELS}
+    series = {
+        model: tuple(mean_curve(ndp_curve(model, seed, at=FINE_NDP_COUNTS) for seed in SEEDS))
+        for model in MODELS
+    }
     return Curve(
         "NDP units",
         "TriMoE Fig. 9(a)",
@@ -65,7 +73,7 @@ def cpu_rates() -> Curve:
         "times AMX",
         "latency of the MoE layer in ms",
         CPU_SCALES,
-        {model: tuple(cpu_curve(model)) for model in MODELS},
+        {model: tuple(mean_curve(cpu_curve(model, seed) for seed in SEEDS)) for model in MODELS},
         marked_x=(0.5,),
     )
 

@@ -6,14 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from moeopt.reproduce.trimoe.setting import Loads, Setting
+from moeopt.reproduce.trimoe.setting import FEW, Loads, Setting
 from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
 from moeopt.sim.engine.decode.result import Simulation
 from moeopt.sim.engine.simulate import simulate
 from moeopt.sim.plan.schema import Plan
-
-FEW = 2
-"""Samples on which the optimum is computed: it takes some hundred times as long as a heuristic."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,10 @@ def speedup(slow: str, fast: str, setting: Setting, slow_setting: Setting | None
 
 
 def optimum_gain(system: str, setting: Setting) -> float:
-    """Return how many times faster the optimum is than a system, on the first `FEW` samples."""
+    """Return how many times faster the optimum is than a system, on the first `FEW` samples.
+
+    The optimum takes some hundred times as long as a heuristic.
+    """
     return speedup(system, "optimum", setting.on(samples=FEW))
 
 

@@ -1,12 +1,13 @@
 """Where the experts of each sample lie: TriMoE's rule, its baselines' and the optimum."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.problems.layout.heuristics import trimoe_layout_tuned
+from moeopt.problems.layout.heuristics import tuned as tune
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
 from moeopt.problems.relayout.fixed_layout import fixed_layout
@@ -40,6 +41,7 @@ def localized(setting: Setting, *, balanced: bool = True) -> Dimms:
     return _by_rule(setting, 1.0, balanced)
 
 
+@cache
 def offline(setting: Setting) -> Dimms:
     """TriMoE's "optimized initial layout" (4.3): cold experts localized, the rest striped.
 
@@ -51,9 +53,16 @@ def offline(setting: Setting) -> Dimms:
     return np.array([tuned(setting, load) for load in setting.mean_load])
 
 
+def hottest(setting: Setting) -> NDArray[np.int64]:
+    """Return the experts that stay on the GPU: most tokens on average; (samples, residents)."""
+    order = np.argsort(-setting.mean_load, axis=1, kind="stable")
+    return order[:, : setting.residents]
+
+
 def tuned(setting: Setting, load: Loads) -> Dimms:
     """Return the offline rule's layout for one layer's loads, with the best share of cold ones."""
-    return dimms_of(trimoe_layout_tuned(instance(setting, load)), setting.dimms)
+    reading = {"tie_order": setting.tie_order, "refinement": setting.refinement}
+    return dimms_of(tune(instance(setting, load), **reading), setting.dimms)
 
 
 def instance(setting: Setting, load: Loads) -> Instance:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from moeopt.interop.traces import load_trace
+from moeopt.interop.traces import read_trace
 from moeopt.reproduce import data
 from moeopt.reproduce.figure import Ours
 from moeopt.sim.engine.decode.loads import loads_of_trace
@@ -16,7 +16,10 @@ TASKS = ("intent", "law", "summary")
 FILES = [f"esft_deepseek_v2_lite/{task}.npz" for task in TASKS]
 
 WARM_UP = 20
-"""First steps that are not judged: the template at the head of all prompts is unlike the rest."""
+"""First steps that are not counted: the template at the head of all prompts is unlike the rest."""
+
+FROM_THE_START = "from the first step"
+"""Key of the same with all steps, in the statistic."""
 
 CLASSES = (
     f'"decision accuracy" is read as agreement of the classes hot ({HOT:.0%} of the experts), warm'
@@ -37,17 +40,22 @@ def t2() -> Ours:
     """Return how often the predictor is right."""
     found = data.statistic(STORED, FILES, measure)
     others = ", ".join(f"{task} {found[task]:.2f}" for task in TASKS[1:])
-    note = f"{others}, of 33 and 13 sequences, far from the paper's batches of 256 and more"
-    return Ours((found["intent"],), "assumed", (CLASSES, TRACE), note)
+    note = (
+        f"the best of three tasks; {others}, of 33 and 13 sequences, far from the paper's batches"
+        " of 256 and more; with the steps of the template"
+        f" {', '.join(f'{task} {found[FROM_THE_START][task]:.2f}' for task in TASKS)}"
+    )
+    return Ours((found["intent"],), "selected", (CLASSES, TRACE), note)
 
 
 def measure(paths: Sequence[Path]) -> data.Statistic:
-    """Return the accuracy on each task's trace."""
+    """Return the accuracy on each task's trace, after the template and from the first step."""
     model = get_model("deepseek-v2-lite")
-    found = {}
+    found: data.Statistic = {FROM_THE_START: {}}
     for task, path in zip(TASKS, paths, strict=True):
-        trace = load_trace(path)
+        trace = read_trace(path)
         live = 1 if trace.seq_len is None else len(trace.seq_len)
         counts = loads_of_trace(trace, model, live, None, None, "sequences").counts
         found[task] = round(decision_accuracy(counts, warm_up=WARM_UP), 6)
+        found[FROM_THE_START][task] = round(decision_accuracy(counts, warm_up=0), 6)
     return found

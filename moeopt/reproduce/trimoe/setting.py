@@ -1,7 +1,9 @@
 """What TriMoE's figures are run on: machine, model, loads, and what the paper leaves open."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +26,14 @@ BATCHES = (256, 512, 768)
 MEASURED_HOST_EFFICIENCY = 0.716
 """220 GB/s measured where 307.2 are nominal: KTransformers 2.3, the same memory per socket."""
 
-SEED = 0
-
 SAMPLES = 8
+
+FEW = 2
+"""Samples where a figure needs many runs; each of the seeds has as many."""
+
+
+Changes = Mapping[str, float | str]
+"""Fields of `Setting` and their values."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,17 @@ class Setting:
         Of the synthetic routing: None for that of the preset "trimoe-skew".
     cold_share
         Share of the experts that the offline layout localizes; None to optimise it on mean loads.
+    seed
+        Of the loads.
+    tie_order, refinement
+        Settlements of TriMoE's scheduler (`moeopt.problems.tri_domain.settlements`), at their
+        defaults: of a localized expert's equal costs the CPU's is taken before the GPU's, and one
+        candidate is tried in each iteration.
+    migrations
+        The heuristic of the problem `relayout` that stands for 4.3, by default the paper's at its
+        default settlements.
+    windows, link_sum
+        Settlements of what fits before a step (`moeopt.problems.relayout.settlements`).
     """
 
     model: str
@@ -70,6 +88,12 @@ class Setting:
     skew: float | None = None
     drift: float | None = None
     cold_share: float | None = None
+    seed: int = 0
+    tie_order: str = "cpu"
+    refinement: str = "one"
+    migrations: str = "benefit-greedy"
+    windows: Literal["one", "two"] = "one"
+    link_sum: Literal["serial", "per link"] = "serial"
 
     @cached_property
     def machine(self) -> Machine:
@@ -105,13 +129,13 @@ class Setting:
     @property
     def source(self) -> Source:
         """What the instance generators start from."""
-        return Source(self.machine, self.shape, workload=self.workload, seed=SEED)
+        return Source(self.machine, self.shape, workload=self.workload, seed=self.seed)
 
     @property
     def loads(self) -> Loads:
         """Tokens by step, sample and expert: first the warm-up, then the steps that count."""
         total = self.warm_up + self.steps
-        return _drawn(self.workload, self.model, self.batch, total, self.samples)
+        return _drawn(self.workload, self.model, self.batch, total, self.samples, self.seed)
 
     @property
     def came(self) -> Loads:
@@ -124,11 +148,13 @@ class Setting:
         mean = self.loads[: self.warm_up].mean(axis=0)
         return np.asarray(np.ceil(mean), dtype=np.int64)
 
-    def on(self, **changes: float) -> "Setting":
+    def on(self, **changes: float | str) -> "Setting":
         """Return the setting with some changes."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
 @cache
-def _drawn(workload: Workload, model: str, batch: int, steps: int, samples: int) -> Loads:
-    return loads_of_workload(workload, get_model(model), batch, steps, samples, SEED).counts
+def _drawn(
+    workload: Workload, model: str, batch: int, steps: int, samples: int, seed: int
+) -> Loads:
+    return loads_of_workload(workload, get_model(model), batch, steps, samples, seed).counts

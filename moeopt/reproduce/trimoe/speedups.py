@@ -5,9 +5,16 @@ from functools import cache
 from statistics import fmean
 
 from moeopt.reproduce.figure import Ours
-from moeopt.reproduce.trimoe.ablation import COLD, LOADS, UPPER
-from moeopt.reproduce.trimoe.executed import mean_ms, optimum_gain, speedup
-from moeopt.reproduce.trimoe.setting import BATCHES, MEASURED_HOST_EFFICIENCY, MODELS, Setting
+from moeopt.reproduce.seeds import SEEDS, Drawn, over_seeds
+from moeopt.reproduce.trimoe.ablation import COLD, FIRST, LOADS, MIGRATIONS, SCHEDULER
+from moeopt.reproduce.trimoe.executed import mean_ms, optimum_gain
+from moeopt.reproduce.trimoe.setting import (
+    BATCHES,
+    FEW,
+    MEASURED_HOST_EFFICIENCY,
+    MODELS,
+    Setting,
+)
 
 MIDDLE = 512
 """The batch at which the optimum is computed for T3 and T4."""
@@ -37,48 +44,96 @@ def t4() -> Ours:
 
 def t12() -> Ours:
     """Qwen3-235B at the batches 128, 64 and 32."""
-    settings = [Setting("qwen3-235b-a22b", batch) for batch in SMALL_BATCHES]
-    alike = " / ".join(f"{over_best(s, measured=False):.2f}" for s in settings)
-    names = ", ".join(f"{s.batch}: {best_baseline(s, measured=True)}" for s in settings)
+
+    def over(seed: int, *, measured: bool, system: str = "trimoe") -> tuple[float, ...]:
+        settings = [_setting("qwen3-235b-a22b", batch, seed) for batch in SMALL_BATCHES]
+        return tuple(over_best(s, measured=measured, system=system) for s in settings)
+
+    found = over_seeds(lambda seed: over(seed, measured=True))
+    alike = over_seeds(lambda seed: over(seed, measured=False))
+    most = over_seeds(lambda seed: over(seed, measured=True, system="trimoe-known"))
+    firsts = [_setting("qwen3-235b-a22b", batch, SEEDS[0]) for batch in SMALL_BATCHES]
+    names = ", ".join(f"{s.batch}: {best_baseline(s, measured=True)}" for s in firsts)
     return Ours(
-        tuple(over_best(s, measured=True) for s in settings),
+        found.values,
         "selected",
-        (LOADS, BASELINES, MEASURED, COLD, UPPER),
-        f"best baselines: {names}; with one bandwidth for all systems {alike}",
+        (LOADS, BASELINES, MEASURED, SCHEDULER, COLD, MIGRATIONS),
+        f"best baselines: {names}; with one bandwidth for all systems {_listed(alike)}; with the"
+        f" upper limit of relayout {_listed(most)}; {FIRST}",
         baseline=(1.0, 1.0, 1.0),
-        optimum=tuple(over_best(s, measured=True) * optimum_gain("trimoe", s) for s in settings),
+        optimum=tuple(
+            value * optimum_gain("trimoe", setting)
+            for value, setting in zip(found.values, firsts, strict=True)
+        ),
+        intervals=found.intervals,
+        seeds=found.seeds,
     )
 
 
 def _extreme(choose: Callable[[Iterable[float]], float], word: str) -> Ours:
-    alike = [mean_over_batches(model, measured=False) for model in MODELS]
-    ours = {model: mean_over_batches(model, measured=True) for model in MODELS}
-    best = [ours[m] * optimum_gain("trimoe", Setting(m, MIDDLE)) for m in MODELS]
-    over_monde = [
-        fmean(speedup("monde", "trimoe", Setting(m, batch)) for batch in BATCHES) for m in MODELS
+    models = drawn(measured=True)
+    found = over_seeds(lambda seed: (choose(mean_over_batches(seed, measured=True)),))
+    alike = over_seeds(lambda seed: (choose(mean_over_batches(seed, measured=False)),))
+    most = over_seeds(lambda seed: (choose(_known_over_batches(seed)),))
+    best = [
+        value * optimum_gain("trimoe", _setting(model, MIDDLE, SEEDS[0]))
+        for model, value in zip(MODELS, models.values, strict=True)
     ]
-    models = ", ".join(f"{model} {value:.2f}" for model, value in ours.items())
+    each = ", ".join(f"{model} {models.text(at)}" for at, model in enumerate(MODELS))
     return Ours(
-        (choose(ours.values()),),
+        found.values,
         "selected",
-        (LOADS, BASELINES, MEASURED, COLD, UPPER),
-        f"{models}; with one bandwidth for all systems the {word} is {choose(alike):.2f}; over"
-        f" MoNDE alone it is {choose(over_monde):.2f}",
+        (LOADS, BASELINES, MEASURED, SCHEDULER, COLD, MIGRATIONS),
+        f"{each}; with one bandwidth for all systems the {word} is {alike.text()}; with the upper"
+        f" limit of relayout {most.text()}; {FIRST}",
         baseline=(1.0,),
         optimum=(choose(best),),
+        intervals=found.intervals,
+        seeds=found.seeds,
     )
 
 
 @cache
-def over_best(setting: Setting, *, measured: bool) -> float:
+def drawn(*, measured: bool) -> Drawn:
+    """Return each model's mean speedup over the batches 256 to 768, over the seeds."""
+    return over_seeds(lambda seed: mean_over_batches(seed, measured=measured))
+
+
+def mean_over_batches(seed: int, *, measured: bool, system: str = "trimoe") -> tuple[float, ...]:
+    """Return each model's mean speedup over the batches 256 to 768."""
+    return tuple(
+        fmean(
+            over_best(_setting(model, batch, seed), measured=measured, system=system)
+            for batch in BATCHES
+        )
+        for model in MODELS
+    )
+
+
+def _known_over_batches(seed: int) -> tuple[float, ...]:
+    return mean_over_batches(seed, measured=True, system="trimoe-known")
+
+
+def _setting(model: str, batch: int, seed: int) -> Setting:
+    return Setting(model, batch, samples=FEW, seed=seed)
+
+
+def _listed(found: Drawn) -> str:
+    return " / ".join(found.text(place) for place in range(len(found.values)))
+
+
+@cache
+def over_best(setting: Setting, *, measured: bool, system: str = "trimoe") -> float:
     """Return TriMoE's speedup over the best baseline.
 
     Parameters
     ----------
     measured
         Whether KTransformers reads with the measured bandwidth; else as TriMoE does.
+    system
+        "trimoe", or "trimoe-known" for the upper limit of relayout.
     """
-    return min(baselines_ms(setting, measured=measured).values()) / mean_ms("trimoe", setting)
+    return min(baselines_ms(setting, measured=measured).values()) / mean_ms(system, setting)
 
 
 def best_baseline(setting: Setting, *, measured: bool) -> str:
@@ -95,8 +150,3 @@ def baselines_ms(setting: Setting, *, measured: bool) -> dict[str, float]:
         "ktransformers": mean_ms("ktransformers", host),
         "monde": mean_ms("monde", setting),
     }
-
-
-def mean_over_batches(model: str, *, measured: bool) -> float:
-    """Return a model's mean speedup over the batches 256 to 768."""
-    return fmean(over_best(Setting(model, batch), measured=measured) for batch in BATCHES)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from moeopt.problems.tri_domain.solution import Domain
-from moeopt.reproduce.trimoe import layouts
+from moeopt.reproduce.trimoe import layouts, relayout
 from moeopt.reproduce.trimoe.layouts import Dimms
 from moeopt.reproduce.trimoe.setting import Setting
 from moeopt.sim.layout_rule import STRIPED
@@ -60,41 +60,49 @@ def monde_balanced(setting: Setting) -> Plan:
 def trimoe_greedy(setting: Setting) -> Plan:
     """TriMoE's initial assignment alone (4.2), on the offline layout: each its cheapest path.
 
-    A localized expert costs GPU and CPU the same read, so that many tie; settled: GPU, CPU, NDP.
+    A localized expert costs GPU and CPU the same read, so that many tie: see `Setting.tie_order`.
     """
-    return _static("trimoe-greedy", setting, layouts.offline(setting), "greedy")
+    policy = f"greedy[tie_order={setting.tie_order}]"
+    return _static("trimoe-greedy", setting, layouts.offline(setting), policy)
 
 
 def trimoe_refined(setting: Setting) -> Plan:
     """TriMoE's bottleneck-aware refinement (4.2), on the offline layout."""
-    return _static("trimoe-refined", setting, layouts.offline(setting), "trimoe")
+    return _static("trimoe-refined", setting, layouts.offline(setting), _scheduler(setting))
 
 
 def optimal_schedule(setting: Setting) -> Plan:
     """Keep TriMoE's offline layout, and make every step's schedule optimal (`threshold`)."""
     place = every_step(setting, layouts.offline(setting))
-    return _scheduled("optimal-schedule", setting, place)
-
-
-def trimoe_optimal_schedule(setting: Setting) -> Plan:
-    """Keep the layouts of `trimoe`, and make every step's schedule optimal."""
-    return _scheduled("trimoe-optimal-schedule", setting, _known(setting))
+    came = zip(rows(setting), place, strict=True)
+    best = [layouts.domains(setting, load, at, layouts.threshold) for load, at in came]
+    return fixed("optimal-schedule", setting, place, best)
 
 
 def trimoe(setting: Setting) -> Plan:
-    """TriMoE in full: refined, and relayout and rebalancing before each step (4.3).
+    """TriMoE in full: refined, and migrations before each step (4.3) that `relayout` decides.
 
-    Settled: the most that 4.3 can do without prefetching. The layout is the offline rule's for the
-    loads that come, free of charge. `relayout` has the readings that predict and pay.
+    On the loads that the predictor expects, and as many as fit into the window.
     """
-    return laid_out("trimoe", setting, _known(setting), "trimoe")
+    place, resident = relayout.decided(setting)
+    made = laid_out(f"trimoe, {setting.migrations}", setting, place, _scheduler(setting))
+    return made.model_copy(update={"resident": resident})
+
+
+def trimoe_known(setting: Setting) -> Plan:
+    """Return an upper limit of relayout without prefetching: no system knows the loads.
+
+    The layout is the offline rule's for the loads that come, free of charge.
+    """
+    place = np.array([layouts.tuned(setting, load) for load in rows(setting)])
+    return laid_out("trimoe-known", setting, place, _scheduler(setting))
 
 
 def optimum(setting: Setting) -> Plan:
     """Return the optimum of the machine: layout and schedule optimal for the loads that come.
 
-    Found and proven by `bound-and-pack`, step by step. Migrations cost nothing, as in `trimoe`. For
-    settings without residents: it would choose its own.
+    Found and proven by `bound-and-pack`, step by step. Migrations cost nothing, as in
+    `trimoe_known`. For settings without residents: it would choose its own.
     """
     found = [layouts.optimal(setting, load) for load in rows(setting)]
     place = np.array([place for place, _ in found])
@@ -110,7 +118,7 @@ SYSTEMS: dict[str, Callable[[Setting], Plan]] = {
     "trimoe-refined": trimoe_refined,
     "optimal-schedule": optimal_schedule,
     "trimoe": trimoe,
-    "trimoe-optimal-schedule": trimoe_optimal_schedule,
+    "trimoe-known": trimoe_known,
     "optimum": optimum,
 }
 
@@ -120,15 +128,8 @@ def rows(setting: Setting) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     return setting.came.reshape(-1, setting.shape.routed_experts)
 
 
-def _known(setting: Setting) -> Dimms:
-    """Return the offline rule's layout for the loads of each step."""
-    return np.array([layouts.tuned(setting, load) for load in rows(setting)])
-
-
-def _scheduled(name: str, setting: Setting, place: Dimms) -> Plan:
-    came = zip(rows(setting), place, strict=True)
-    best = [layouts.domains(setting, load, at, layouts.threshold) for load, at in came]
-    return fixed(name, setting, place, best)
+def _scheduler(setting: Setting) -> str:
+    return f"trimoe[refinement={setting.refinement},tie_order={setting.tie_order}]"
 
 
 def every_step(setting: Setting, place: Dimms) -> Dimms:
@@ -169,8 +170,9 @@ def laid_out(name: str, setting: Setting, place: Dimms, policy: str) -> Plan:
 
 
 def _residents(setting: Setting) -> tuple[tuple[int, ...], ...] | None:
-    """Return the hottest experts by mean load for every layer of a plan; None if none stay."""
+    """Return the experts that stay on the GPU for every layer of a plan; None if none stay."""
     if not setting.residents:
         return None
-    order = np.argsort(-setting.mean_load, axis=1, kind="stable")[:, : setting.residents]
-    return tuple(tuple(sorted(row)) for row in every_step(setting, order).tolist())
+    return tuple(
+        tuple(sorted(row)) for row in every_step(setting, layouts.hottest(setting)).tolist()
+    )

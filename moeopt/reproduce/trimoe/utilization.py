@@ -5,9 +5,10 @@ from functools import cache
 import numpy as np
 
 from moeopt.reproduce.figure import Ours
+from moeopt.reproduce.seeds import SEEDS, over_seeds
 from moeopt.reproduce.trimoe.ablation import LOADS
 from moeopt.reproduce.trimoe.executed import run
-from moeopt.reproduce.trimoe.setting import MEASURED_HOST_EFFICIENCY, MODELS, Setting
+from moeopt.reproduce.trimoe.setting import FEW, MEASURED_HOST_EFFICIENCY, MODELS, Setting
 from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
 from moeopt.sim.cost import computation_s
 from moeopt.sim.curve import Device
@@ -27,7 +28,8 @@ UNDEFINED = "the paper defines none; with a device counted as busy while it wait
 
 def t8() -> Ours:
     """GPU, CPU and NDP units under TriMoE."""
-    return _ours("trimoe", DEVICES, optimum="trimoe-optimal-schedule")
+    note = "optimum: the best schedule on the offline layout, first seed"
+    return _ours("trimoe", DEVICES, note, optimum="optimal-schedule")
 
 
 def t9() -> Ours:
@@ -38,7 +40,7 @@ def t9() -> Ours:
 
 def t10() -> Ours:
     """KTransformers: GPU and CPU."""
-    slow = _mean("ktransformers", "cpu", MEASURED_HOST_EFFICIENCY)
+    slow = _mean("ktransformers", "cpu", SEEDS[0], MEASURED_HOST_EFFICIENCY)
     note = f"with the bandwidth that KTransformers measures (2.3) the CPU has {slow:.2f}"
     return _ours("ktransformers", ("gpu", "cpu"), note)
 
@@ -51,20 +53,26 @@ def t11() -> Ours:
 def _ours(
     system: str, devices: tuple[Device, ...], note: str = "", optimum: str | None = None
 ) -> Ours:
-    busy = [np.mean([run(system, Setting(m)).busy[d] for m in MODELS]) for d in devices]
+    settings = [Setting(m, samples=FEW, seed=SEEDS[0]) for m in MODELS]
+    busy = [np.mean([run(system, s).busy[d] for s in settings]) for d in devices]
+    found = over_seeds(lambda seed: [_mean(system, device, seed) for device in devices])
     waiting = f"{UNDEFINED} it is {' / '.join(f'{share:.2f}' for share in busy)}"
     return Ours(
-        tuple(_mean(system, device) for device in devices),
+        found.values,
         "assumed",
         (LOADS, DEFINITION),
         "; ".join(part for part in (waiting, note) if part),
-        optimum=() if optimum is None else tuple(_mean(optimum, d) for d in devices),
+        optimum=() if optimum is None else tuple(_mean(optimum, d, SEEDS[0]) for d in devices),
+        intervals=found.intervals,
+        seeds=found.seeds,
     )
 
 
-def _mean(system: str, device: Device, efficiency: float = 1.0) -> float:
-    shares = [computing(system, Setting(m, host_efficiency=efficiency))[device] for m in MODELS]
-    return float(np.mean(shares))
+def _mean(system: str, device: Device, seed: int, efficiency: float = 1.0) -> float:
+    settings = (
+        Setting(model, samples=FEW, seed=seed, host_efficiency=efficiency) for model in MODELS
+    )
+    return float(np.mean([computing(system, setting)[device] for setting in settings]))
 
 
 @cache

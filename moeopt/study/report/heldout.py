@@ -75,22 +75,37 @@ def held_out(
     the same. Loads of a trace that reads its text twice are no twins, if their provenance says
     "contaminated".
     """
+    found = [
+        (which, summary(which[1], distance_in_words(problem, which[0]), list(decisions.values())))
+        for which, decisions in excesses(problem, rows, instances, labels).items()
+    ]
+    found.sort(key=lambda one: (one[0][0], one[1].method != OPTIMUM, one[1].later))
+    return [one for _, one in found]
+
+
+Excesses = Mapping[tuple[int, str], Mapping[str, Sequence[tuple[float, float]]]]
+"""By class of distance and method: content hash of the instance that was decided on -> known and
+later excess, for each later twin."""
+
+
+def excesses(
+    problem: str,
+    rows: Sequence[Row],
+    instances: Mapping[str, InstanceEnvelope],
+    labels: Mapping[Key, str],
+) -> Excesses:
+    """Return what every decision costs where it was made and later; see `held_out`."""
     optima = {row.key.instance: row.optimum for row in rows if row.optimum is not None}
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
-    excesses: dict[tuple[int, str], dict[str, list[tuple[float, float]]]] = {}
+    found: dict[tuple[int, str], dict[str, list[tuple[float, float]]]] = {}
     for earlier, later, distance in _pairs(problem, here):
         for label, row in decided.get(earlier, {}).items():
             pair = [_excess(here[on], optima[on], row) for on in (earlier, later)]
             if pair[0] is not None and pair[1] is not None:
-                of = excesses.setdefault((_decade(distance), label), {})
+                of = found.setdefault((_decade(distance), label), {})
                 of.setdefault(earlier, []).append((pair[0], pair[1]))
-    found = [
-        (decade, _summary(label, _in_words(problem, decade), list(pairs.values())))
-        for (decade, label), pairs in excesses.items()
-    ]
-    found.sort(key=lambda one: (one[0], one[1].method != OPTIMUM, one[1].later))
-    return [one for _, one in found]
+    return found
 
 
 def _decisions(
@@ -147,7 +162,7 @@ def _decade(distance: int) -> int:
     return len(str(distance)) if distance else 0
 
 
-def _in_words(problem: str, decade: int) -> str:
+def distance_in_words(problem: str, decade: int) -> str:
     """Return a decade of distances as tables say it, with the problem's unit of time."""
     holdout = get_problem(problem).info.holdout
     if isinstance(holdout, Phases):
@@ -157,13 +172,17 @@ def _in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
+TOLD_APART = ("options", "family", "origin", "layout_loads")
+"""Entries of a provenance in which twins may differ; of the options only some may."""
+
+
 def _rest(
     holdout: Stretch | Phases, provenance: Mapping[str, Any], options: Mapping[str, Any]
 ) -> str:
     """Return what twins agree in: all but where the loads begin and what people are told."""
     moves = holdout.option if isinstance(holdout, Phases) else holdout.first
     same = {name: value for name, value in options.items() if name != moves}
-    rest = {k: v for k, v in provenance.items() if k not in ("options", "family", "origin")}
+    rest = {name: value for name, value in provenance.items() if name not in TOLD_APART}
     return json.dumps([same, rest], sort_keys=True, default=str)
 
 
@@ -185,7 +204,7 @@ def _scheduled(layer: Layer) -> Schedule:
     return solution
 
 
-def _summary(
+def summary(
     label: str, distance: str, decisions: Sequence[Sequence[tuple[float, float]]]
 ) -> HeldOut:
     """Return the row of some decisions, each with its known and later excess by later twin."""

@@ -1,15 +1,18 @@
 """Online policies: which domain runs each expert, chosen from the loads that come."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import MAX_NUMBER
+from moeopt.problems.settlements import check_settled, split_name
 from moeopt.problems.tri_domain.heuristics import HEURISTICS, cheapest_path
 from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.settlements import SETTLEMENTS
 from moeopt.problems.tri_domain.solution import DOMAINS
 from moeopt.sim.layout_rule import STRIPED
 
@@ -44,17 +47,20 @@ Policy = Callable[[Offer], Integers]
 
 
 def get_policy(name: str) -> Policy:
-    """Return a policy by name.
+    """Return a policy by name; a heuristic's may carry settlements: ``trimoe[tie_order=gpu]``.
 
     Raises
     ------
     InputError
-        If there is none of that name; the message lists those that exist.
+        If there is none of that name; the message lists those that exist. If it takes no such
+        settlement.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if name in HEURISTICS:
-        return heuristic_policy(name)
+    plain, settled = split_name(name)
+    if plain in HEURISTICS:
+        check_settled(plain, settled, SETTLEMENTS)
+        return heuristic_policy(plain, settled)
     known = ", ".join(policy_names())
     raise InputError(f"policy: {name!r} is unknown; known policies: {known}")
 
@@ -99,9 +105,9 @@ BUILT_IN: dict[str, Policy] = {
 """Policies that decide all layers at once. `greedy` is tri_domain's, only faster."""
 
 
-def heuristic_policy(name: str) -> Policy:
-    """Return a tri_domain heuristic as a policy: one instance per layer."""
-    heuristic = HEURISTICS[name]
+def heuristic_policy(name: str, settled: Mapping[str, str] | None = None) -> Policy:
+    """Return a tri_domain heuristic, with its settlements, as a policy: one instance per layer."""
+    heuristic = partial(HEURISTICS[name], **(settled or {}))
 
     def policy(offer: Offer) -> Integers:
         choice = np.full(offer.tokens.shape, GPU)
