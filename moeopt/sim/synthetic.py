@@ -12,6 +12,7 @@ leaves the order in time as it is.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +49,20 @@ def synthetic_trace(
         Shape (batch * batches, layers, k); its facts hold the workload.
     """
     if workload.is_plain:
-        return _plain_trace(workload, model, batch, batches, seed)
+        few = batch * batches <= MAX_KEPT_TOKENS
+        draw = _plain_trace if few else _plain_trace.__wrapped__
+        return draw(workload, model, batch, batches, seed)
     layers = model.layers - model.dense_layers
     return routing_trace(
         workload, model.routed_experts, model.top_k, layers, batch * batches, seed, batch=batch
     )
 
 
+MAX_KEPT_TOKENS = 2**14
+"""Longest trace that is kept for another instance of the same draws: some 1 MB."""
+
+
+@lru_cache(maxsize=32)
 def _plain_trace(
     workload: Workload, model: ModelShape, batch: int, batches: int, seed: int
 ) -> Trace:
@@ -72,6 +80,7 @@ def _plain_trace(
         chosen[number] = np.argpartition(-scores, model.top_k - 1, axis=1)[:, : model.top_k]
         log_popularity = log_popularity + workload.drift * rng.standard_normal(experts)
     ids = chosen.reshape(batches * batch, 1, model.top_k)
+    ids.flags.writeable = False
     return Trace(f"workload {workload.name}", ids, facts={"workload": workload.facts()})
 
 
