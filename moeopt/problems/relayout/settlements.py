@@ -131,7 +131,10 @@ OWN = (
 EARLIER = "earlier steps"
 """Value of ``layout_from`` of the first edition's instances."""
 
-SHARED = ("cold_cut", "layout_from", "dimm_share", "channels", "gpu_work")
+SHARED = (
+    *("cold_cut", "dimm_choice", "layout_from"),
+    *("dimm_share", "channels", "gpu_base", "gpu_work"),
+)
 
 
 def _as_here(settlement: Settlement) -> Settlement:
