@@ -41,7 +41,7 @@ def test_ci_runs_the_readmes_test_command(readme: str, root: Path) -> None:
 
 
 def test_the_first_command_names_what_exists(readme: str, root: Path) -> None:
-    """The folder is there, with as many instances and methods as the sentence before it promises."""
+    """The folder is there, with the instances and methods that the sentence promises."""
     command = SHELL.findall(readme)[0]
     folder = root / command.split("moeopt gap ")[1]
     count = len(list(folder.glob("*.json")))
