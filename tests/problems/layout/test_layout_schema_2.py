@@ -11,6 +11,7 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.json_files import save
+from moeopt.problems.layout import single_scenario
 from moeopt.problems.layout.bounds import (
     average_load_ns,
     longest_expert_ns,
@@ -23,8 +24,15 @@ from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance
 from moeopt.problems.layout.oracle import count
 from moeopt.problems.layout.solution import Solution
+from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
-from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
+from tests.problems.layout import layout_optimum
+from tests.problems.layout.layout_random_instances import (
+    KINDS,
+    links_bind,
+    random_instance,
+    with_schema_2,
+)
 
 # Two DIMMs on each of two channels. A striped read of 5 keeps each DIMM busy for 3.
 SCENARIO = {
@@ -245,10 +253,34 @@ def short_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def optimum(instance: Instance) -> int:
-    """Return the oracle's optimum."""
-    found = solve(instance, "brute-force").objective
-    assert isinstance(found, int)
-    return found
+    """Return the optimum by trying everything; `test_the_compiled_optimum_is_the_oracles` holds."""
+    return layout_optimum.optimum(instance)[0]
+
+
+def test_the_compiled_optimum_is_the_oracles() -> None:
+    """What other tests take for the truth, and the solution that has it."""
+    for instance in (*tiny()[::75], *map(links_bind, range(2))):
+        value, solution = layout_optimum.optimum(instance)
+        assert value == solve(instance, "brute-force").objective, instance.name
+        assert value == objective(instance, solution), instance.name
+        assert violations(instance, solution) == [], instance.name
+
+
+def test_links_that_bind_are_proven() -> None:
+    """Where channels or PCIe decide, bound and pack closes by itself, and cp-sat agrees."""
+    bind = {"LA-C8": 0, "LA-C9": 0}
+    for seed in range(40):
+        instance = links_bind(seed)
+        best = optimum(instance)
+        search = Search(limit_s=30.0)
+        single_scenario.solve(instance, search)
+        assert (search.objective, search.bound) == (best, best), instance.name
+        if seed % 10 < 2:
+            assert solve(instance, "cp-sat").objective == best, instance.name
+        [load] = loads(instance, search.solution)
+        for rule in bind:
+            bind[rule] += load.makespan_of(rule) == best > load.makespan_without([rule])
+    assert min(bind.values()) > 3
 
 
 @pytest.mark.parametrize(
