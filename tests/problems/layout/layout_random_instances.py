@@ -99,17 +99,21 @@ def with_schema_2(instance: Instance, seed: int, parts: Sequence[str] = ()) -> I
     wanted = wanted or {"channels"}
     data = instance.model_dump() | {"schema_version": 2, "name": f"{instance.name}-2-{seed}"}
     longest = max(max(of.gpu_miss_striped_ns) for of in instance.scenarios)
+    # Of huge numbers that have no divisor no float tells one from the next.
+    unit = 2**42 // 80 if "huge" in instance.name else 1
     if "channels" in wanted:
         data["channels"] = [rng.choice([0, 1, 7]) for _ in range(instance.dimms)]
     if "share" in wanted:
-        data["dimm_share"] = rng.choice([[1, 2], [1, 3], [2, 3], [1, 1]])
+        data["dimm_share"] = rng.choice([[1, 2], [1, 3], [2, 3], [1, 1]] if unit == 1 else [[1, 1]])
     if "base" in wanted:
-        data["gpu_base_ns"] = rng.choice([0, longest // 10, longest // 3, longest])
+        base = rng.choice([0, longest // 10, longest // 3, longest])
+        data["gpu_base_ns"] = base // unit * unit
     if "two parts" in wanted:
         for row in data["scenarios"]:
             whole = row["gpu_miss_striped_ns"], row["gpu_miss_localized_ns"]
             calc, pcie = rng.choice([(0.3, 1), (1, 0.5), (1, 1), (0, 1)])
-            row["gpu_calc_ns"] = [int(calc * min(both)) for both in zip(*whole, strict=True)]
+            least = (min(both) for both in zip(*whole, strict=True))
+            row["gpu_calc_ns"] = [int(calc * ns) // unit * unit for ns in least]
             for name, of in zip(("pcie_striped_ns", "pcie_localized_ns"), whole, strict=True):
-                row[name] = [int(pcie * ns) for ns in of]
+                row[name] = [int(pcie * ns) // unit * unit for ns in of]
     return Instance.model_validate(data)
