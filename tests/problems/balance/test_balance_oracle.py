@@ -17,7 +17,7 @@ from tests.problems.balance.balance_random_instances import KINDS, random_instan
 
 METHODS = {n: m for n, m in problem_methods(get_problem("balance")).items() if m.kind == "exact"}
 PER_KIND = 32
-SHARES = [range(8), pytest.param(range(8, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
 
 
 def instance_of(experts: list[tuple[int, int, bool]], **changes: Any) -> Instance:

@@ -13,7 +13,7 @@ from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 
 PER_KIND = 32
-SHARES = [range(10), pytest.param(range(10, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(5), pytest.param(range(5, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 TWO: list[dict[str, Any]] = [
     {"expert": 0, "importance": 1, "loss": [90, 40, 30, 0]},

@@ -14,7 +14,7 @@ from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 PER_KIND = 26
-SHARES = [range(8), pytest.param(range(8, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 
 

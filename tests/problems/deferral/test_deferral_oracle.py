@@ -17,7 +17,7 @@ from moeopt.solvers.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 
 PER_KIND = 45
-SHARES = [range(10), pytest.param(range(10, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(5), pytest.param(range(5, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 
 

@@ -26,7 +26,7 @@ from tests.problems.layout import layout_optimum
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 PER_KIND = 24
-SHARES = [range(3), pytest.param(range(3, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 EXACT = [
     name for name in moeopt.methods("layout") if name not in HEURISTICS and name != "brute-force"
 ]

@@ -13,7 +13,7 @@ from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 
 PER_KIND = 18
-SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
 MODELS = ("cp-sat", "milp", "mathprog")
 
 

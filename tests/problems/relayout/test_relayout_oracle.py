@@ -28,7 +28,7 @@ from tests.problems.relayout.relayout_random_instances import (
 )
 
 PER_KIND = 26
-SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 NEWER = 30
 NEWER_SHARES = [range(1), pytest.param(range(1, NEWER), marks=pytest.mark.slow)]
 METHODS = [

@@ -19,7 +19,7 @@ from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
 
 PER_KIND = 100
-SHARES = [range(12), pytest.param(range(12, PER_KIND), marks=pytest.mark.slow)]
+SHARES = [range(6), pytest.param(range(6, PER_KIND), marks=pytest.mark.slow)]
 
 
 def expert(number: int, **given: object) -> dict[str, object]:

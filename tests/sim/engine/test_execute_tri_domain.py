@@ -27,13 +27,15 @@ def stored(family: str) -> dict[str, Any]:
     return {file: entry for file, entry in entries.items() if file.startswith(f"{family}/")}
 
 
-@pytest.mark.parametrize("share", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+@pytest.mark.parametrize(
+    "share", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_library_runs_as_checked(family: str, share: int) -> None:
-    """Best-known solutions and all heuristics' on every instance of the library, in thirds."""
+    """Best-known solutions and all heuristics' on every instance of the library, in sixths."""
     entries = stored(family)
     assert entries
-    for file, entry in list(entries.items())[share::3]:
+    for file, entry in list(entries.items())[share::6]:
         instance = moeopt.load(LIBRARY / file)
         assert isinstance(instance, Instance)
         best = moeopt.load_solution(LIBRARY / entry["solution"])
