@@ -27,9 +27,12 @@ RANDOM_INSTANCES = {
 """Problem -> the module of its tests with `random_instance`, where it has another name."""
 
 
-def solves() -> Iterator[tuple[Any, str]]:
-    """Yield the instances and methods, those that compile longest first."""
-    for problem in sorted(PROBLEMS, key=["layout", "placement"].__contains__, reverse=True):
+LONGEST_FIRST = sorted(PROBLEMS, key=["layout", "placement"].__contains__, reverse=True)
+
+
+def solves(problems: list[str]) -> Iterator[tuple[Any, str]]:
+    """Yield the instances and methods of some problems."""
+    for problem in problems:
         module = RANDOM_INSTANCES.get(problem, f"{problem}_random_instances")
         name = f"tests.problems.{problem}.{module}"
         if find_spec(name) is None:  # a problem without compiled parts needs no such module
@@ -43,11 +46,13 @@ def solves() -> Iterator[tuple[Any, str]]:
 
 
 def compile_part(part: int, parts: int) -> None:
-    """Run every `parts`-th method with all its instances."""
-    pairs = list(solves())
-    for number, (instance, method) in enumerate(pairs):
-        if number // SEEDS % parts == part:
-            moeopt.solve(instance, method, time_limit_s=3600)
+    """Run the methods of the `part`-th problem; the last part runs those of all that remain.
+
+    Problem by problem, since two processes do not compile one kernel at once: one would wait.
+    """
+    last = len(PROBLEMS) if part == parts - 1 else part + 1
+    for instance, method in solves(LONGEST_FIRST[part:last]):
+        moeopt.solve(instance, method, time_limit_s=3600)
 
 
 def compile_once(processes: int) -> None:

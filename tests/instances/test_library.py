@@ -17,8 +17,8 @@ from moeopt.study.study import instance_files
 
 MAX_BYTES = 40 * 10**6
 
-TAKES_LONG = ("bitwidth", "placement", "cache")
-"""Problems whose families take more than five seconds to make."""
+TAKES_LONG = ("bitwidth", "placement", "cache", "layout", "relayout")
+"""Problems whose families take seconds to make; a slow test remakes them."""
 
 FIRST_SHARE = {"relayout": 9}
 """Which 32nd of a problem's proofs the quick suite repeats, if the first takes long."""
