@@ -23,8 +23,8 @@ from tests.problems.layout.layout_optimum import optimum
 from tests.problems.layout.layout_random_instances import of_every_kind, several_scenarios
 
 INSTANCES = several_scenarios(60, 12)
-SIXTH = slice(0, None, 6)
-SHARES = [SIXTH, pytest.param(slice(None), marks=pytest.mark.slow)]
+THIRD = slice(0, None, 3)
+SHARES = [THIRD, pytest.param(slice(None), marks=pytest.mark.slow)]
 
 
 def test_pieces_that_fit_get_at_most_one() -> None:
@@ -73,7 +73,7 @@ def test_only_what_does_not_exist_is_infeasible(share: slice) -> None:
 
 def test_the_relaxation_admits_the_optimum() -> None:
     """With the optimum's own numbers of striped reads, both relaxations are feasible."""
-    for instance in of_every_kind(INSTANCES, SIXTH):
+    for instance in of_every_kind(INSTANCES, THIRD):
         best, solution = optimum(instance)
         scenarios = list(range(len(instance.scenarios)))
         reads = []
