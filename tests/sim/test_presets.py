@@ -268,7 +268,7 @@ def test_an_invalid_machine_file_is_named_with_field_and_reason(
         ({"layers": 0}, "layers: must be at least 1, not 0"),
         ({"hidden_size": 5120.0}, "hidden_size: must be an integer, not 5120.0"),
         ({"hidden_size": 2**25}, "hidden_size: must be at most 16777216, not 33554432"),
-        ({"bytes_per_weight": True}, "bytes_per_weight: must be an integer, not true"),
+        ({"bytes_per_weight": True}, "bytes_per_weight: input should be a valid number, not true"),
         ({"dense_layers": 60}, "dense_layers: must be below layers = 60, not 60"),
         ({"dense_layer_ids": [60]}, "dense_layer_ids: must rise and be below layers = 60"),
         ({"dense_layer_ids": [2, 1]}, "dense_layer_ids: must rise and be below layers = 60"),

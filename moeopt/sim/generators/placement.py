@@ -211,8 +211,8 @@ def memory_of(
     """
     total = int(machine.gpu.hbm_gb * GIB)
     used = {
-        "dense": model.other_bytes(model.resident_weights),
-        "kv_cache": model.layers * sequences * context * model.kv_bytes_per_token if context else 0,
+        "dense": model.resident_bytes,
+        "kv_cache": model.layers * sequences * model.kv_bytes(context) if context else 0,
         "reserved": int(reserved_gib * GIB),
     }
     return {"total": total, **used, "experts": max(0, total - sum(used.values()))}
