@@ -22,10 +22,11 @@ from moeopt.sim.gguf.types import TYPES, TensorType
 MAGIC = b"GGUF"
 
 MAX_ITEMS = 2**20
-"""Most keys, strings and tensors of all shards together; gpt-oss has 650,000 with its vocabulary."""
+"""Most keys, strings and tensors of all shards together; gpt-oss has 650,000."""
 
-MAX_KEPT_BYTES = 2**22
-"""Most bytes of metadata that are kept; lists of strings (vocabularies) are skipped."""
+MAX_KEPT_BYTES, ENTRY_BYTES = 2**22, 64
+"""Most bytes of metadata and names that are kept, and what each counts beside its text; lists of
+strings (vocabularies) are skipped."""
 
 MAX_NAME, MAX_TEXT, MAX_NUMBERS = 2**10, 2**12, 2**12
 """Longest key or name, and longest text and list of numbers that are kept, not skipped."""
@@ -254,7 +255,7 @@ def _metadata(cursor: Cursor, keys: int) -> Iterator[tuple[str, Value]]:
         if key in seen:
             cursor.fail("is there twice")
         seen.add(key)
-        cursor.budget.spend(f"{cursor.path}: {cursor.at}", 0, len(key))
+        cursor.budget.spend(f"{cursor.path}: {cursor.at}", 0, len(key) + ENTRY_BYTES)
         value = _value(cursor, cursor.number("<I"))
         if value is not None:
             yield key, value
@@ -269,7 +270,8 @@ def _value(cursor: Cursor, kind: int) -> Value | None:
     if kind == STRING:
         length = cursor.number("<Q")
         if length > MAX_TEXT:
-            return cursor.skip(length)
+            cursor.skip(length)
+            return None
         cursor.budget.spend(f"{cursor.path}: {cursor.at}", 0, length)
         try:
             return cursor.take(length).decode()
@@ -279,13 +281,15 @@ def _value(cursor: Cursor, kind: int) -> Value | None:
         cursor.fail(f"value type {kind} is not known")
     kind, count = cursor.number("<I"), cursor.number("<Q")
     if kind == STRING:
-        return _skip_strings(cursor, count)
+        _skip_strings(cursor, count)
+        return None
     if kind not in SCALARS:
         nested = "a list of lists" if kind == ARRAY else f"a list of value type {kind}"
         cursor.fail(f"{nested} is not known")
     size = struct.calcsize(SCALARS[kind])
     if count > MAX_NUMBERS:
-        return cursor.skip(count * size)
+        cursor.skip(count * size)
+        return None
     payload = cursor.take(count * size)
     cursor.budget.spend(f"{cursor.path}: {cursor.at}", 0, 8 * count)
     return tuple(item for (item,) in struct.iter_unpack(SCALARS[kind], payload))
@@ -310,7 +314,7 @@ def _row(cursor: Cursor, index: int) -> tuple[str, tuple[int, ...], TensorType, 
     cursor.at = f"tensor {index}"
     name = cursor.text(MAX_NAME)
     cursor.at = shown(name)
-    cursor.budget.spend(f"{cursor.path}: {cursor.at}", 0, len(name))
+    cursor.budget.spend(f"{cursor.path}: {cursor.at}", 0, len(name) + ENTRY_BYTES)
     axes = cursor.number("<I")
     if not 1 <= axes <= MAX_AXES:
         cursor.fail(f"must have 1 to {MAX_AXES} axes, not {axes}")
