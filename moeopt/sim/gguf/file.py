@@ -28,6 +28,9 @@ MAX_KEPT_BYTES, ENTRY_BYTES = 2**22, 64
 """Most bytes of metadata and names that are kept, and what each counts beside its text; lists of
 strings (vocabularies) are skipped."""
 
+MAX_HEADER_BYTES = 2**27
+"""Most bytes before the tensors of all shards together; gpt-oss has 13 MB."""
+
 MAX_NAME, MAX_TEXT, MAX_NUMBERS = 2**10, 2**12, 2**12
 """Longest key or name, and longest text and list of numbers that are kept, not skipped."""
 
@@ -44,6 +47,10 @@ SCALARS = {
 """A value's type in the file -> how it is packed."""
 
 STRING, ARRAY = 8, 9
+
+LENGTH = struct.Struct("<Q")
+
+CHUNK_BYTES = 2**20
 
 SHARD = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})(\.gguf)", re.DOTALL)
 
@@ -149,6 +156,7 @@ class Budget:
 
     items: int = MAX_ITEMS
     kept: int = MAX_KEPT_BYTES
+    bytes: int = MAX_HEADER_BYTES
 
     def spend(self, where: str, items: int, kept: int = 0) -> None:
         """Take from the budget, or raise InputError."""
@@ -189,6 +197,9 @@ class Cursor:
         if size > self.left:
             self.fail(f"needs {size} bytes, the file ends after {self.left} (truncated?)")
         self.left -= size
+        self.budget.bytes -= size
+        if self.budget.bytes < 0:
+            self.fail(f"more than {MAX_HEADER_BYTES // 2**20} MiB before the tensors")
 
     def take(self, size: int) -> bytes:
         """Return the next bytes."""
@@ -299,14 +310,21 @@ def _skip_strings(cursor: Cursor, count: int) -> None:
     if count > cursor.left // 8:
         cursor.fail(f"{count} strings cannot be in {cursor.left} bytes (truncated?)")
     cursor.budget.spend(f"{cursor.path}: {cursor.at}", count)
+    # a vocabulary is most of a header: one loop over what was read ahead, without calls per string
+    chunk, at = b"", 0
     for _ in range(count):
-        length = int.from_bytes(cursor.take(8), "little")
-        cursor.need(length)
-        # seeking within the buffer is slower than reading the few bytes of a token
-        if length <= MAX_TEXT:
-            cursor.stream.read(length)
-        else:
-            cursor.stream.seek(length, 1)
+        if at + 8 > len(chunk):
+            cursor.need(at)
+            at = 0
+            cursor.stream.seek(cursor.position)
+            chunk = cursor.stream.read(CHUNK_BYTES)
+            if len(chunk) < 8:
+                cursor.fail(
+                    f"a string begins at byte {cursor.position}, the file has {cursor.size}"
+                )
+        at += 8 + LENGTH.unpack_from(chunk, at)[0]
+    cursor.need(at)
+    cursor.stream.seek(cursor.position)
 
 
 def _row(cursor: Cursor, index: int) -> tuple[str, tuple[int, ...], TensorType, int]:
