@@ -287,14 +287,23 @@ class ModelShape(Frozen):
         own = [f"{kind}_bits" for kind in KINDS if kind != "experts" and other_bits is not None]
         return self.model_copy(update=dict.fromkeys(own) | update)
 
-    def bits_in_words(self) -> str:
-        """Return the width of every kind of tensor that the model has, on one line."""
+    def bits_in_words(self, experts: float | None = None) -> str:
+        """Return the width of every kind of tensor that the model has, on one line.
+
+        Parameters
+        ----------
+        experts
+            Width of the routed experts on average, if each has one of its own.
+        """
         groups: dict[str, list[str]] = {}
         for kind in KINDS:
-            if kind in ("experts", "router") or self.weights_of(kind):
-                groups.setdefault(f"{self.bits_of(kind):.4g}", []).append(kind)
-        parts = [f"{', '.join(kinds)} {bits}" for bits, kinds in groups.items()]
-        return f"{'; '.join(parts)}; KV cache {self.bits_of('kv'):.4g}"
+            if self.weights_of(kind):
+                bits = experts if kind == "experts" and experts is not None else self.bits_of(kind)
+                groups.setdefault(f"{bits:.4g}", []).append(kind)
+        parts = [f"{bits} per weight of {', '.join(kinds)}" for bits, kinds in groups.items()]
+        if len(groups) == 1:
+            parts = [f"{next(iter(groups))} per weight"]
+        return f"{'; '.join(parts)}; {self.bits_of('kv'):.4g} in the KV cache"
 
     def _kv_bytes(self, values: int) -> int:
         return math.ceil(values * self.bits_of("kv") / 8)

@@ -1,8 +1,8 @@
 """The tensor types of GGML and ik_llama.cpp: how many bytes a row of weights has.
 
 GGML's are those of ``ggml.h`` and ``ggml-common.h`` (numbers that are missing were taken out of the
-format), ik_llama.cpp's of its own ``ggml.h``; repacked types, which no file holds by default, and
-those for BitNet are left out.
+format), ik_llama.cpp's of its own ``ggml.h``. Left out are types of activations (Q8_1, Q8_K),
+repacked ones, which no file holds by default, and those for BitNet.
 """
 
 from dataclasses import dataclass
@@ -31,13 +31,11 @@ TYPES = {
     6: TensorType("Q5_0", 32, 22),
     7: TensorType("Q5_1", 32, 24),
     8: TensorType("Q8_0", 32, 34),
-    9: TensorType("Q8_1", 32, 36),
     10: TensorType("Q2_K", 256, 84),
     11: TensorType("Q3_K", 256, 110),
     12: TensorType("Q4_K", 256, 144),
     13: TensorType("Q5_K", 256, 176),
     14: TensorType("Q6_K", 256, 210),
-    15: TensorType("Q8_K", 256, 292),
     16: TensorType("IQ2_XXS", 256, 66),
     17: TensorType("IQ2_XS", 256, 74),
     18: TensorType("IQ3_XXS", 256, 98),
@@ -57,6 +55,7 @@ TYPES = {
     35: TensorType("TQ2_0", 256, 66),
     39: TensorType("MXFP4", 32, 17),
     40: TensorType("NVFP4", 64, 36),
+    41: TensorType("Q1_0", 128, 18),
     133: TensorType("Q6_0", 32, 26),
     137: TensorType("IQ2_K", 256, 76),
     138: TensorType("IQ3_K", 256, 110),
