@@ -71,7 +71,7 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
         trace=kept,
         seed=request.seed,
         average_bits=request.average_bits,
-        bits=request.bits,
+        bits=request.bits or WIDTHS,
         budget="model",
         loss_table=request.loss_table,
     )

@@ -13,7 +13,7 @@ from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
-from .bits import WIDTHS, model_at
+from .bits import model_at
 from .candidates import Candidate, Search, best_of
 from .defaults import defaults
 from .predict import Predicted, known_steps, loads_of, predicted
@@ -192,7 +192,7 @@ def plan(
         reserved_gib=reserved_gib,
         max_deferred=max_deferred,
         average_bits=average_bits,
-        bits=WIDTHS if average_bits is None or bits is None else str(bits),
+        bits=None if average_bits is None or bits is None else str(bits),
         loss_table=loss_table,
         time_limit_s=time_limit_s,
         workers=workers,
