@@ -12,9 +12,8 @@ One Markdown row per stage and slicing. The gains are in percent of the makespan
 alone, all on the units or all on the GPU: as predicted by the equation's real solution, at the
 optimum, and with the equation rounded to the best neighbouring number of slices; medians. Then by
 how much the rounded equation exceeds the optimum, and how the prediction lies to the optimum. It is
-no bound: E_g' charges computation that fine slices hide, and in prefill the mean expert stands for
-all, while the experts that are taken are the longest. Coarse slices do not attain it either. With
---out the last two are drawn to DIR/balance_equation.svg and .png (matplotlib, extra `report`).
+no bound: E_g' charges computation that fine slices hide. Coarse slices do not attain it either.
+With --out the last two are drawn to DIR/balance_equation.svg and .png (matplotlib, extra `report`).
 """
 
 import argparse

@@ -101,6 +101,7 @@ def rounding(kind: str, scale: str, seeds: int = 3) -> Rounding:
     return Rounding(shares, max(excess), max(worst), max(stated, default=None))
 
 
+@cache
 def drawn(kind: str, seed: int) -> tuple[Floats, Floats]:
     """Return a table of random experts, shape (layers, experts, widths), and skewed usage."""
     power, growth = TABLES[kind]

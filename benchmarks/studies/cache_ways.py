@@ -6,8 +6,7 @@ DIR holds ``hdmoe_mixtral_8x7b/*.npz`` and ``esft_deepseek_v2_lite/*.npz``, whic
 all. What a trace reads twice is removed, the rest is cut in two: ways are decided on the first part
 (optimal ones proven by `dp`), and run on the second. Machine and costs are those of the CPU-GPU
 collaborative paper; 56 slots for Mixtral, a quarter of all experts for DeepSeek-V2-Lite. Costs of
-the latter are rooflines. Two
-Markdown tables, one row per trace:
+the latter are rooflines. Two Markdown tables, one row per trace:
 
 1. on the part that they were decided on, the excess over the optimal ways of the paper's uniform
    ways, the best uniform ones, proportional and greedy ones; of first-in-first-out and random

@@ -1,9 +1,10 @@
 """Systems on their own layouts, what the cold cut is worth, and what the foreign layout hid.
 
-    python benchmarks/studies/own_layouts.py [--tables own,foreign,cuts,rule]
+    python benchmarks/studies/own_layouts.py [--tables own,batches,foreign,cuts,rule]
 
 ``own``: every system of `layout` on its own layout, decided from a forecast, over the proven best
 of any layout and schedule, and TriMoE's layout with the best schedule beside it.
+``batches``: the same by tokens in the window, which decide who is ahead.
 ``foreign``: the same systems on TriMoE's layout of a tri_domain family and on their own layout for
 the same loads, both over the proven best schedule on TriMoE's layout: what tables showed before.
 ``cuts``: TriMoE's schedule where other experts are cold, over the best schedule on each layout, and
@@ -65,6 +66,21 @@ def own(families: Sequence[str] = OWN) -> Iterator[str]:
                 value = layout_objective(instance, systems.SYSTEMS[name](instance))
                 columns[name].append(value / best - 1)
         yield _row(family, [excess(values) for values in columns.values()])
+
+
+def batches(families: Sequence[str] = OWN) -> Iterator[str]:
+    """Yield the table of systems on their own layouts by tokens in the window."""
+    names = ("trimoe", "trimoe-best-schedule", "ktransformers", "monde")
+    yield from _head("family, batch", [f"`{name}`" for name in names])
+    for family in families:
+        found: dict[int, list[list[float]]] = {}
+        for instance, best in proven("layout", family):
+            columns = found.setdefault(instance.provenance["options"]["batch"], [[] for _ in names])
+            for name, column in zip(names, columns, strict=True):
+                value = layout_objective(instance, systems.SYSTEMS[name](instance))
+                column.append(value / best - 1)
+        for batch in sorted(found):
+            yield _row(f"{family}, {batch}", [excess(values) for values in found[batch]])
 
 
 def foreign(families: Sequence[str] = FIXED) -> Iterator[str]:
@@ -180,6 +196,7 @@ def _row(first: str, cells: Sequence[str]) -> str:
 
 TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
     "own": own,
+    "batches": batches,
     "foreign": foreign,
     "cuts": cuts,
     "rule": rule,

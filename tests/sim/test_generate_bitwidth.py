@@ -14,6 +14,7 @@ from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
 from moeopt.sim.generators.bitwidth import Options, generate, resettled
+from moeopt.sim.loss_rounding import to_bits
 from moeopt.sim.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
@@ -158,6 +159,15 @@ def test_what_rounding_can_change_is_bounded(budget: str) -> None:
         assert float(str(facts["rounding_share"]).split()[0]) < 0.1
 
 
+def test_random_losses_do_not_hang_on_the_last_bits() -> None:
+    """Tables that differ by a relative 1e-15, as those of two machines do: all alike."""
+    losses = np.random.default_rng(0).lognormal(sigma=5, size=1000)
+    short = to_bits(losses, 20)
+    assert np.abs(short / losses - 1).max() < 2**-20
+    assert (to_bits(losses * (1 + 1e-15), 20) == short).all()
+    assert (to_bits(np.array([0.0, 1.0, 2.0**-1074]), 20) == [0.0, 1.0, 2.0**-1074]).all()
+
+
 def test_the_older_unit_is_still_there() -> None:
     """10^-7 of the table's largest entry, whatever it counts: schema 1, and nothing is stated."""
     instance = made(scale="table")
@@ -259,6 +269,7 @@ def test_a_workloads_instance_is_made_again_under_another_settlement() -> None:
         resettled(first, "weight", "some")
 
 
+@pytest.mark.slow
 def test_older_instances_are_made_again_under_another_settlement(root: Path) -> None:
     """Their provenance says nothing of what is younger."""
     file = root / "instances" / "bitwidth" / "convex" / "convex-deepseek-v2-lite-per-layer.json.gz"

@@ -14,8 +14,9 @@ from moeopt.errors import InputError
 from moeopt.problems.relayout.instance import COSTS, Instance
 from moeopt.sim.cost import expert_costs
 from moeopt.sim.generators.relayout import resettled
-from moeopt.sim.layout_rule import Layout, cold_localized
+from moeopt.sim.layout_rule import Layout, cold_localized, expected_ndp_ns
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.source import Source
 from moeopt.sim.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 480, 2, 64, 6
@@ -103,6 +104,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "residents": st.integers(0, EXPERTS + 1),
             "cold_cut": st.floats(0, 1).map(lambda share: f"tokens {share}"),
             "layout_from": st.sampled_from(["offline trace", "last step", "earlier steps"]),
+            "dimm_choice": st.sampled_from(["balanced", "in turn"]),
+            "gpu_base": st.sampled_from(["none", "shared experts"]),
             "windows": st.sampled_from(["one", "two"]),
             "link_sum": st.sampled_from(["serial", "per link"]),
             "channels": st.sampled_from(["none", "two DIMMs each"]),
@@ -158,6 +161,7 @@ def test_the_layout_is_that_of_the_first_steps_of_the_history(layout_steps: int)
         residents=3,
         dimms=5,
         cold_share=0.6,
+        dimm_choice="in turn",
         layout_from="earlier steps",
         layout_steps=layout_steps,
     )
@@ -170,12 +174,17 @@ def test_by_default_the_layout_is_that_of_the_offline_trace(source: dict[str, An
     """The coldest experts with 8 % of the tokens of all steps but the one that runs."""
     instance = made(**source, step=9, residents=3)
     loads = (instance.provenance or {})["layout_loads"]
-    assert_layout(instance, cold_localized(np.array(loads["offline trace"]), 16, "tokens 0.08", 3))
+    offline = np.array(loads["offline trace"])
+    made_of = Source(machine=get_machine("trimoe"), model=get_model("deepseek-v2-lite"))
+    made_of = replace(made_of, quantum_ns=5000)
+    work = expected_ndp_ns(made_of, offline, 40 * TOP_K)
+    assert_layout(instance, cold_localized(offline, 16, "tokens 0.08", 3, work))
     if not source:
-        offline = np.sum([counted(at, 0) for at in range(12) if at != 9], axis=0)
-        assert loads["offline trace"] == offline.tolist()
+        others = np.sum([counted(at, 0) for at in range(12) if at != 9], axis=0)
+        assert offline.tolist() == others.tolist()
         assert loads["last step"] == counted(8, 0)
-    last = made(**source, step=9, layout_from="last step", cold_cut="experts 0.5")
+    in_turn = {"layout_from": "last step", "cold_cut": "experts 0.5", "dimm_choice": "in turn"}
+    last = made(**source, step=9, **in_turn)
     assert_layout(last, cold_localized(np.array(loads["last step"]), 16, 0.5, 0))
 
 
@@ -235,14 +244,17 @@ def test_four_moves_side_by_side_take_as_long_as_four_in_a_row() -> None:
 
 def test_memory_channels_and_work_in_two_parts() -> None:
     """Two DIMMs on each channel, half a striped read each; Eq. 2's parts beside their largest."""
-    instance = made(channels="two DIMMs each", dimm_share="1/2", gpu_work="two parts")
+    settled = {"channels": "two DIMMs each", "dimm_share": "1/2", "gpu_work": "two parts"}
+    instance = made(**settled, gpu_base="shared experts")
+    assert instance.gpu_base_ns
     assert instance.channels == (0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)
     assert instance.dimm_share == (1, 2)
     for expert in (e for e in instance.experts if e.tokens):
         assert expert.gpu_calc_ns == expert.gpu_hit_ns
-        parts = (expert.gpu_calc_ns, expert.pcie_striped_ns, expert.pcie_localized_ns)
-        assert max(parts[:2]) == expert.gpu_miss_striped_ns
-        assert max(parts[0], parts[2]) == expert.gpu_miss_localized_ns
+        assert expert.pcie_striped_ns == expert.pcie_localized_ns == instance.prefetch_ns
+        longest = max(expert.gpu_hit_ns, instance.prefetch_ns)
+        assert expert.gpu_miss_striped_ns == max(longest, instance.dram_striped_ns)
+        assert expert.gpu_miss_localized_ns == max(longest, instance.dram_localized_ns)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +265,9 @@ def test_memory_channels_and_work_in_two_parts() -> None:
         ("cold_cut", "experts 0.7"),
         ("layout_from", "earlier steps"),
         ("layout_from", "last step"),
+        ("dimm_choice", "in turn"),
         ("dimm_share", "1/2"),
+        ("gpu_base", "shared experts"),
         ("channels", "two DIMMs each"),
         ("gpu_work", "two parts"),
     ],

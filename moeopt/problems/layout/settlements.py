@@ -5,6 +5,8 @@ from dataclasses import replace
 from moeopt.problems.settlements import Settlement
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS as ON_A_LAYOUT
 
+from .systems import BEST_CUT
+
 _SHARED = {s.name: s for s in ON_A_LAYOUT}
 
 _OFFLINE = (
@@ -26,8 +28,17 @@ SETTLEMENTS = (
     replace(
         _SHARED["cold_cut"],
         question="Which experts are cold, that is localized on one DIMM each? (What the share "
-        "counts is the forecast, or for `trimoe-layout` the loads themselves.)",
-        methods=("trimoe", "trimoe-best-schedule", "trimoe-layout"),
+        "counts is the forecast.)",
+        values={
+            **_SHARED["cold_cut"].values,
+            BEST_CUT: "as many as make TriMoE's schedule fastest for the loads that are forecast",
+        },
+        methods=("trimoe", "trimoe-best-schedule"),
+    ),
+    replace(
+        _SHARED["cold_cut"],
+        question="Which experts are cold? (What the share counts is the loads themselves.)",
+        methods=("trimoe-layout",),
     ),
     Settlement(
         name="dimm_choice",

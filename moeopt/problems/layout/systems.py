@@ -5,7 +5,8 @@ trace says of every expert's tokens; where an instance has none, from the loads 
 hindsight. The schedule of each scenario is made for its real loads, by the heuristic of
 `moeopt.problems.tri_domain` with the system's name. All systems have the same `hbm_slots`: the
 hottest experts of the forecast are resident. A resident expert's host copy is striped, unless the
-system localizes all experts.
+system localizes all experts. What TriMoE migrates at run time (4.3) is not part of it: that is the
+problem relayout.
 
 Keyword arguments are the settlements of `settlements`.
 """
@@ -20,6 +21,7 @@ from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.problems.cold_cut import ColdCut
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain import heuristics as online
+from moeopt.problems.tri_domain.check import objective as fixed_objective
 from moeopt.problems.tri_domain.instance import Expert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.solution import Solution as Schedule
@@ -38,6 +40,12 @@ class Layout(NamedTuple):
     resident: NDArray[np.bool_]
     dimm: NDArray[np.int64]
 
+
+BEST_CUT = "best on the forecast"
+"""The cut whose layout TriMoE's schedule is expected to be fastest on."""
+
+CUTS = 40
+"""So many cuts are compared, evenly spaced."""
 
 Rule = Callable[[FixedLayout], Schedule]
 """How a system schedules a step's loads on a layout."""
@@ -154,14 +162,54 @@ def cold_localized(instance: Instance, cold_cut: str, dimm_choice: str) -> Layou
     Parameters
     ----------
     cold_cut
-        Which experts are cold; see `moeopt.problems.cold_cut`. Residents never are.
+        Which experts are cold; see `moeopt.problems.cold_cut`, or `BEST_CUT`. Residents never are.
     dimm_choice
         "in turn", by falling forecast, or "balanced" by the NDP work that is forecast.
     """
     hot, resident = _by_falling_load(instance)
-    cold = ColdCut.parse(cold_cut).count(forecast_of(instance))
-    local = min(cold, _room(instance), len(hot) - int(resident.sum()))
-    return Layout(resident, _localized(instance, hot[len(hot) - local :], dimm_choice))
+    most = min(_room(instance), len(hot) - int(resident.sum()))
+
+    def localizing(count: int) -> Layout:
+        return Layout(resident, _localized(instance, hot[len(hot) - count :], dimm_choice))
+
+    if cold_cut == BEST_CUT:
+        tried = {round(part * most / CUTS) for part in range(CUTS + 1)}
+        return localizing(min(sorted(tried), key=lambda n: expected_ns(instance, localizing(n))))
+    return localizing(min(ColdCut.parse(cold_cut).count(forecast_of(instance)), most))
+
+
+def expected_ns(instance: Instance, layout: Layout) -> int:
+    """Return the makespan of TriMoE's schedule on a layout for the loads that are forecast.
+
+    An expert with e tokens expected in a scenario has some with probability p = 1 - exp(-e), as
+    tokens come one by one, and then e / p of them on average. Every time counts p-fold.
+    """
+    times, table = instance.path_times, _table(instance)
+    expected = _expected(instance)
+    comes = -np.expm1(-expected)
+    given = np.divide(expected, comes, out=np.ones_like(expected), where=comes > 0)
+    striped = layout.dimm == STRIPED
+    read = np.where(striped, times.read[Path.CPU_STRIPED], times.read[Path.CPU_LOCAL])
+
+    def ns(path: Path) -> NDArray[np.int64]:
+        return np.rint(comes * table(path, given)).astype(np.int64)
+
+    hit, ndp = ns(Path.HIT), ns(Path.NDP)
+    miss = np.where(striped, ns(Path.GPU_STRIPED), ns(Path.GPU_LOCAL))
+    cpu = np.where(striped, ns(Path.CPU_STRIPED), ns(Path.CPU_LOCAL))
+    reads = np.rint(comes * read).astype(np.int64)
+    layer = FixedLayout.from_arrays(
+        gpu_ns=np.where(layout.resident, hit, miss),
+        cpu_ns=cpu,
+        ndp_ns=np.where(striped, -1, ndp),
+        dimm=layout.dimm,
+        dimms=instance.dimms,
+        gpu_dram_ns=np.where(layout.resident, 0, reads),
+        cpu_dram_ns=reads,
+        resident=layout.resident,
+        name=instance.name,
+    )
+    return fixed_objective(layer, online.trimoe(layer))
 
 
 def executed(instance: Instance, layout: Layout, rule: Rule) -> Solution:
@@ -273,17 +321,32 @@ def expected_ndp_ns(instance: Instance) -> Sequence[float]:
     """Return each expert's NDP time at its forecast share of a scenario's tokens.
 
     What so many tokens take is read off the instance's own costs, as from a table of profiled
-    times: between the token counts that occur straight lines, above in proportion. Less than one
-    token is one that does not always come.
+    times. Less than one token is one that does not always come.
+    """
+    expected = _expected(instance)
+    ndp = _table(instance)(Path.NDP, np.maximum(expected, 1.0))
+    found: list[float] = (ndp * np.minimum(expected, 1.0)).tolist()
+    return found
+
+
+def _expected(instance: Instance) -> NDArray[np.float64]:
+    """Return the forecast, scaled to the tokens of one scenario, shape (experts,)."""
+    load = np.array(forecast_of(instance), dtype=float)
+    per_scenario = instance.path_times.tokens.sum() / len(instance.scenarios)
+    return np.asarray(load * (per_scenario / load.sum()) if load.any() else load)
+
+
+def _table(instance: Instance) -> Callable[[Path, NDArray[np.float64]], NDArray[np.float64]]:
+    """Return what so many tokens take on a path, in ns, as the instance's own costs have it.
+
+    Between the token counts that occur straight lines, above them in proportion.
     """
     times = instance.path_times
-    load = np.array(forecast_of(instance), dtype=float)
     used = times.active
     counts, at = np.unique(times.tokens[used], return_index=True)
-    ndp = times.cost[Path.NDP][used][at].astype(float)
-    per_scenario = times.tokens.sum() / len(instance.scenarios)
-    expected = load * (per_scenario / load.sum()) if load.any() else load
-    at_least_one = np.maximum(expected, 1.0)
-    table = np.interp(at_least_one, counts, ndp) * np.maximum(at_least_one / counts[-1], 1.0)
-    found: list[float] = (table * np.minimum(expected, 1.0)).tolist()
-    return found
+
+    def of(path: Path, tokens: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = times.alone[path][used][at].astype(float)
+        return np.asarray(np.interp(tokens, counts, known) * np.maximum(tokens / counts[-1], 1.0))
+
+    return of

@@ -1,9 +1,11 @@
 """A layer whose layout is decided is a tri_domain instance: built here, scheduled by TriMoE 4.2."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from moeopt.problems.host_memory import HostMemory
 from moeopt.problems.tri_domain import heuristics as tri_domain
 from moeopt.problems.tri_domain.instance import Expert as FixedExpert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
@@ -13,9 +15,17 @@ from .check import layout_after, objective
 from .instance import STRIPED, Expert, Instance
 from .solution import Domain, Migration, Solution
 
+NEWER = {"schema_version", "channels", "dimm_share", "gpu_base_ns"}
+"""Fields of schema 2 that an instance of tri_domain has as well."""
+
 
 def fixed_layout(
-    name: str, dimms: int, striped_ns: int, localized_ns: int, experts: Iterable[Expert]
+    name: str,
+    dimms: int,
+    striped_ns: int,
+    localized_ns: int,
+    experts: Iterable[Expert],
+    memory: HostMemory | None = None,
 ) -> FixedLayout | None:
     """Return the tri_domain instance of experts where they lie, or None if none has tokens.
 
@@ -29,14 +39,22 @@ def fixed_layout(
         How long a host's read of a striped or localized expert keeps a DIMM busy.
     experts
         Each with its place and what every path would cost it; those without tokens are left out.
+    memory
+        Whose fields of schema 2 the instance has; by default none.
     """
     rows = tuple(_fixed(expert, striped_ns, localized_ns) for expert in experts if expert.tokens)
-    return FixedLayout(name=name, dimms=dimms, experts=rows) if rows else None
+    newer = {} if memory is None else _newer(memory)
+    return FixedLayout(name=name, dimms=dimms, experts=rows, **newer) if rows else None
+
+
+def _newer(memory: HostMemory) -> dict[str, Any]:
+    return memory.model_dump(include=NEWER) if memory.schema_version > 1 else {}
 
 
 def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
     striped = expert.dimm is None
     read = striped_ns if striped else localized_ns
+    pcie_ns = 0 if expert.resident else expert.pcie_ns(striped=striped)
     miss = expert.gpu_miss_striped_ns if striped else expert.gpu_miss_localized_ns
     return FixedExpert(
         expert=expert.expert,
@@ -48,6 +66,8 @@ def _fixed(expert: Expert, striped_ns: int, localized_ns: int) -> FixedExpert:
         ndp_ns=None if striped else expert.ndp_ns,
         gpu_dram_ns=0 if expert.resident else read,
         cpu_dram_ns=read,
+        gpu_calc_ns=expert.gpu_calc_ns,
+        pcie_ns=None if expert.gpu_calc_ns is None else pcie_ns,
     )
 
 
@@ -64,7 +84,8 @@ def after_migrations(instance: Instance, migrations: Sequence[Migration] = ()) -
         for expert, in_memory, dimm in zip(instance.experts, resident, place, strict=True)
         if expert.tokens
     )
-    return FixedLayout(name=instance.name, dimms=instance.dimms, experts=rows)
+    name, dimms = instance.name, instance.dimms
+    return FixedLayout(name=name, dimms=dimms, experts=rows, **_newer(instance))
 
 
 def refined(instance: Instance, migrations: Sequence[Migration] = ()) -> Solution:

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from moeopt.problems.cold_cut import ColdCut
 
@@ -59,19 +62,24 @@ class Migrations:
         links = 1 if instance.relayout_share_ns is None else instance.dimms
         self.left_ns = [instance.dimm_link_window_ns] * links
         self.budget_ns = instance.dimm_link_window_ns
-        order = sorted(self.idle, key=lambda e: (e.tokens, e.expert))
-        tokens = [e.tokens for e in order]
-        few = ColdCut.parse("tokens 0.08").count(tokens)
-        self.coldest = {e.expert for e in order[:few]}
-        total, held = sum(tokens), 0
-        self.hottest = set()
-        for e in reversed(order):
-            held += e.tokens
-            if held <= HOT_TOKENS * total:
-                self.hottest.add(e.expert)
         self.cold_ns = [0] * instance.dimms
         for expert in self.idle:
             self._count_cold(expert, 1)
+
+    @cached_property
+    def coldest(self) -> frozenset[int]:
+        """The experts that count as cold by their tokens; ties go to the lowest expert."""
+        order = sorted(self.instance.experts, key=lambda e: (e.tokens, e.expert))
+        count = ColdCut.parse("tokens 0.08").count([e.tokens for e in order])
+        return frozenset(e.expert for e in order[:count])
+
+    @cached_property
+    def hottest(self) -> frozenset[int]:
+        """The experts that count as hot by their tokens; ties go to the lowest expert."""
+        order = sorted(self.instance.experts, key=lambda e: (-e.tokens, e.expert))
+        held = np.cumsum([e.tokens for e in order])
+        count = int((held <= HOT_TOKENS * held[-1]).sum())
+        return frozenset(e.expert for e in order[:count])
 
     def choose(self, task: Task) -> None:
         """Take a task that fits; its expert migrates no more."""

@@ -89,7 +89,8 @@ OWN = (
         },
         default="each link",
         why="Prefetching is a task of its own over another link, and the sentence that follows "
-        "speaks of DIMM-Link; of two readings equally close this is the kinder one.",
+        "speaks of DIMM-Link; of two readings equally close this is the kinder one on most "
+        "families of the library.",
         methods=(*POLICIES, "rebalance-only"),
     ),
     Settlement(
@@ -131,7 +132,10 @@ OWN = (
 EARLIER = "earlier steps"
 """Value of ``layout_from`` of the first edition's instances."""
 
-SHARED = ("cold_cut", "layout_from", "dimm_share", "channels", "gpu_work")
+SHARED = (
+    *("cold_cut", "dimm_choice", "layout_from"),
+    *("dimm_share", "channels", "gpu_base", "gpu_work"),
+)
 
 
 def _as_here(settlement: Settlement) -> Settlement:

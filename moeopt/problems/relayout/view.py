@@ -7,6 +7,7 @@ from moeopt.problems.info import HINDSIGHT
 from moeopt.problems.tri_domain import view as tri_domain
 from moeopt.problems.view import Difference, Lane, different_domains, expert_words
 
+from .check import link_busy_ns
 from .fixed_layout import after_migrations, schedule_of
 from .instance import Instance
 from .solution import KINDS, Migration, Solution
@@ -22,14 +23,12 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
-    """Return where the makespan is, how many migrations of each kind there are, and link time."""
+    """Return the bottleneck, how many migrations of each kind, and the busiest link's time."""
     layer = after_migrations(instance, solution.migrations)
     found = dict(tri_domain.facts(layer, schedule_of(instance, solution)))
     kinds = Counter(migration.kind for migration in solution.migrations)
     found |= {kind: kinds[kind] for kind in KINDS}
-    found["dimm_link_ns"] = (kinds["localize"] + kinds["stripe"]) * instance.relayout_ns + kinds[
-        "rebalance"
-    ] * instance.rebalance_ns
+    found["dimm_link_ns"] = max(link_busy_ns(instance, solution))
     return found
 
 

@@ -7,7 +7,8 @@ baseline that overlaps transfers with computation inside one expert has that in 
 In schema 2 with two-part runs on the GPU one expert's transfer does overlap another's computation.
 `klotski` and `hybrimoe` are built on that; the cost models of the others know complete paths only.
 
-Keyword arguments are the settlements of `moeopt.problems.tri_domain.settlements`.
+Keyword arguments are the settlements of `moeopt.problems.tri_domain.settlements`; a value that a
+settlement has not is an `InputError`.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.problems.settlements import check_settled
+
 from .instance import STRIPED, Columns, Instance
+from .settlements import SETTLEMENTS
 from .solution import DOMAINS, Solution
 
 GPU, CPU, NDP = range(3)
@@ -51,6 +55,7 @@ def cheapest_path(cost_ns: NDArray[np.int64], tie_order: str = "cpu") -> Choice:
 
 def greedy(instance: Instance, *, tie_order: str = "cpu") -> Solution:
     """Each expert takes its cheapest path (TriMoE 4.2, initial assignment)."""
+    check_settled("greedy", {"tie_order": tie_order}, SETTLEMENTS)
     return _solution(instance, cheapest_path(_path_costs(instance.columns), tie_order))
 
 
@@ -71,6 +76,8 @@ def trimoe(
     link. The link belongs to the GPU; on a bottleneck channel (ties: after all devices) the
     candidates are the localized experts that a host reads through it.
     """
+    settled = {"tie_order": tie_order, "refinement": refinement, "delta": delta}
+    check_settled("trimoe", settled, SETTLEMENTS)
     start = cheapest_path(_path_costs(instance.columns), tie_order)
     return _solution(instance, refine(instance, start, refinement=refinement, delta=delta))
 
@@ -118,6 +125,7 @@ def ktransformers(instance: Instance, *, hot_loading: str = "while it helps") ->
     CPU to the GPU in order of falling token count (ties: lowest id) as long as the later of the two
     totals gets strictly earlier. DIMM contention is not looked at, as in the original.
     """
+    check_settled("ktransformers", {"hot_loading": hot_loading}, SETTLEMENTS)
     c = instance.columns
     choice = np.where(c.resident, GPU, CPU)
     if hot_loading == "none":
@@ -143,6 +151,7 @@ def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     """
     from moeopt.problems.device_loads import loads_of, makespan_of
 
+    check_settled("monde", {"striped_experts": striped_experts}, SETTLEMENTS)
     c, experts, dimms = instance.columns, instance.device_table, instance.dimms
     striped = c.dimm == STRIPED
     choice = np.where(striped & ~c.resident & (striped_experts == "cpu"), CPU, GPU)

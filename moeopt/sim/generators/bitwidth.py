@@ -32,7 +32,7 @@ from moeopt.problems.envelope import Frozen
 from moeopt.problems.wording import describe
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.importance import decode_tokens, importance, prefill_tokens
-from moeopt.sim.loss_rounding import Rounded, by_loss, by_table
+from moeopt.sim.loss_rounding import Rounded, by_loss, by_table, to_bits
 from moeopt.sim.loss_table import LossTable, read_loss_table
 from moeopt.sim.presets import find, get_machine, get_model, names
 from moeopt.sim.quantise.random_experts import law, random_table
@@ -43,6 +43,10 @@ from moeopt.sim.workload import Workload
 
 IMPORTANCE_STEPS = 10**6
 """What an importance of 1 is as an integer."""
+
+TABLE_BITS = 20
+"""Significant bits of random experts' losses: libraries of linear algebra differ in the last one of
+53, and the same seed is to give the same instance everywhere."""
 
 BEFORE = {"scale": "table", "norm": "sum", "budget_rounding": "down"}
 """Options that are younger than instances made before them, with what held then: a provenance
@@ -318,6 +322,8 @@ def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int)
         facts = {"law": "exp(normal) x 4^-bits"}
         return LossTable("convex law", bits, np.stack(drawn), facts)
     losses = random_table(layers, experts, bits, options.losses, source.seed)
+    if options.scale == "own":
+        losses = to_bits(losses, TABLE_BITS)
     return LossTable(f"random experts, {options.losses}", bits, losses, {"law": law()})
 
 

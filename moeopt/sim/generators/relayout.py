@@ -1,6 +1,6 @@
 """relayout instances: what may migrate before a step whose loads are predicted."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,27 +8,20 @@ from pydantic import Field, ValidationError, model_validator
 
 from moeopt.errors import InputError
 from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
-from moeopt.problems.envelope import Count, Frozen, field_error
+from moeopt.problems.envelope import field_error
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.wording import describe
-from moeopt.sim.cost import NS_PER_S, ExpertCosts, expert_costs, to_quanta, transfer_s
-from moeopt.sim.layout_rule import STRIPED, CutOption, Layout, cold_localized
+from moeopt.sim.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
+from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
+from moeopt.sim.layout_rule import STRIPED, CutOption, Layout, cold_localized, expected_ndp_ns
 from moeopt.sim.predictor import ALPHA, predict_run
-from moeopt.sim.presets import get_machine, get_model, names
+from moeopt.sim.resettle import Record
 from moeopt.sim.source import Source
-from moeopt.sim.windows import (
-    LayerOptions,
-    LayerWindows,
-    LayoutFrom,
-    LayoutLoads,
-    offline_steps,
-    spread,
-    to_ns,
-)
+from moeopt.sim.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps, spread, to_ns
 
 
-class Options(LayerOptions):
+class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
     TriMoE 5.5 hides "the ~0.63 ms cost of migrating up to four experts" behind "~0.68 ms" of
@@ -61,6 +54,9 @@ class Options(LayerOptions):
     cold_share: Annotated[
         float | None, Field(ge=0, le=1, description="older spelling of cold_cut='experts X'")
     ] = None
+    dimm_choice: Annotated[
+        Literal["balanced", "in turn"], Field(description="to which DIMM each cold expert goes")
+    ] = "balanced"
     layout_from: Annotated[
         Literal[LayoutFrom, "earlier steps"],
         Field(description="what the layout is decided from; 'earlier steps': see layout_steps"),
@@ -84,16 +80,6 @@ class Options(LayerOptions):
     link_window_us: Annotated[
         float, Field(ge=0, le=1e9, description="how long DIMM-Link is free, in us")
     ] = 680.0
-    dimm_share: Annotated[
-        Literal["1", "1/2"], Field(description="part of a striped read that each DIMM is busy")
-    ] = "1"
-    channels: Annotated[
-        Literal["none", "two DIMMs each"], Field(description="memory channels as limits of reads")
-    ] = "none"
-    gpu_work: Annotated[
-        Literal["one path", "two parts"],
-        Field(description="whether transfers overlap other experts' computation on the GPU"),
-    ] = "one path"
 
     @model_validator(mode="after")
     def _one_cut(self) -> "Options":
@@ -115,24 +101,10 @@ class Options(LayerOptions):
 
 
 SETTLED = (
-    "windows",
-    "link_sum",
-    "cold_cut",
-    "layout_from",
-    "dimm_share",
-    "channels",
-    "gpu_work",
+    *("windows", "link_sum", "cold_cut", "dimm_choice", "layout_from"),
+    *("dimm_share", "channels", "gpu_base", "gpu_work"),
 )
 """The options that are settlements of instances."""
-
-
-class Settled(Frozen, extra="ignore"):
-    """What an instance's provenance must state for `resettled`."""
-
-    machine: str
-    model: str
-    options: dict[str, Any]
-    layout_loads: dict[str, tuple[Count, ...]]
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -152,11 +124,9 @@ def generate(source: Source, options: Options) -> Instance:
         raise InputError(
             f"layout_steps: must be at most history = {options.history}, not {options.layout_steps}"
         )
-    offline = offline_steps(options.batch)
-    windows = LayerWindows.of(source, options, (options.step or options.history) + 1 + offline)
-    # What a workload draws after the step that runs is for the offline trace alone.
-    after = 0 if source.workload is None else offline
-    step = windows.choose("step", options.step, options.history, after, source.seed)
+    drawn = (options.step or options.history) + 1
+    windows = LayerWindows.of(source, options, drawn, offline_steps(options.batch))
+    step = windows.choose("step", options.step, options.history, 0, source.seed)
     run = np.array([windows.load(at) for at in range(step - options.history, step + 1)])
     loads: LayoutLoads = {
         "offline trace": windows.load_without([step]).tolist(),
@@ -166,16 +136,22 @@ def generate(source: Source, options: Options) -> Instance:
     tokens = run[-1] if options.loads == "actual" else _predicted(run, options.alpha)
     dimms = options.dimms or source.machine.dram.dimms
     name = source.name or _name(source, options, step)
-    instance = on_layout(source, options, tokens, _decided(options, loads, dimms), name)
+    layout = _decided(source, options, loads)
+    instance = on_layout(source, options, tokens, layout, name)
     decided = options.model_dump(exclude={"cold_share"})
     decided |= {"step": step, "dimms": dimms, "cold_cut": options.cut}
     provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
     return instance.model_copy(update={"provenance": provenance})
 
 
-def _decided(options: Options, loads: LayoutLoads, dimms: int) -> Layout:
+def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
+    """Return the layout of the options, the same for predicted and for actual loads."""
     seen = np.array(loads[options.layout_from], dtype=np.int64)
-    return cold_localized(seen, dimms, options.cut, options.residents)
+    work = None
+    if options.dimm_choice == "balanced":
+        work = expected_ndp_ns(source, seen, options.batch * source.model.top_k)
+    dimms = options.dimms or source.machine.dram.dimms
+    return cold_localized(seen, dimms, options.cut, options.residents, work)
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
@@ -199,16 +175,15 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
     InputError
         If the settlement has no such value.
     """
-    if settlement not in SETTLED:
+    record = Record.of(instance)
+    if settlement not in SETTLED or record is None:
         return None
     try:
-        record = Settled.model_validate(instance.provenance or {})
         before = Options(**record.options)
     except ValidationError:
         return None
-    if (same := _from_record(instance, record, before)) is None:
-        return None
-    if same.model_copy(update={"provenance": instance.provenance}) != instance:
+    same = _from_record(instance, record, before)
+    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
         return None
     try:
         after = Options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
@@ -217,18 +192,15 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
     return _from_record(instance, record, after)
 
 
-def _from_record(instance: Instance, record: Settled, options: Options) -> Instance | None:
-    """Return the instance that a provenance and other options give; None if they give none."""
-    if record.machine not in names("machines") or record.model not in names("models"):
+def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:
+    """Return the instance that a record and other options give; None if they give none."""
+    if (source := record.source(instance)) is None:
         return None
-    quantum = instance.quantum_ns or 1
-    machine, model = get_machine(record.machine), get_model(record.model)
-    source = Source(machine=machine, model=model, quantum_ns=quantum)
     tokens = np.array([expert.tokens for expert in instance.experts], dtype=np.int64)
-    loads = {key: list(of) for key, of in record.layout_loads.items() if len(of) == len(tokens)}
-    if options.layout_from not in loads or len(tokens) != model.routed_experts:
+    loads = record.loads(len(tokens))
+    if options.layout_from not in loads or len(tokens) != source.model.routed_experts:
         return None
-    layout = _decided(options, loads, options.dimms or machine.dram.dimms)
+    layout = _decided(source, options, loads)
     made = on_layout(source, options, tokens, layout, instance.name)
     stated = {"options": options.model_dump(exclude={"cold_share"})}
     return made.model_copy(update={"provenance": (instance.provenance or {}) | stated})
@@ -252,13 +224,10 @@ def on_layout(
     move = int(to_quanta(options.move_us * 1000, quantum))
     prefetch = int(to_quanta(transfer_s(machine, model) * NS_PER_S, quantum))
     window = to_ns(options.link_window_us, "link_window_us")
-    newer = _schema_2(options, dimms, move, quantum)
-    experts = _experts(source, tokens, layout)
-    if options.gpu_work == "two parts":
+    newer = memory_fields(source, options, dimms, options.batch)
+    if options.link_sum == "per link":
         newer["schema_version"] = 2
-        experts = tuple(
-            expert.model_copy(update=_parts(expert, prefetch, reads)) for expert in experts
-        )
+        newer["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
     return Instance(
         name=name,
         quantum_ns=quantum,
@@ -271,38 +240,26 @@ def on_layout(
         rebalance_ns=move,
         pcie_window_ns=window if options.windows == "one" else options.prefetches * prefetch,
         dimm_link_window_ns=window,
-        experts=experts,
+        experts=_experts(source, options, tokens, layout),
         **newer,
     )
 
 
-def _schema_2(options: Options, dimms: int, move: int, quantum: int) -> dict[str, Any]:
-    """Return the instance's fields of schema 2 that the options ask for."""
-    found: dict[str, Any] = {}
-    if options.link_sum == "per link":
-        found["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
-    if options.dimm_share != "1":
-        found["dimm_share"] = (1, 2)
-    if options.channels != "none":
-        found["channels"] = tuple(dimm // 2 for dimm in range(dimms))
-    return found | ({"schema_version": 2} if found else {})
-
-
-def _parts(expert: Expert, prefetch_ns: int, reads: ExpertCosts) -> dict[str, int]:
-    """Return Eq. 2 in two parts: f_calc, and the transfer, no faster than the read behind it."""
-    if not expert.tokens:
-        return dict.fromkeys(TWO_PARTS, 0)
-    return {
-        "gpu_calc_ns": expert.gpu_hit_ns,
-        "pcie_striped_ns": max(prefetch_ns, reads.dram_striped_ns),
-        "pcie_localized_ns": max(prefetch_ns, reads.dram_localized_ns),
-    }
-
-
-def _experts(source: Source, tokens: NDArray[np.int64], layout: Layout) -> tuple[Expert, ...]:
+def _experts(
+    source: Source, options: Options, tokens: NDArray[np.int64], layout: Layout
+) -> tuple[Expert, ...]:
     active = tokens > 0
     costs = expert_costs(source.machine, source.model, tokens[active], source.quantum_ns)
     columns = [spread(getattr(costs, name), active) for name in COSTS]
+    parts: list[dict[str, int]] = [{}] * len(tokens)
+    if options.gpu_work == "two parts":
+        computation, transfer = parts_ns(source, tokens[active])
+        parts = [
+            dict(zip(TWO_PARTS, (own, moved, moved), strict=True))
+            for own, moved in zip(
+                spread(computation, active), (transfer * active).tolist(), strict=True
+            )
+        ]
     return tuple(
         Expert(
             expert=expert,
@@ -310,6 +267,7 @@ def _experts(source: Source, tokens: NDArray[np.int64], layout: Layout) -> tuple
             resident=bool(layout.resident[expert]),
             dimm=None if layout.dimm[expert] == STRIPED else int(layout.dimm[expert]),
             **{name: column[expert] for name, column in zip(COSTS, columns, strict=True)},
+            **parts[expert],
         )
         for expert in range(len(tokens))
     )

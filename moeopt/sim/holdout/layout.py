@@ -1,22 +1,16 @@
 """A layout decided on some windows, executed on others."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import numpy as np
 
 from moeopt.errors import InputError
-from moeopt.problems.layout.instance import COSTS, Instance, Scenario
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.paths import STRIPED
 from moeopt.problems.layout.solution import Solution
-from moeopt.problems.relayout.fixed_layout import fixed_layout
-from moeopt.problems.relayout.instance import Expert
+from moeopt.problems.layout.systems import Layout, on_layout
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.sim.fixed_layout import Schedule, scheduled
-
-
-class Place(NamedTuple):
-    """Where an expert lies: `dimm` is None if it is striped."""
-
-    resident: bool
-    dimm: int | None
 
 
 @dataclass(frozen=True)
@@ -60,20 +54,30 @@ def execute_layout(
     InputError
         If the decision is for another number of experts, or uses a DIMM that is not there.
     """
-    places = [Place(*place) for place in zip(decision.resident, decision.dimm, strict=True)]
-    if len(places) != instance.experts:
-        raise InputError(f"decision: must have {instance.experts} experts, not {len(places)}")
-    if any(place.dimm is not None and place.dimm >= instance.dimms for place in places):
+    if len(decision.resident) != instance.experts:
+        raise InputError(
+            f"decision: must have {instance.experts} experts, not {len(decision.resident)}"
+        )
+    if any(dimm is not None and dimm >= instance.dimms for dimm in decision.dimm):
         raise InputError(f"decision: dimm: must be below {instance.dimms}")
-    runs = [_scenario_run(instance, scenario, places, schedule) for scenario in instance.scenarios]
+    layout = Layout(
+        np.array(decision.resident),
+        np.array([STRIPED if dimm is None else dimm for dimm in decision.dimm]),
+    )
+    runs = [
+        scheduled(on_layout(instance, layout, number), schedule)
+        for number in range(len(instance.scenarios))
+    ]
     makespans = tuple(makespan for _, makespan in runs)
     weights = [scenario.weight for scenario in instance.scenarios]
     active = [any(tokens) for tokens in zip(*(s.tokens for s in instance.scenarios), strict=True)]
     solution = Solution(
         instance=instance.name,
-        resident=tuple(p.resident and on for p, on in zip(places, active, strict=True)),
-        dimm=tuple(p.dimm if on else None for p, on in zip(places, active, strict=True)),
-        assignment=tuple(assignment for assignment, _ in runs),
+        resident=tuple(held and on for held, on in zip(decision.resident, active, strict=True)),
+        dimm=tuple(dimm if on else None for dimm, on in zip(decision.dimm, active, strict=True)),
+        assignment=tuple(
+            tuple(domains.get(number) for number in range(instance.experts)) for domains, _ in runs
+        ),
     )
     total = sum(weight * makespan for weight, makespan in zip(weights, makespans, strict=True))
     return ExecutedLayout(solution, makespans, total)
@@ -82,27 +86,3 @@ def execute_layout(
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
     """Return what a layout costs on the scenarios of `instance`; see `execute_layout`."""
     return execute_layout(instance, decision, schedule).objective_ns
-
-
-def _scenario_run(
-    instance: Instance, scenario: Scenario, places: list[Place], schedule: Schedule
-) -> tuple[tuple[str | None, ...], int]:
-    experts = [
-        Expert(
-            expert=number,
-            tokens=scenario.tokens[number],
-            resident=place.resident,
-            dimm=place.dimm,
-            **{name: getattr(scenario, name)[number] for name in COSTS},
-        )
-        for number, place in enumerate(places)
-    ]
-    layer = fixed_layout(
-        instance.name,
-        instance.dimms,
-        instance.dram_striped_ns,
-        instance.dram_localized_ns,
-        experts,
-    )
-    domains, makespan_ns = scheduled(layer, schedule)
-    return tuple(domains.get(number) for number in range(len(places))), makespan_ns

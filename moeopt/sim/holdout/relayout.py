@@ -117,6 +117,7 @@ def execute(
         instance.dram_striped_ns,
         instance.dram_localized_ns,
         experts,
+        instance,
     )
     domains, makespan_ns = scheduled(layer, schedule)
     active = {expert.expert for expert in experts if expert.tokens}

@@ -120,7 +120,8 @@ def _decisions(
         if row.optimal:
             of.setdefault(OPTIMUM, row)
         if not is_exact(problem, row.key.method):
-            of[labels[row.key]] = row
+            # What is hindsight on the loads themselves knows nothing of those that come later.
+            of[labels[row.key].removesuffix(" (hindsight)")] = row
     return found
 
 
@@ -172,13 +173,17 @@ def distance_in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
+TOLD_APART = ("options", "family", "origin", "layout_loads")
+"""Entries of a provenance in which twins may differ; of the options only some may."""
+
+
 def _rest(
     holdout: Stretch | Phases, provenance: Mapping[str, Any], options: Mapping[str, Any]
 ) -> str:
     """Return what twins agree in: all but where the loads begin and what people are told."""
     moves = holdout.option if isinstance(holdout, Phases) else holdout.first
     same = {name: value for name, value in options.items() if name != moves}
-    rest = {k: v for k, v in provenance.items() if k not in ("options", "family", "origin")}
+    rest = {name: value for name, value in provenance.items() if name not in TOLD_APART}
     return json.dumps([same, rest], sort_keys=True, default=str)
 
 

@@ -96,6 +96,37 @@ def test_flows_decide_packings(seed: int) -> None:
         assert answer != FEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
 
 
+@pytest.mark.parametrize("seed", first_quick(range(60), 12))
+def test_flows_hold_few_of_the_first_size(seed: int) -> None:
+    """As above, with so many reads in a bin at most; a size equal to theirs is another item."""
+    rng = np.random.default_rng(seed)
+    bins, reads, most = int(rng.integers(2, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 3))
+    read = int(rng.integers(1, 9))
+    others = -np.sort(-rng.choice([read, *range(1, 12)], int(rng.integers(0, 5))))
+    sizes = np.concatenate([np.full(reads, read), others])
+    slots = len(sizes) if rng.random() < 0.5 else -(-len(sizes) // bins)
+
+    def allowed(place: np.ndarray, capacity: int) -> bool:
+        few = np.bincount(place[:reads], minlength=bins).max() <= most
+        return bool(few and fits(place, sizes, capacity, slots))
+
+    places = [np.array(of) for of in product(range(bins), repeat=len(sizes))]
+    loads = [np.bincount(of, sizes).max() for of in places if allowed(of, int(sizes.sum()))]
+    least = int(min(loads)) if loads else None
+    items = Items.of(sizes, slots, reads)
+    for capacity in range(max(read, (least or 12) - 2), (least or 12) + 3):
+        waste = bins * capacity - int(sizes.sum())
+        graph = Graph.of(items.sizes, items.copies, capacity, slots, waste, most)
+        expected = FEASIBLE if least is not None and capacity >= least else INFEASIBLE
+        for decide in (pack, pack_cpsat):
+            answer, packed = decide(graph, items.copies, bins, 10.0)
+            assert answer == expected
+            assert answer == INFEASIBLE or allowed(items.places(packed, sizes), capacity)
+        answer, packed = dive(graph, items.copies, bins, capacity, slots, 10.0)
+        assert answer in (expected, UNKNOWN)
+        assert answer != FEASIBLE or allowed(items.places(packed, sizes), capacity)
+
+
 def fits(place: np.ndarray, sizes: np.ndarray, capacity: int, slots: int) -> bool:
     """Tell whether each bin keeps to its capacity and its slots."""
     return bool(np.bincount(place, sizes).max() <= capacity and np.bincount(place).max() <= slots)

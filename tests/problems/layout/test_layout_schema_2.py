@@ -1,5 +1,7 @@
 """Schema 2: channels, shares of a striped read, the GPU's base load, misses in two parts."""
 
+from functools import cache
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,30 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.json_files import save
+from moeopt.problems.layout import single_scenario
+from moeopt.problems.layout.bounds import (
+    average_load_ns,
+    longest_expert_ns,
+    lower_bound,
+    objective_grid,
+    striped_reads_ns,
+)
 from moeopt.problems.layout.check import loads, objective, violations
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.heuristics import HEURISTICS
+from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance
+from moeopt.problems.layout.multi_scenario.aggregated import aggregated
+from moeopt.problems.layout.oracle import count
+from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.problems.layout.solution import Solution
+from moeopt.problems.search import Search
+from moeopt.solvers.run import solve
+from tests.problems.layout import layout_optimum
+from tests.problems.layout.layout_random_instances import (
+    KINDS,
+    links_bind,
+    random_instance,
+    with_schema_2,
+)
 
 # Two DIMMs on each of two channels. A striped read of 5 keeps each DIMM busy for 3.
 SCENARIO = {
@@ -209,3 +232,226 @@ def test_files_keep_their_bytes(tmp_path: Path, root: Path) -> None:
     save(INSTANCE, saved)
     assert moeopt.load(saved) == INSTANCE
     assert "forecast_tokens" not in saved.read_text()
+
+
+def test_reads_of_a_channel_are_counted_exactly() -> None:
+    """As many localized reads as end within the makespan; none is said where all do."""
+    for seed in range(0, 20, 2):
+        scenario = SingleScenario.of(links_bind(seed), 0)
+        for striped, local, makespan in product(range(4), range(1, 4), range(40)):
+            ends = [striped * scenario.channel_read + k * scenario.local_read for k in range(5)]
+            most = sum(end <= makespan for end in ends[1 : local + 1])
+            found = scenario.reads_per_channel(Branch(striped, local), makespan)
+            assert found == (None if most == local else most)
+
+
+def test_the_aggregated_model_is_a_relaxation() -> None:
+    """Of a window twice it bounds twice the optimum, mostly well where links bind."""
+    near = 0
+    for seed in range(24):
+        once = links_bind(seed)
+        best = 2 * optimum(once)
+        twice = changed(once, scenarios=once.model_dump()["scenarios"] * 2)
+        model = aggregated(twice, [0, 1])
+        bound = model.proven(twice, model.solve(10.0), [0, 1])
+        assert bound <= best, once.name
+        near += bound >= 0.8 * best
+    assert near > 6
+
+
+MOST = 20_000
+"""Candidates of an instance that brute force gets here."""
+
+
+@cache
+def tiny() -> tuple[Instance, ...]:
+    """Return 300 random instances; kinds and fields take turns."""
+    made = (
+        with_schema_2(random_instance(seed, kind), seed) for seed in range(60) for kind in KINDS
+    )
+    return tuple(islice((instance for instance in made if count(instance) <= MOST), 300))
+
+
+@pytest.fixture
+def short_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let bound and pack anneal for a moment only."""
+    for moves in ("FIRST_MOVES", "MOVES"):
+        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 500)
+
+
+def optimum(instance: Instance) -> int:
+    """Return the optimum by trying everything; `test_the_compiled_optimum_is_the_oracles` holds."""
+    return layout_optimum.optimum(instance)[0]
+
+
+def test_the_compiled_optimum_is_the_oracles() -> None:
+    """What other tests take for the truth, and the solution that has it."""
+    for instance in (*tiny()[::75], *map(links_bind, range(2))):
+        value, solution = layout_optimum.optimum(instance)
+        assert value == solve(instance, "brute-force").objective, instance.name
+        assert value == objective(instance, solution), instance.name
+        assert violations(instance, solution) == [], instance.name
+
+
+def test_links_that_bind_are_proven() -> None:
+    """Where channels or PCIe decide, bound and pack closes by itself, and cp-sat agrees."""
+    bind = {"LA-C8": 0, "LA-C9": 0}
+    for seed in range(40):
+        instance = links_bind(seed)
+        best = optimum(instance)
+        search = Search(limit_s=30.0)
+        single_scenario.solve(instance, search)
+        assert (search.objective, search.bound) == (best, best), instance.name
+        if seed % 10 < 2:
+            assert solve(instance, "cp-sat").objective == best, instance.name
+        [load] = loads(instance, search.solution)
+        for rule in bind:
+            bind[rule] += load.makespan_of(rule) == best > load.makespan_without([rule])
+    assert min(bind.values()) > 3
+
+
+@pytest.mark.parametrize(
+    "share", [slice(0, 300, 26), pytest.param(slice(0, 300), marks=pytest.mark.slow)]
+)
+@pytest.mark.usefixtures("short_annealing")
+def test_every_method_agrees_with_brute_force(share: slice) -> None:
+    """Exact methods give the oracle's optimum; heuristics are valid, bounds hold."""
+    for instance in tiny()[share]:
+        best = optimum(instance)
+        for method in ("cp-sat", "milp", "mathprog", "bound-and-pack"):
+            given = {} if method == "bound-and-pack" else {"warm_start": False}
+            result = solve(instance, method, **given)
+            found = (result.status, result.objective, result.bound)
+            assert found == ("optimal", best, best), (instance.name, method, result)
+        for name, heuristic in HEURISTICS.items():
+            solution = heuristic(instance)
+            assert violations(instance, solution) == [], (instance.name, name)
+            assert objective(instance, solution) >= best, (instance.name, name)
+        assert lower_bound(instance) <= best, instance.name
+        assert best % objective_grid(instance) == 0, instance.name
+        for bound in (longest_expert_ns, average_load_ns, striped_reads_ns):
+            of_scenarios = zip(instance.scenarios, bound(instance).tolist(), strict=True)
+            total = sum(s.weight * ns for s, ns in of_scenarios)
+            assert total <= best, (instance.name, bound.__name__)
+
+
+@pytest.mark.parametrize("method", ["brute-force", "cp-sat", "milp", "mathprog", "bound-and-pack"])
+def test_dimms_are_numbered_within_their_channels(method: str) -> None:
+    """The CPU reads experts 0 and 1 through different channels, while expert 2 is on NDP: 10 each.
+
+    DIMMs 0 and 1 share a channel: the second expert lies on DIMM 2, before any lies on DIMM 1.
+    """
+    dear = [1000] * 3
+    row = dict.fromkeys(COSTS, dear) | {"weight": 1, "tokens": [1] * 3}
+    row |= {"cpu_localized_ns": [5, 5, 1000], "ndp_ns": [1000, 1000, 10]}
+    fields = {"dimms": 3, "hbm_slots": 0, "dimm_slots": None, "experts": 3, "channels": [0, 0, 1]}
+    reads = {"dram_striped_ns": 1000, "dram_localized_ns": 10}
+    instance = Instance(name="three", schema_version=2, scenarios=[row], **fields, **reads)
+    given = {} if method in ("bound-and-pack", "brute-force") else {"warm_start": False}
+    result = solve(instance, method, **given)
+    assert (result.status, result.objective) == ("optimal", 10)
+
+
+def test_bounds_are_not_trivial() -> None:
+    """Each new field is seen: the bounds meet the optimum on a good share of the instances."""
+    met = sum(lower_bound(instance) == optimum(instance) for instance in tiny()[:30])
+    assert met >= 8
+
+
+def changed(instance: Instance, **update: object) -> Instance:
+    """Return a copy with other fields, validated again."""
+    return Instance.model_validate(instance.model_dump() | update)
+
+
+@pytest.mark.usefixtures("short_annealing")
+def test_channels_and_dimms_are_only_names() -> None:
+    """Renumbered channels and reordered DIMMs: the same optimum."""
+    with_channels = [instance for instance in tiny() if instance.channels and instance.dimms > 1]
+    for instance in with_channels[:8]:
+        assert instance.channels is not None
+        best = optimum(instance)
+        reverse = [9 - channel for channel in instance.channels[::-1]]
+        other = changed(instance, channels=reverse)
+        for method in ("cp-sat", "bound-and-pack"):
+            assert solve(other, method).objective == best, instance.name
+
+
+def test_the_optimum_scales_with_the_times() -> None:
+    """All times multiplied: the optimum multiplied; rounded shares of a read as well, if whole."""
+    for instance in [of for of in tiny() if "huge" not in of.name][:12]:
+        _, whole = instance.dimm_share or (1, 1)
+        for factor in (whole, 5 * whole):
+            exact = changed(instance, dram_striped_ns=whole * instance.dram_striped_ns)
+            rows = [
+                row | {name: [factor * ns for ns in row[name]] for name in times(row)}
+                for row in exact.model_dump()["scenarios"]
+            ]
+            reads = {
+                name: None if getattr(exact, name) is None else factor * getattr(exact, name)
+                for name in ("dram_striped_ns", "dram_localized_ns", "gpu_base_ns")
+            }
+            scaled = changed(exact, scenarios=rows, **reads)
+            assert solve(scaled, "cp-sat").objective == factor * optimum(exact)
+
+
+def times(row: dict[str, Any]) -> list[str]:
+    """Return the fields of a scenario that are times."""
+    return [name for name in (*COSTS, *TWO_PARTS) if row.get(name) is not None]
+
+
+@pytest.mark.usefixtures("short_annealing")
+def test_fields_that_say_nothing_are_schema_1() -> None:
+    """Share 1, no base load, a channel for each DIMM: every channel's reads load its DIMM, too."""
+    for seed in range(8):
+        old = random_instance(seed, KINDS[seed % len(KINDS)])
+        best = solve(old, "cp-sat").objective
+        silent = {"schema_version": 2, "dimm_share": [1, 1], "gpu_base_ns": 0}
+        for channels in (None, list(range(old.dimms))):
+            for method in ("cp-sat", "bound-and-pack"):
+                new = changed(old, **silent, channels=channels)
+                assert solve(new, method).objective == best, old.name
+
+
+def test_each_field_has_its_direction() -> None:
+    """Channels and base load never help, a share and two parts never hurt; each matters somewhere.
+
+    More channels share the localized reads: fewer never help either.
+    """
+    fell = dict.fromkeys(("channels", "merged", "base", "share", "parts"), 0)
+    for seed in range(30):
+        kind = ("cheap localized reads", "dimms bind", "mixed")[seed % 3]
+        parts = ("channels", "share", "base", "two parts")
+        full = with_schema_2(random_instance(seed, kind), seed, parts)
+        if count(full) > 4000:
+            continue
+        assert full.gpu_base_ns is not None
+        full = changed(full, gpu_base_ns=full.gpu_base_ns // 8)
+        best = optimum(full)
+        old_rows = [
+            {name: of for name, of in row.items() if name not in TWO_PARTS}
+            for row in full.model_dump()["scenarios"]
+        ]
+        lower = {
+            "channels": optimum(changed(full, channels=None)),
+            "base": optimum(changed(full, gpu_base_ns=0)),
+        }
+        higher = {
+            "merged": optimum(changed(full, channels=[0] * full.dimms)),
+            "share": optimum(changed(full, dimm_share=[1, 1])),
+            "parts": optimum(changed(full, scenarios=old_rows)),
+        }
+        for name, value in lower.items():
+            assert value <= best, (full.name, name)
+            fell[name] += value < best
+        for name, value in higher.items():
+            assert value >= best, (full.name, name)
+            fell[name] += value > best
+    assert all(fell.values()), fell
+
+
+@pytest.mark.parametrize("name", ["intent", "law", "summary"])
+def test_real_windows_are_proven(name: str, root: Path) -> None:
+    """Eight localized reads on eight channels: each DIMM may hold one, so that packings spread."""
+    file = root / f"instances/layout/own-two-parts-open/own-two-parts-{name}-layer4-batch256.json"
+    result = moeopt.solve(moeopt.load(file), "bound-and-pack", time_limit_s=60)
+    assert (result.status, result.raw_status) == ("optimal", "PROVEN")

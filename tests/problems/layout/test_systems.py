@@ -1,5 +1,6 @@
 """Systems on their own layouts: by hand, by what they knew, and against the best of all."""
 
+import numpy as np
 import pytest
 
 from moeopt.problems.info import HINDSIGHT, THIS_STEP
@@ -8,10 +9,13 @@ from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.systems import (
     ALL_STRIPED,
+    BEST_CUT,
     SYSTEMS,
+    Layout,
     cold_localized,
     executed,
     expected_ndp_ns,
+    expected_ns,
     monde,
     on_layout,
     trimoe,
@@ -81,6 +85,19 @@ def test_settlements_of_the_cut_and_the_dimm() -> None:
     balanced = forecast(work, (1, 2, 3, 4))
     assert monde(balanced, dimm_choice="balanced").dimm == (0, 1, 1, 0)
     assert monde(balanced).dimm == (1, 0, 1, 0)
+
+
+def test_the_best_cut_follows_what_the_machine_is_good_at() -> None:
+    """Slow hosts: all localized. Slow NDP: none. By the forecast alone, whatever comes."""
+    assert None not in trimoe(forecast(rows(10)), cold_cut=BEST_CUT).dimm
+    slow = {name: [10] * 10 for name in ("gpu_miss_striped_ns", "cpu_striped_ns")}
+    instance = forecast(rows(10, ndp_ns=[1000] * 10, **slow))
+    assert set(trimoe(instance, cold_cut=BEST_CUT).dimm) == {None}
+    # Half a token is expected of each: it comes with p = 0.39, and then 1.27 tokens on average. One
+    # runs on a host, one on the DIMM, both for p x 1.27 x 1000 ns.
+    half = forecast(rows(2, tokens=[1, 0], ndp_ns=[1000, 1000]), (1, 1))
+    one_dimm = Layout(np.zeros(2, dtype=bool), np.array([0, 0]))
+    assert expected_ns(half, one_dimm) == 500
 
 
 def test_dimm_slots_leave_the_coldest_localized() -> None:

@@ -24,7 +24,11 @@ from moeopt.problems.relayout.striped_reads.pattern_model import (
 from moeopt.problems.search import Search
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
-from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+from tests.problems.relayout.relayout_random_instances import (
+    KINDS,
+    NEWER_KINDS,
+    random_instance,
+)
 
 SHARES = [range(8), pytest.param(range(8, 45), marks=pytest.mark.slow)]
 LIMIT_S = 600.0
@@ -100,6 +104,30 @@ def test_the_optimum_is_found_and_proven(kind: str, seeds: range, from_nothing: 
         instance = random_instance(seed, kind)
         search = run(instance)
         assert (search.objective, search.bound) == (least_makespan(instance),) * 2, seed
+
+
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 45), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", NEWER_KINDS)
+def test_the_optimum_is_found_and_proven_in_schema_2(
+    kind: str, seeds: range, from_nothing: None
+) -> None:
+    """Channels, PCIe, base load and links per DIMM are in the subproblems themselves."""
+    for seed in seeds:
+        instance = random_instance(seed, kind)
+        search = run(instance)
+        best = solve(instance, "brute-force").objective
+        assert (search.objective, search.bound) == (best, best), seed
+
+
+@pytest.mark.parametrize("seeds", [range(1, 2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
+def test_more_experts_in_schema_2(seeds: range, from_nothing: None) -> None:
+    """Seven experts, against the textbook model."""
+    for kind in NEWER_KINDS[:-1]:
+        for seed in seeds:
+            instance = random_instance(seed, kind, experts=7)
+            search = run(instance)
+            best = solve(instance, "cp-sat", warm_start=False).objective
+            assert (search.objective, search.bound) == (best, best), (kind, seed)
 
 
 @pytest.mark.parametrize("kind", ["mixed", "dimms bind", "idle and resident experts"])
@@ -229,8 +257,9 @@ def test_paper_scale_is_proven(batch: int) -> None:
 
 
 def _paper_scale(batch: int, model: str = "deepseek-v2") -> Instance:
-    instance = generate(
-        "relayout", machine="trimoe", model=model, workload="trimoe-skew", batch=batch
-    )
+    """Return an instance of the family paper-scale."""
+    source = {"machine": "trimoe", "model": model, "workload": "trimoe-skew", "batch": batch}
+    layout = {"cold_cut": "experts 0.7", "layout_from": "earlier steps", "dimm_choice": "in turn"}
+    instance = generate("relayout", **source, **layout, windows="two")
     assert isinstance(instance, Instance)
     return instance

@@ -1,5 +1,6 @@
 """Heuristics against a plain transcription and hand-made cases."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -20,10 +21,16 @@ from moeopt.problems.relayout.heuristics import (
     rebalance_only,
 )
 from moeopt.problems.relayout.instance import Expert, Instance
+from moeopt.problems.relayout.settlements import OWN as SETTLEMENTS
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain import check as tri_domain
 from moeopt.problems.tri_domain.heuristics import trimoe
-from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+from moeopt.sim.generate import generate
+from tests.problems.relayout.relayout_random_instances import (
+    KINDS,
+    NEWER_KINDS,
+    random_instance,
+)
 from tests.problems.relayout.test_relayout_oracle import expert, instance_of
 
 
@@ -170,6 +177,79 @@ def test_benefit_makespan_takes_the_best_first_step() -> None:
                         objective(instance, solution) <= objective(instance, tried)
                     )
     assert checked > 20
+
+
+def test_the_makespan_reading_is_a_method_of_its_own() -> None:
+    """Both names, the same migrations; and they differ from the other reading."""
+    differ = 0
+    for instance in instances()[::7]:
+        same = HEURISTICS["benefit-makespan"](instance)
+        assert benefit_greedy(instance, benefit_reading="makespan") == same
+        differ += benefit_greedy(instance) != same
+    assert differ > 5
+
+
+@pytest.mark.parametrize("kind", NEWER_KINDS)
+def test_heuristics_are_valid_in_schema_2(kind: str) -> None:
+    """Also with a link per DIMM; somewhere they migrate."""
+    moved = 0
+    for seed in range(8):
+        instance = random_instance(seed, kind, experts=12)
+        for name, heuristic in HEURISTICS.items():
+            solution = heuristic(instance)
+            assert violations(instance, solution) == [], (instance.name, name)
+            moved += len(solution.migrations)
+    assert moved > 0
+
+
+def test_every_value_of_every_settlement_is_valid_and_means_something() -> None:
+    """Each alternative decides otherwise than the default on some instance."""
+    some = [generate("relayout", **SKEWED, batch=batch) for batch in (16, 48)]
+    some += [random_instance(s, k, 12) for k in ("mixed", "wide windows") for s in range(4)]
+    for settlement in SETTLEMENTS:
+        if settlement.name == "benefit_reading":  # a test of its own
+            continue
+        for method, value in product(settlement.methods, settlement.alternatives):
+            differ = 0
+            for instance in some:
+                solution = HEURISTICS[method](instance, **{settlement.name: value})
+                assert violations(instance, solution) == []
+                differ += solution != HEURISTICS[method](instance)
+            rare = (method, settlement.name) in NEVER
+            assert (differ > 0) != rare, (method, settlement.name, value)
+
+
+SKEWED: dict[str, Any] = {
+    "machine": "trimoe",
+    "model": "deepseek-v2-lite",
+    "workload": "trimoe-skew",
+    "cold_cut": "experts 0.7",
+}
+NEVER = {("rebalance-only", "budget")}
+"""Without prefetches the budget of all tasks is that of DIMM-Link."""
+
+
+def test_one_budget_counts_prefetches_too() -> None:
+    """A prefetch of 10 leaves 9 of 19 for DIMM-Link, one ns too little for a move of 10."""
+    experts = [expert(0, gpu_hit_ns=2), *(expert(n, dimm=0, ndp_ns=4) for n in (1, 2))]
+    instance = instance_of(experts)
+    assert moves_of(benefit_greedy(instance)) == [(0, "prefetch", None), (1, "rebalance", 1)]
+    assert moves_of(benefit_greedy(instance, budget="all tasks")) == [(0, "prefetch", None)]
+    roomy = instance.model_copy(update={"dimm_link_window_ns": 20})
+    assert len(benefit_greedy(roomy, budget="all tasks").migrations) == 2
+
+
+def test_moves_between_different_dimms_share_no_link() -> None:
+    """Three pairs on three DIMMs, three idle DIMMs: one move each, where one link takes one."""
+    experts = [expert(n, dimm=n // 2, ndp_ns=4 + n) for n in range(6)]
+    own = {"schema_version": 2, "relayout_share_ns": 0}
+    serial, links = (instance_of(experts, dimms=6, **newer) for newer in ({}, own))
+    assert moves_of(rebalance_only(serial)) == [(4, "rebalance", 3)]
+    assert moves_of(rebalance_only(links)) == [
+        (4, "rebalance", 3),
+        (2, "rebalance", 4),
+        (0, "rebalance", 5),
+    ]
 
 
 def test_the_warm_start_is_the_best_cheap_one() -> None:

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from moeopt.errors import InputError
 from moeopt.problems.tri_domain.check import loads, objective, violations
 from moeopt.problems.tri_domain.heuristics import (
     HEURISTICS,
@@ -105,6 +106,8 @@ def test_every_settlement_of_a_heuristic_is_a_keyword_argument() -> None:
                     if found != heuristic(instance):
                         differs.add(value)
             assert differs, (name, settlement.name)
+            with pytest.raises(InputError, match=f"{settlement.name}: must be one of"):
+                heuristic(tied_moves(), **{settlement.name: "neither"})
 
 
 def test_trimoe_never_worsens_greedy() -> None:

@@ -14,7 +14,11 @@ from moeopt.problems.relayout.solution import Solution
 from moeopt.problems.relayout.view import facts, lanes
 from moeopt.sim.engine.problems.execute import compare, execute
 from moeopt.sim.engine.problems.relayout import execute_migrations
-from tests.problems.relayout.relayout_random_instances import KINDS, random_instance
+from tests.problems.relayout.relayout_random_instances import (
+    KINDS,
+    NEWER_KINDS,
+    random_instance,
+)
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "relayout"
 FAMILIES = sorted({path.parent.name for path in LIBRARY.glob("*/*.json")} - {"solutions"})
@@ -42,7 +46,7 @@ def valid_solutions(instance: Instance, seed: int) -> list[Solution]:
 
 
 @pytest.mark.parametrize("seeds", [range(9), pytest.param(range(15), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *NEWER_KINDS])
 def test_random_solutions_run_as_checked(kind: str, seeds: range) -> None:
     """Every device is as busy as the checker says, and so it is in the view."""
     ran = 0
@@ -53,13 +57,14 @@ def test_random_solutions_run_as_checked(kind: str, seeds: range) -> None:
             load = check.loads(instance, solution)
             assert timeline.makespan_ns == load.makespan_ns
             busy = [used.busy_ns for used in timeline.usage()]
-            assert busy == [load.gpu_ns, load.cpu_ns, *load.dimm_ns]
+            more = ([load.pcie_ns] if instance.two_parts else []) + [*load.channel_ns]
+            assert busy == [load.gpu_ns, load.cpu_ns, *load.dimm_ns, *more]
             assert [lane.end_ns for lane in lanes(instance, solution)] == busy
             ran += 1
     assert ran >= 50 / 15 * len(seeds)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *NEWER_KINDS])
 def test_heuristics_run_as_checked(kind: str) -> None:
     """Also on instances larger than the oracle's."""
     for seed in range(10):
@@ -71,16 +76,18 @@ def test_heuristics_run_as_checked(kind: str) -> None:
 def test_migrations_end_within_their_windows() -> None:
     """Run one after the other on their links, valid ones are over when the windows close."""
     seen = 0
-    for kind in KINDS:
+    for kind in (*KINDS, "own links", "own links bind"):
         for seed in range(10):
             instance = random_instance(seed, kind, experts=8)
             solution = HEURISTICS["benefit-greedy"](instance)
             timeline = execute_migrations(instance, solution)
-            pcie, link = (used.busy_ns for used in timeline.usage())
+            pcie, *links = (used.busy_ns for used in timeline.usage())
+            assert len(links) == (instance.dimms if kind.startswith("own") else 1)
             assert pcie <= instance.pcie_window_ns
-            assert link <= instance.dimm_link_window_ns
-            assert link == facts(instance, solution)["dimm_link_ns"]
-            assert timeline.makespan_ns == max(pcie, link)
+            assert max(links) <= instance.dimm_link_window_ns
+            assert links == check.link_busy_ns(instance, solution)
+            assert max(links) == facts(instance, solution)["dimm_link_ns"]
+            assert timeline.makespan_ns == max(pcie, *links)
             seen += len(solution.migrations)
     assert seen > 50
 

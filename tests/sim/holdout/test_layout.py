@@ -17,14 +17,21 @@ from moeopt.problems.tri_domain.solution import Solution as Assignment
 from moeopt.sim.holdout.layout import execute_layout
 
 EXPERTS, DIMMS = 6, 3
+NEWER: dict[str, Any] = {
+    "schema_version": 2, "channels": (0, 0, 1), "dimm_share": (1, 2), "gpu_base_ns": 9,
+}  # fmt: skip
 
 
-def small(rng: np.random.Generator, scenarios: int, name: str) -> Instance:
-    """Return an instance of random loads and costs."""
+def small(rng: np.random.Generator, scenarios: int, name: str, schema_version: int = 1) -> Instance:
+    """Return an instance of random loads and costs; in schema 2 with all of its limits."""
     rows = []
     for _ in range(scenarios):
         costs = {cost: tuple(rng.integers(1, 30, EXPERTS).tolist()) for cost in COSTS}
         tokens = rng.integers(0, 3, EXPERTS)
+        if schema_version == 2:
+            parts = ("gpu_calc_ns", "pcie_striped_ns", "pcie_localized_ns")
+            misses = zip(costs["gpu_miss_striped_ns"], costs["gpu_miss_localized_ns"], strict=True)
+            costs |= dict.fromkeys(parts, tuple(-(-min(both) // 2) for both in misses))
         rows.append(
             Scenario(weight=int(rng.integers(1, 4)), tokens=tuple(tokens.tolist()), **costs)
         )
@@ -39,6 +46,7 @@ def small(rng: np.random.Generator, scenarios: int, name: str) -> Instance:
         dram_striped_ns=2,
         dram_localized_ns=7,
         scenarios=tuple(rows),
+        **(NEWER if schema_version == 2 else {}),
     )
 
 
@@ -66,11 +74,12 @@ def optimal(layer: Layer) -> Assignment:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32))
-def test_the_run_is_what_the_checker_says_it_is(seed: int) -> None:
+@given(st.integers(0, 2**32), st.sampled_from([1, 2]))
+def test_the_run_is_what_the_checker_says_it_is(seed: int, schema_version: int) -> None:
     """The solution is valid on the windows that it was run on, and costs what is claimed."""
     rng = np.random.default_rng(seed)
-    instance, layout = small(rng, 3, "later"), random_layout(rng)
+    instance = small(rng, 3, "later", schema_version)
+    layout = random_layout(rng)
     for schedule in (all_on_cpu, None):
         arguments = {} if schedule is None else {"schedule": schedule}
         run = execute_layout(instance, layout, **arguments)

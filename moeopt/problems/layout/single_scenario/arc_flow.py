@@ -4,6 +4,10 @@ A bin is a path from node (0, 0) through nodes (load, items): an arc adds an ite
 by falling size, so that each set of items is one path. Nodes that no bin can end at, because more
 would be wasted than there is to waste, and arcs that lead to none of them, are left out.
 
+Where a bin may hold few of one kind, the localized reads of a channel (LA-C8), those are added
+first: their arcs begin at the loads of 0, 1, ... of them, fewer than the limit, and since loads
+grow along a path, it has no more of them.
+
 Why HiGHS's "infeasible" is taken for a refutation: every entry of the matrix is -1, 0 or 1 and
 every right-hand side a small integer, so that a packing satisfies each row without any error, and
 tolerances of 1e-6 only admit more. With ``Search.verify`` it is taken only where CP-SAT confirms
@@ -42,7 +46,7 @@ Packing = list[list[int]]
 
 @dataclass(frozen=True)
 class Items:
-    """Different sizes, falling, and how many items have each.
+    """Different sizes, falling, and how many items have each; with `first`, those stand first.
 
     Zero sizes are left out unless they need slots.
     """
@@ -50,14 +54,17 @@ class Items:
     sizes: Times
     copies: Ints
     slots: int
+    first: int = 0
 
     @classmethod
-    def of(cls, sizes: Times, slots: int) -> "Items":
-        """Count the items, given in falling order."""
-        if len(sizes) <= slots:
+    def of(cls, sizes: Times, slots: int, first: int = 0) -> "Items":
+        """Count the items, given in falling order but for the `first` equal ones: a size apart."""
+        apart, sizes = sizes[:first], sizes[first:]
+        if len(sizes) + first <= slots:
             sizes = sizes[sizes > 0]
         different, copies = np.unique(-sizes, return_counts=True)
-        return cls(-different, copies.astype(np.int64), slots)
+        sizes = np.concatenate([apart[:1], -different])
+        return cls(sizes, np.append([first] * bool(first), copies).astype(np.int64), slots, first)
 
     def cells(self, capacity: int) -> int:
         """Return how many nodes and sizes there are to look at."""
@@ -65,9 +72,11 @@ class Items:
         return rows * (capacity + 1) * len(self.sizes)
 
     def places(self, bins: list[list[int]], sizes: Times) -> Ints:
-        """Return the bin of each item; `sizes` are theirs, falling, those left out included."""
-        place = np.zeros(len(sizes), dtype=np.int64)
-        of_size = [np.flatnonzero(sizes == size).tolist() for size in self.sizes.tolist()]
+        """Return the bin of each item; `sizes` as in `of`, those left out included."""
+        place, first = np.zeros(len(sizes), dtype=np.int64), self.first
+        rest = self.sizes[int(first > 0) :].tolist()
+        of_size = [(first + np.flatnonzero(sizes[first:] == size)).tolist() for size in rest]
+        of_size = [list(range(first))] * bool(first) + of_size
         for number, items in enumerate(bins):
             for item in items:
                 place[of_size[item].pop()] = number
@@ -78,7 +87,8 @@ class Items:
 class Graph:
     """Arcs, sorted by item: the arc `a` adds an item of ``sizes[item[a]]``.
 
-    Node 0 is the empty bin. `ends` says at which nodes a bin may end.
+    Node 0 is the empty bin. `ends` says at which nodes a bin may end. If `most_first` is not None,
+    a bin holds at most so many of the first size.
     """
 
     sizes: Times
@@ -86,9 +96,18 @@ class Graph:
     head: Ints
     item: Ints
     ends: Nodes
+    most_first: int | None = None
 
     @classmethod
-    def of(cls, sizes: Times, copies: Ints, capacity: int, slots: int, waste: int) -> "Graph":
+    def of(
+        cls,
+        sizes: Times,
+        copies: Ints,
+        capacity: int,
+        slots: int,
+        waste: int,
+        most_first: int | None = None,
+    ) -> "Graph":
         """Return the graph of bins with items of different positive `sizes`, falling.
 
         Parameters
@@ -99,13 +118,16 @@ class Graph:
             The largest load of a bin, and its largest number of items.
         waste
             A bin with a load below ``capacity - waste`` cannot be part of any packing.
+        most_first
+            How many of the first size, which need not be the largest, a bin holds at most.
         """
+        used = copies if most_first is None else np.append(min(copies[0], most_first), copies[1:])
         counted = _slots_bind(sizes, copies, capacity, slots)
         step = int(counted)
         reached = np.zeros((slots + 1 if counted else 1, capacity + 1), dtype=np.bool_)
         reached[0, 0] = True
         tails = []
-        for size, number in zip(sizes.tolist(), copies.tolist(), strict=True):
+        for size, number in zip(sizes.tolist(), used.tolist(), strict=True):
             tail, front = np.zeros_like(reached), reached
             for _ in range(number):
                 tail |= front
@@ -123,7 +145,7 @@ class Graph:
                 before = useful
                 useful = useful | tails[item] & _remove(useful, size, step)
             arcs.append((item, tails[item] & _remove(useful, size, step)))
-        return cls._numbered(sizes, arcs[::-1], ends, counted)
+        return cls._numbered(sizes, arcs[::-1], ends, counted, most_first)
 
     @classmethod
     def _numbered(
@@ -132,6 +154,7 @@ class Graph:
         arcs: list[tuple[int, Nodes]],
         ends: Nodes,
         counted: bool,
+        most_first: int | None,
     ) -> "Graph":
         width = ends.shape[1]
         tail = [np.flatnonzero(at) for _, at in arcs]
@@ -146,6 +169,7 @@ class Graph:
             np.searchsorted(nodes, heads),
             item,
             ends.ravel()[nodes],
+            most_first,
         )
 
 
@@ -153,7 +177,7 @@ def _slots_bind(sizes: Times, copies: Ints, capacity: int, slots: int) -> bool:
     """Return whether some `slots` + 1 items fit together."""
     if copies.sum() <= slots:
         return False
-    smallest = np.repeat(sizes[::-1], copies[::-1])[: slots + 1]
+    smallest = np.sort(np.repeat(sizes, copies))[: slots + 1]
     return int(smallest.sum()) <= capacity
 
 
@@ -176,22 +200,32 @@ def _remove(at: Nodes, size: int, step: int) -> Nodes:
 
 
 def build(
-    scenario: SingleScenario, sizes: Times, capacity: int, least: int
+    scenario: SingleScenario,
+    sizes: Times,
+    capacity: int,
+    least: int,
+    first: int = 0,
+    most_first: int | None = None,
 ) -> tuple[int, Items, Graph]:
     """Return the step that sizes are counted in, rounded down, the items and their graph.
 
     The step is the sizes' divisor unless that gives too large a graph. Rounding every size down is
-    a relaxation: it admits more packings. `least` is the sum of what is packed, at least.
+    a relaxation: it admits more packings. `least` is the sum of what is packed, at least. If there
+    are `first` items of which a bin may hold `most_first`, their size stands first in `sizes`.
     """
     dimms, slots = scenario.dimms, scenario.slots
     step = int(np.gcd.reduce(sizes)) or max(1, capacity)  # no sizes but zero: any step will do
-    items = Items.of(sizes // step, slots)
+    items = Items.of(sizes // step, slots, first)
     if items.cells(capacity // step) > MAX_CELLS:
         step *= max(1, -(-capacity // (COARSE * step)))
-        items = Items.of(sizes // step, slots)
+        first = (
+            first if first and sizes[0] >= step else 0
+        )  # rounded to nothing, they are any number
+        items = Items.of(sizes // step, slots, first)
         least -= len(sizes) * (step - 1)
     waste = dimms * (capacity // step) - least // step
-    return step, items, Graph.of(items.sizes, items.copies, capacity // step, slots, waste)
+    bins = (capacity // step, slots, waste)
+    return step, items, Graph.of(items.sizes, items.copies, *bins, most_first if first else None)
 
 
 def pack(graph: Graph, copies: Ints, bins: int, limit_s: float) -> tuple[Feasibility, Packing]:
@@ -234,6 +268,7 @@ def dive(
         return Feasibility.UNKNOWN, []  # zero sizes that only need slots are rare: see `pack`
     begin = perf_counter()
     sizes, left, packing = graph.sizes, copies.copy(), Packing()
+    most_first = graph.most_first
     here = np.arange(len(sizes))  # the sizes of `graph`, which shrinks, among all
     failed = Feasibility.INFEASIBLE
     while left.any():
@@ -260,7 +295,8 @@ def dive(
         failed = Feasibility.UNKNOWN
         here = np.flatnonzero(left)
         waste = (bins - len(packing)) * capacity - int(sizes @ left)
-        graph = Graph.of(sizes[here], left[here], capacity, slots, waste)
+        limit = most_first if left[0] else None
+        graph = Graph.of(sizes[here], left[here], capacity, slots, waste, limit)
     return Feasibility.FEASIBLE, packing
 
 

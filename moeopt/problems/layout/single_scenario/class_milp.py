@@ -110,7 +110,12 @@ class ClassProblem:
         """
         item = self.scenario.usage[Row.DIMMS] // self.step
         localized = self.scenario.usage[Row.SLOTS] > 0
-        return np.asarray(localized & (item == graph.sizes[:, None, None]))
+        found = np.asarray(localized & (item == graph.sizes[:, None, None]))
+        if graph.most_first is not None:  # the first size is that of localized reads, and only it
+            found[0] = False
+            found[:, LOCAL_READS] = False
+            found[0, LOCAL_READS] = True
+        return found
 
 
 def solve_class_milp(

@@ -50,13 +50,16 @@ class Incumbent:
             self.upper, self.assignment = makespan, found
             self.on_improvement(found, makespan)
 
-    def items_of(self, path: Ints) -> tuple[Times, Ints]:
-        """Return what the DIMMs hold if the experts run so: sizes, falling, and experts."""
+    def items_of(self, path: Ints, *, reads_first: bool = False) -> tuple[Times, Ints]:
+        """Return what the DIMMs hold if the experts run so: sizes, falling, and experts.
+
+        With `reads_first` localized reads, expert -1, stand before all others.
+        """
         experts = np.flatnonzero(path == Path.NDP)
         reads = int(np.isin(path, LOCAL_READS).sum())
         experts = np.concatenate([experts, np.full(reads, -1)])
         sizes = np.where(experts < 0, self.scenario.local_read, self.scenario.ndp[experts])
-        order = np.argsort(-sizes, kind="stable")
+        order = np.lexsort([-sizes, experts >= 0] if reads_first else [-sizes])
         return sizes[order], experts[order]
 
     def pack(self, path: Ints, makespan: int, trials: int) -> bool:

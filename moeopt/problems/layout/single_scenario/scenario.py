@@ -163,6 +163,13 @@ class SingleScenario:
         """Return what the striped reads leave of each DIMM's time within the makespan (LA-C7)."""
         return makespan - branch.striped * self.striped_read
 
+    def reads_per_channel(self, branch: Branch, makespan: int) -> int | None:
+        """Return how many localized reads a channel has time for (LA-C8); None if for all."""
+        if not self.channels or not self.local_read:
+            return None
+        most = (makespan - branch.striped * self.channel_read) // self.local_read
+        return None if most >= branch.local else max(most, 0)
+
     def channel_time(self, branch: Branch) -> int:
         """Return how long some channel is busy at least (LA-C8): localized reads spread evenly."""
         if not self.channels:

@@ -113,9 +113,11 @@ class Subproblems:
         rounded sizes only: then the incumbent is not within the makespan.
         """
         scenario, begin = self.incumbent.scenario, perf_counter()
-        sizes, experts = self.incumbent.items_of(path)
+        most = scenario.reads_per_channel(branch, makespan)
+        sizes, experts = self.incumbent.items_of(path, reads_first=most is not None)
         capacity = scenario.dimm_capacity(branch, makespan)
-        step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()))
+        first = 0 if most is None else branch.local
+        step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()), first, most)
         dimms, slots = scenario.dimms, scenario.slots
         found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
         if found == Feasibility.UNKNOWN and exact:
@@ -156,9 +158,12 @@ class Subproblems:
         """
         scenario, begin = self.incumbent.scenario, perf_counter()
         capacity = scenario.dimm_capacity(branch, makespan)
-        sizes = np.concatenate([scenario.ndp, np.full(branch.local, scenario.local_read)])
-        sizes = -np.sort(-sizes[sizes <= capacity])
-        step, items, graph = build(scenario, sizes, capacity, 0)
+        most = scenario.reads_per_channel(branch, makespan)
+        first = 0 if most is None else branch.local
+        reads = np.full(branch.local, scenario.local_read)
+        sizes = np.concatenate([reads[first:], scenario.ndp])
+        sizes = np.concatenate([reads[:first], -np.sort(-sizes[sizes <= capacity])])
+        step, items, graph = build(scenario, sizes, capacity, 0, first, most)
         if len(graph.item) > MAX_ARCS:
             return Feasibility.UNKNOWN
 
@@ -241,6 +246,6 @@ class Subproblems:
 
     def _offer(self, answer: ClassAnswer, items: Items, step: int) -> None:
         if answer.path is not None and answer.bins is not None:
-            sizes, experts = self.incumbent.items_of(answer.path)
+            sizes, experts = self.incumbent.items_of(answer.path, reads_first=items.first > 0)
             place = items.places(answer.bins, sizes // step)
             self.incumbent.offer(answer.path, experts, place)

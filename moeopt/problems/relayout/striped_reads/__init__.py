@@ -1,31 +1,35 @@
 """Decomposition by striped reads: can makespan C be reached with exactly r of them, for each r.
 
 Few migrations fit into the windows, so r can take few values only, and once C and r are fixed every
-DIMM has the same known capacity, C - r dram_striped_ns, for what lies on it alone. What does not
-fit must be read by a host or leave the DIMM. `pattern_model` lists per DIMM the least that does,
-and lets CP-SAT decide whether hosts, windows and the other DIMMs can take it; `search` raises, for
-each r, the least makespan that is not refuted, until the incumbent is the least of all. The method
-is published as `evacuation`.
+DIMM has the same known capacity, C less r times a striped read's charge, for what lies on it alone.
+What does not fit must be read by a host or leave the DIMM. `pattern_model` lists per DIMM the least
+that does, and lets CP-SAT decide whether hosts, windows and the other DIMMs can take it; `search`
+raises, for each r, the least makespan that is not refuted, until the incumbent is the least of all.
+The method is published as `evacuation`.
 
 Proof
 -----
 Let times be counted in steps of the costs' common divisor, which every load is a multiple of.
 
 1. *Modes.* `modes.Modes` leaves out only modes that another one replaces without using more of any
-   device (RE-C8 to RE-C10) or window (RE-C5 to RE-C7) and with as many striped reads: a host's read
-   of a localized expert by its NDP run on the same DIMM, if that takes no more of the DIMM; a GPU
-   hit after a migration of the host copy by the hit alone; a prefetched expert that runs elsewhere
-   by the same without the prefetch. So an optimal solution with the modes that are left exists.
+   device (RE-C8 to RE-C12) or window (RE-C5 to RE-C7, RE-C13) and with as many striped reads: a
+   host's read of a localized expert by its NDP run on the same DIMM, if that takes no more of the
+   DIMM; a GPU hit after a migration of the host copy by the hit alone; a prefetched expert that
+   runs elsewhere by the same without the prefetch. So an optimal solution with the modes that are
+   left exists.
 2. *Arrivals.* A subproblem does not say which DIMM an expert is brought to. It has one count per
-   DIMM and length, and the counts of a length sum to the number of experts brought for that long. A
-   solution gives such counts. Counts give a solution: deal them out among the experts of their
-   length in any way. Loads depend on lengths only. An expert that is dealt its own DIMM stays there
-   without a migration, and causes the same load in less link time.
+   DIMM and length, and the counts of a length sum to the number of experts brought for that long;
+   what a host reads is counted apart where there are channels, and what is moved apart from what is
+   newly localized where every DIMM has its own link. A solution gives such counts. Counts give a
+   solution: deal them out among the experts of their kind in any way. Loads of DIMMs, channels and
+   links depend on these only. An expert that is dealt its own DIMM stays there without a migration,
+   and causes the same load in less link time.
 3. *Subproblems.* With 1 and 2, CP-SAT's model for (C, r) has a solution if and only if there is a
-   valid one of makespan at most C with exactly r striped reads: GPU, CPU and each DIMM end by C,
-   slots and windows are kept to. A number of reads outside `Modes.reads` is impossible: every
-   expert that is read striped is striped today or carried by DIMM-Link, and a striped expert that
-   is not resident is read unless it is prefetched or carried by DIMM-Link.
+   valid one of makespan at most C with exactly r striped reads: GPU, CPU, PCIe, each DIMM and each
+   channel, which r striped reads keep busy in full, end by C, slots and windows are kept to. A
+   number of reads outside `Modes.reads` is impossible: every expert that is read striped is striped
+   today or carried by DIMM-Link, and a striped expert that is not resident is read unless it is
+   prefetched or carried by DIMM-Link.
 4. *Patterns* are implied, and make the proofs short. Order what may become of an expert on its DIMM
    by falling load: on NDP, read by a host (only where that is shorter), gone. In a solution, the
    experts of a DIMM are in a state whose load fits into the capacity. Step experts back, one at a

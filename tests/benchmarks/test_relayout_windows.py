@@ -1,0 +1,62 @@
+"""The study of finding 4: readings of windows, links and layout on the same loads."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import moeopt
+from moeopt.problems.relayout.instance import Instance
+
+
+@pytest.fixture
+def study(root: Path) -> ModuleType:
+    """Return the script as a module."""
+    path = root / "benchmarks" / "studies" / "relayout_windows.py"
+    spec = importlib.util.spec_from_file_location("relayout_windows", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["relayout_windows"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_row_is_the_excess_over_the_proven_optimum(study: ModuleType) -> None:
+    """By the library's command, and each reading is another instance of the same loads."""
+    instance = moeopt.generate(
+        "relayout",
+        machine="trimoe",
+        model="deepseek-v2-lite",
+        workload="trimoe-skew",
+        batch=16,
+        cold_cut="experts 0.7",
+        layout_from="earlier steps",
+        dimm_choice="in turn",
+        windows="two",
+    )
+    assert isinstance(instance, Instance)
+    row = study.measure("as it was", [instance], 60.0)
+    assert (row.instances, row.proven) == (1, 1)
+    expected = {r.key.method: r.excess for r in moeopt.gap([instance], list(study.POLICIES))}
+    for policy in study.POLICIES:
+        assert row.excess[policy] == pytest.approx([expected[policy]])
+    none = 1 + row.excess["none"][0]
+    assert row.gain["benefit-greedy"] == pytest.approx(
+        [1 - (1 + row.excess["benefit-greedy"][0]) / none]
+    )
+    assert row.line.startswith("| as it was | 1 of 1 | ")
+    made = [study.under(instance, settled) for settled in study.READINGS.values()]
+    assert len({m.model_dump_json(exclude={"provenance"}) for m in made}) == len(study.READINGS)
+    assert {tuple(e.tokens for e in m.experts) for m in made} == {
+        tuple(e.tokens for e in instance.experts)
+    }
+
+
+def test_glm_is_not_counted_beside_qwen(study: ModuleType) -> None:
+    """Six of the nine instances of small-batch are two models' at three sizes."""
+    names = [instance.name for instance in study.instances_of(["small-batch"])]
+    assert len(names) == 6
+    assert not any(name.startswith("glm") for name in names)
