@@ -9,12 +9,14 @@ import typer
 
 from moeopt.cli.options import Json, Seed, TimeLimit, Workers
 
-Named = Annotated[str, typer.Option(help="Preset or file.", show_default=False)]
+Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
 
 def plan_command(
     machine: Named,
-    model: Named,
+    model: Annotated[
+        str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
+    ],
     trace: Annotated[Path, typer.Option(help="Routing trace.", show_default=False)],
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,

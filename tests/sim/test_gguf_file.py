@@ -139,8 +139,9 @@ HUGE = struct.pack("<Q", 2**40)
         (header({"general.alignment": 24}, {}), "general.alignment: must be a power of 2 up to"),
         (header({"general.alignment": "32"}, {}), "general.alignment: must be a power of 2 up"),
         (header({"general.type": "adapter"}, {}), 'general.type: must be a model, not "adapter"'),
-        (header({}, {}), "general.architecture: is missing"),
-        (header({"general.architecture": [1]}, {}), "general.architecture: is missing"),
+        (header({}, {}), "general.architecture: must be a name, not null"),
+        (header({"general.architecture": [1]}, {}), "general.architecture: must be a name, not"),
+        (header({"general.architecture": "a\nb"}, {}), "general.architecture: must be a name, not"),
     ],
 )
 def test_a_hostile_header_is_one_line(raw: bytes, says: str, tmp_path: Path) -> None:

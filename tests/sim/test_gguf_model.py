@@ -178,7 +178,12 @@ def test_experts_that_are_tensors_of_their_own(tmp_path: Path) -> None:
         ({"expert_used_count": [1, 2]}, {}, "qwen3moe.expert_used_count: is missing, or differs"),
         ({"expert_used_count": True}, {}, "qwen3moe.expert_used_count: must be an integer from 1"),
         ({"block_count": 0}, {}, "qwen3moe.block_count: must be an integer from 1 to 16777216"),
-        ({"nextn_predict_layers": 2}, {}, "qwen3moe.block_count: must be above nextn_predict_lay"),
+        (
+            {"nextn_predict_layers": 2},
+            {},
+            "qwen3moe.block_count: must be from 1 to 4096 without nex",
+        ),
+        ({"block_count": 2**24}, {}, "qwen3moe.block_count: must be from 1 to 4096 without nextn_"),
         ({"attention.head_count_kv": 3}, {}, "kv_heads: must divide heads = 8, not 3"),
         (
             {},

@@ -15,7 +15,9 @@ from moeopt.sim.attention import Attention, GroupedQuery, HybridAttention, Laten
 from moeopt.sim.gguf.file import SHARD, Gguf, Tensor, read_gguf
 from moeopt.sim.model_shape import KINDS, ModelShape, TensorKind
 
-MOST = 2**24
+MOST, MOST_LAYERS = 2**24, 2**12
+
+ARCHITECTURE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 BLOCK = re.compile(r"blk\.([0-9]{1,5})\.(.+?)(\.weight|\.bias)?", re.DOTALL)
 
@@ -98,12 +100,14 @@ class _Reader:
         if kind != "model":
             raise InputError(f"{path}: general.type: must be a model, not {shown(kind)}")
         architecture = gguf.metadata.get("general.architecture")
-        if not isinstance(architecture, str) or not architecture:
-            raise InputError(f"{path}: general.architecture: is missing")
+        if not isinstance(architecture, str) or not ARCHITECTURE.fullmatch(architecture):
+            reason = f"must be a name, not {shown(architecture)}"
+            raise InputError(f"{path}: general.architecture: {reason}")
         self.architecture = architecture
         self.layers = self.number("block_count") - (self.optional("nextn_predict_layers", 0) or 0)
-        if self.layers < 1:
-            self.fail("block_count", "must be above nextn_predict_layers")
+        if not 1 <= self.layers <= MOST_LAYERS:
+            reason = f"must be from 1 to {MOST_LAYERS} without nextn_predict_layers"
+            self.fail("block_count", f"{reason}, not {self.layers}")
         self.kinds: dict[TensorKind, list[Tensor]] = defaultdict(list)
         for tensor in gguf.tensors:
             found = kind_of(tensor.name, self.layers)
@@ -115,7 +119,7 @@ class _Reader:
 
     def fail(self, key: str, reason: str) -> NoReturn:
         """Raise InputError for a key of the architecture."""
-        raise InputError(f"{self.path}: {shown(self.architecture)[1:-1]}.{key}: {reason}")
+        raise InputError(f"{self.path}: {self.architecture}.{key}: {reason}")
 
     def optional(self, key: str, least: int = 1) -> int | None:
         """Return a whole number; a list counts as its only value besides 0."""
