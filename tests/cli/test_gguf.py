@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import moeopt
 from moeopt.cli.main import run
 from moeopt.exporters.models import class_of
-from moeopt.sim.presets import get_model
+from moeopt.sim.presets import find, get_model
+from moeopt.sim.synthetic import routing_trace
+from moeopt.sim.workload import Workload
 from tests.gguf_files import write_gguf
 from tests.sim.gguf_models import SMALL, SMALL_TENSORS
 
@@ -49,6 +52,23 @@ def test_a_bad_file_is_one_line_and_exit_code_2(
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert said.err.startswith(f"moeopt: error: {model}: ")
     assert said.err.endswith("(truncated?)\n")
+
+
+def test_bits_of_a_plan_are_those_of_every_weight(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At 2 bits a weight that stays on the GPU takes a quarter of a byte; the page says it."""
+    law = find("workloads", Workload, "hdmoe-mixtral")
+    trace = tmp_path / "trace.npz"
+    moeopt.save_trace(routing_trace(law, experts=4, top_k=2, layers=2, tokens=20, seed=3), trace)
+    command = ["plan", "--machine", "rtx4090-7960x", "--model", model, "--trace", str(trace)]
+    options = ["--steps", "4", "--max-deferred", "0", "--bits", "2"]
+    assert run([*command, *options, "--json"]) == 0
+    memory = json.loads(capsys.readouterr().out)["gpu_memory_bytes"]
+    assert memory["dense"] == get_model(model).resident_weights // 4
+    assert memory["kv_cache"] == 2 * 512 * 2 * 2 * 64 * 2
+    assert run([*command, *options]) == 0
+    assert "bits       2 per weight; 16 in the KV cache\n" in capsys.readouterr().out
 
 
 def test_a_fractional_width_in_a_model_file(tmp_path: Path) -> None:
