@@ -28,7 +28,7 @@ def export_command(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Preset, JSON file or config.json; default: the instance's."),
+        typer.Option(help="Preset, config.json, GGUF or JSON file; default: the instance's."),
     ] = None,
     model_class: Annotated[
         str | None, typer.Option(help="The model's class in vLLM; default: config.json's.")

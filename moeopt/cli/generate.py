@@ -11,7 +11,10 @@ from moeopt.cli.options import Seed, file_name
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "machine": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
-    "model": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
+    "model": (
+        Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+        Parameter.empty,
+    ),
     "trace": (
         Annotated[Path | None, typer.Option(help="Routing trace of any known format.")],
         None,

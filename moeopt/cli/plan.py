@@ -14,7 +14,9 @@ Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=Fa
 
 def plan_command(
     machine: Named,
-    model: Named,
+    model: Annotated[
+        str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
+    ],
     trace: Annotated[Path, typer.Option(help="Routing trace.", show_default=False)],
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
@@ -31,9 +33,16 @@ def plan_command(
     ] = None,
     average_bits: Annotated[
         float | None,
-        typer.Option(help="Bits per weight on average; default: the model's for all experts."),
+        typer.Option(help="Bits per weight of the experts on average, and of everything else."),
     ] = None,
-    bits: Annotated[str, typer.Option(help="Widths to choose from.")] = "2,4,8,16",
+    bits: Annotated[
+        str | None,
+        typer.Option(help="Bits of all weights; with an average: widths, default 2,4,8,16."),
+    ] = None,
+    other_bits: Annotated[
+        float | None, typer.Option(help="Bits per weight of everything but the routed experts.")
+    ] = None,
+    kv_bits: Annotated[float | None, typer.Option(help="Bits in the KV cache.")] = None,
     loss_table: Annotated[
         Path | None, typer.Option(help="Measured losses; default: random experts'.")
     ] = None,
@@ -71,6 +80,8 @@ def plan_command(
             max_deferred=max_deferred,
             average_bits=average_bits,
             bits=bits,
+            other_bits=other_bits,
+            kv_bits=kv_bits,
             loss_table=loss_table,
             time_limit_s=time_limit,
             workers=workers,

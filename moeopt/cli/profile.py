@@ -10,7 +10,7 @@ import typer
 
 def profile_command(
     machine: Annotated[str, typer.Option(help="Preset or JSON file to start from.")],
-    model: Annotated[str, typer.Option(help="Preset, JSON file or config.json.")],
+    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
     out: Annotated[Path, typer.Option(help="Machine file to write; its stem is the name.")],
     device: Annotated[str, typer.Option(help="cpu or gpu.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: torch's.")] = None,

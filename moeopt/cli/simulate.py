@@ -18,12 +18,15 @@ DONE, MISMATCH = 0, 5
 DEFAULT_STEPS = 8
 
 Preset = Annotated[str | None, typer.Option(help="Preset or JSON file.", show_default=False)]
+Model = Annotated[
+    str | None, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
+]
 Number = Annotated[int | None, typer.Option(show_default=False)]
 
 
 def simulate_command(
     machine: Preset = None,
-    model: Preset = None,
+    model: Model = None,
     trace: Annotated[Path | None, typer.Option(help="Routing trace.")] = None,
     workload: Preset = None,
     plan: Annotated[Path | None, typer.Option(help="Plan file.")] = None,

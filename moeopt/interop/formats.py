@@ -38,6 +38,9 @@ FORMATS = {
         "layer,expert,count[,frac_of_layer] or SGLang's old layer_id,expert_id,count",
         counts="count_csv:read_count_csv",
     ),
+    "imatrix-gguf": Format(
+        "importance matrix of llama.cpp (GGUF), counts only", counts="gguf:read_imatrix"
+    ),
     "exflow-npy": Format("npy [token, layer], one expert each", "exflow_npy:read_exflow_npy"),
     "hdmoe-json": Format('{"layer": [[experts of a token], ...]}', "hdmoe_json:read_hdmoe_json"),
     "route-jsonl": Format("one object per token and layer", "route_jsonl:read_route_jsonl"),
@@ -100,6 +103,7 @@ def _of_file(path: Path) -> str | None:
         request = "routed_experts" in names and "topk_ids" not in names
         return "routed-experts-npz" if request else "topk-npz"
     plain = {".pt": "sglang-pt", ".pth": "sglang-pt", ".npy": "exflow-npy", ".csv": "count-csv"}
+    plain[".gguf"] = "imatrix-gguf"
     if suffix in plain:
         return plain[suffix]
     return _of_content(read_head(path), suffix)
@@ -119,6 +123,8 @@ def _of_content(head: bytes, suffix: str) -> str | None:
         return next((name for field, name in fields.items() if field in head), "route-jsonl")
     if suffix == ".txt":
         return "esft-txt" if re.match(rb"[0-9]+(\t|$)", head) else None
+    if head.startswith(b"GGUF"):
+        return "imatrix-gguf"
     return "exflow-npy" if head.startswith(b"\x93NUMPY") else None
 
 

@@ -1,13 +1,63 @@
-"""How many bits each expert gets: the problem bitwidth, one budget for the whole model."""
+"""How many bits the weights get; each expert by the problem bitwidth, one budget for the model."""
 
 from collections import Counter
 
+from moeopt.errors import InputError
 from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.wording import shown
 from moeopt.sim.generate import generate
+from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.trace import Trace
 
 from .decision import Decision, decided
 from .request import Request
+
+WIDTHS = "2,4,8,16"
+"""What experts may have if only their average is given."""
+
+
+def model_at(
+    model: ModelShape,
+    bits: str | float | None,
+    average_bits: float | None,
+    other_bits: float | None,
+    kv_bits: float | None,
+) -> ModelShape:
+    """Return a model whose weights have the widths that were asked for.
+
+    Parameters
+    ----------
+    bits
+        Without `average_bits` the width of every weight, one number; else the widths that experts
+        may have, which `bits` decides on.
+    average_bits
+        Mean width of the routed experts, and the width of everything else.
+    other_bits
+        Width of everything but the routed experts, instead of that.
+    kv_bits
+        Width of the numbers in the KV cache, which nothing else changes.
+
+    Raises
+    ------
+    InputError
+        If there are several widths and no average, or a width is none.
+    """
+    width = average_bits
+    if average_bits is None and bits is not None:
+        try:
+            width = float(bits)
+        except ValueError:
+            reason = "a single width of all weights, or widths of experts with average_bits"
+            raise InputError(f"bits: must be {reason}, not {shown(bits)}") from None
+    others = width if other_bits is None else other_bits
+    for name, value in (("bits", width), ("other_bits", others), ("kv_bits", kv_bits)):
+        if value is not None and not 0.5 <= value <= 64:
+            raise InputError(f"{name}: must be from 0.5 to 64, not {value:g}")
+    if others is not None:
+        # with an average the experts keep their width here: each gets one of its own
+        experts = model.bits if width is None or average_bits is not None else width
+        model = model.quantized(experts, others)
+    return model if kv_bits is None else model.model_copy(update={"kv_bits": float(kv_bits)})
 
 
 def bits(request: Request, kept: Trace, share: float) -> Decision | None:
@@ -21,7 +71,7 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
         trace=kept,
         seed=request.seed,
         average_bits=request.average_bits,
-        bits=request.bits,
+        bits=request.bits or WIDTHS,
         budget="model",
         loss_table=request.loss_table,
     )

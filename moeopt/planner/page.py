@@ -45,8 +45,8 @@ def _decisions(planned: Planned) -> Iterator[str]:
         yield f"{'':10} the best count of {planned.request.most_deferred + 1}, tried by the engine"
     if planned.chosen.deferred:
         yield f"{'':10} changes the model's output a little; --max-deferred 0 does not"
-    if planned.request.average_bits is None:
-        yield f"{'bits':10} {planned.request.model.bits:g} per weight, as the model has them"
+    says = planned.request.model.bits_in_words(experts=planned.request.average_bits)
+    yield f"{'bits':10} {says}"
     yield f"{'jointly':10} the best of {planned.candidates} plans on the steps decided on"
 
 

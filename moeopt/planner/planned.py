@@ -13,6 +13,7 @@ from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
+from .bits import model_at
 from .candidates import Candidate, Search, best_of
 from .defaults import defaults
 from .predict import Predicted, known_steps, loads_of, predicted
@@ -105,7 +106,9 @@ def plan(
     reserved_gib: float = 1.0,
     max_deferred: int | None = None,
     average_bits: float | None = None,
-    bits: str = "2,4,8,16",
+    bits: str | float | None = None,
+    other_bits: float | None = None,
+    kv_bits: float | None = None,
     loss_table: Path | None = None,
     time_limit_s: float = 60.0,
     workers: int = 1,
@@ -137,9 +140,16 @@ def plan(
     max_deferred
         Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
         least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
-    average_bits, bits
-        Bits per weight of the experts on average, and the widths to choose from; without
-        `average_bits` every expert has the model's.
+    bits
+        Bits per weight of the whole model, one number such as 4.5. With `average_bits`: the widths
+        to choose from for each expert, comma-separated, by default "2,4,8,16".
+    average_bits
+        Bits per weight of the routed experts on average, and of everything else.
+    other_bits
+        Bits per weight of everything but the routed experts: attention, shared experts, dense
+        layers, routers, embedding and head.
+    kv_bits
+        Bits of a number in the KV cache, which the others leave as it is.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     time_limit_s, workers, seed
@@ -169,9 +179,10 @@ def plan(
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
     """
+    shape = model if isinstance(model, ModelShape) else get_model(model)
     request = Request(
         machine=machine if isinstance(machine, Machine) else get_machine(machine),
-        model=model if isinstance(model, ModelShape) else get_model(model),
+        model=model_at(shape, bits, average_bits, other_bits, kv_bits),
         trace=trace if isinstance(trace, Trace) else read_trace(trace),
         batch=batch,
         context=context,
@@ -181,7 +192,7 @@ def plan(
         reserved_gib=reserved_gib,
         max_deferred=max_deferred,
         average_bits=average_bits,
-        bits=bits,
+        bits=None if average_bits is None or bits is None else str(bits),
         loss_table=loss_table,
         time_limit_s=time_limit_s,
         workers=workers,

@@ -32,8 +32,8 @@ class Request:
         Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
         least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
     average_bits, bits
-        Bits per weight of the experts on average, and the widths to choose from; without
-        `average_bits` every expert has the model's.
+        Bits per weight of the experts on average, and the widths to choose from, by default
+        "2,4,8,16"; without `average_bits` every expert has the model's.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     time_limit_s, workers, seed
@@ -51,7 +51,7 @@ class Request:
     reserved_gib: float = 1.0
     max_deferred: int | None = None
     average_bits: float | None = None
-    bits: str = "2,4,8,16"
+    bits: str | None = None
     loss_table: Path | None = None
     time_limit_s: float = 60.0
     workers: int = 1

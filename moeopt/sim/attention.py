@@ -1,5 +1,6 @@
 """Attention shapes: what a layer's attention weighs and what a token leaves in the KV cache."""
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -19,12 +20,17 @@ class GroupedQuery(Frozen):
         Query heads, and key/value heads shared by groups of them.
     head_dim
         Width of a head.
+    window, full_every
+        Every `full_every`-th layer sees all tokens, the others the last `window` (gpt-oss: 128,
+        every second); without a window all layers see all.
     """
 
     kind: Literal["grouped_query"] = "grouped_query"
     heads: Size
     kv_heads: Size
     head_dim: Size
+    window: Size | None = None
+    full_every: Size = 1
 
     @field_validator("kv_heads")
     @classmethod
@@ -42,6 +48,12 @@ class GroupedQuery(Frozen):
     def kv_values_per_token(self) -> int:
         """Numbers that a token leaves in the KV cache of one layer."""
         return 2 * self.kv_heads * self.head_dim
+
+    def kv_values(self, context: int) -> int:
+        """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
+        seen = context if self.window is None else min(context, self.window)
+        tokens = context + (self.full_every - 1) * seen
+        return math.ceil(self.kv_values_per_token * tokens / self.full_every)
 
 
 class LatentAttention(Frozen):
@@ -83,5 +95,60 @@ class LatentAttention(Frozen):
         """Numbers that a token leaves in the KV cache of one layer."""
         return self.kv_rank + self.rope_dim
 
+    def kv_values(self, context: int) -> int:
+        """Numbers in the KV cache of one layer after `context` tokens."""
+        return self.kv_values_per_token * context
 
-Attention = Annotated[GroupedQuery | LatentAttention, Field(discriminator="kind")]
+
+class HybridAttention(Frozen):
+    """Gated attention in every `full_every`-th layer, Gated DeltaNet in the others (Qwen3-Next).
+
+    What it gives is the mean over the layers, so that all layers together have the right sum. The
+    state of a DeltaNet layer does not grow with the context and is left out.
+
+    Parameters
+    ----------
+    heads, kv_heads, head_dim
+        Of the layers with attention; a gate as wide as the queries is projected beside them.
+    full_every
+        How many layers there are for one with attention.
+    key_heads, key_dim, value_heads, value_dim
+        Heads of the DeltaNet layers and their widths.
+    conv_width
+        Tokens that its short convolution sees.
+    """
+
+    kind: Literal["hybrid"] = "hybrid"
+    heads: Size
+    kv_heads: Size
+    head_dim: Size
+    full_every: Size
+    key_heads: Size
+    key_dim: Size
+    value_heads: Size
+    value_dim: Size
+    conv_width: Size
+
+    def weights(self, hidden_size: int) -> int:
+        """Weights of a layer's projections and its convolution, the mean over the layers."""
+        full = hidden_size * (3 * self.heads + 2 * self.kv_heads) * self.head_dim
+        keys, values = self.key_heads * self.key_dim, self.value_heads * self.value_dim
+        linear = (
+            hidden_size * (2 * keys + 2 * values)  # query, key, value and output gate
+            + hidden_size * 2 * self.value_heads  # decay and learning rate
+            + values * hidden_size
+            + self.conv_width * (2 * keys + values)
+        )
+        return math.ceil((full + (self.full_every - 1) * linear) / self.full_every)
+
+    @property
+    def kv_values_per_token(self) -> int:
+        """Numbers that a token leaves in the KV cache, the mean over the layers."""
+        return math.ceil(2 * self.kv_heads * self.head_dim / self.full_every)
+
+    def kv_values(self, context: int) -> int:
+        """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
+        return math.ceil(2 * self.kv_heads * self.head_dim * context / self.full_every)
+
+
+Attention = Annotated[GroupedQuery | LatentAttention | HybridAttention, Field(discriminator="kind")]

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from moeopt.errors import InputError
 from moeopt.problems.wording import describe, shown
-from moeopt.sim.attention import Attention, GroupedQuery, LatentAttention
+from moeopt.sim.attention import Attention, GroupedQuery, HybridAttention, LatentAttention
+from moeopt.sim.hf_quantization import kept_share, quantized_bits
 from moeopt.sim.model_shape import ModelShape
 
 EXPERTS = (
@@ -151,15 +152,42 @@ def attention(keys: Keys) -> Attention | None:
     hidden = keys.number(("hidden_size",))
     if head_dim is None and hidden % heads:
         keys.fail((_KEYS["heads"],), f"must divide hidden_size = {hidden}, not {heads}")
+    sizes = {
+        "heads": heads,
+        "kv_heads": keys.optional((_KEYS["kv_heads"],)) or heads,
+        "head_dim": head_dim or hidden // heads,
+    }
     try:
-        return GroupedQuery(
-            heads=heads,
-            kv_heads=keys.optional((_KEYS["kv_heads"],)) or heads,
-            head_dim=head_dim or hidden // heads,
-        )
+        if keys.has("linear_num_value_heads"):
+            return _hybrid(keys, sizes)
+        return GroupedQuery(**sizes, **_window(keys))
     except ValidationError as error:
         field, _, reason = describe(error).partition(": ")
         keys.fail((_KEYS.get(field, field),), reason)
+
+
+def _window(keys: Keys) -> dict[str, int]:
+    """Return the window that some layers see, if `layer_types` says which (gpt-oss)."""
+    kinds, window = keys.data.get("layer_types"), keys.optional(("sliding_window",), least=0)
+    if not (isinstance(kinds, list) and window and "sliding_attention" in kinds):
+        return {}
+    full = kinds.count("full_attention")
+    if not full or len(kinds) % full or len(kinds) != full + kinds.count("sliding_attention"):
+        keys.fail(("layer_types",), "must repeat one pattern of sliding and full attention")
+    return {"window": window, "full_every": len(kinds) // full}
+
+
+def _hybrid(keys: Keys, sizes: dict[str, int]) -> HybridAttention:
+    """Return the attention of Qwen3-Next: Gated DeltaNet in all but every n-th layer."""
+    return HybridAttention(
+        **sizes,
+        full_every=keys.number(("full_attention_interval",)),
+        key_heads=keys.number(("linear_num_key_heads",)),
+        key_dim=keys.number(("linear_key_head_dim",)),
+        value_heads=keys.number(("linear_num_value_heads",)),
+        value_dim=keys.number(("linear_value_head_dim",)),
+        conv_width=keys.number(("linear_conv_kernel_dim",)),
+    )
 
 
 DTYPE_BYTES = {
@@ -172,8 +200,6 @@ DTYPE_BYTES = {
     "float8_e5m2": 1,
 }
 DTYPE = ("torch_dtype", "dtype")
-FIXED_BITS = {"fp8": 8.0, "fbgemm_fp8": 8.0, "mxfp4": 4.25}
-"""Methods of one width; MXFP4 has an 8-bit scale per 32 weights of 4 bits."""
 
 
 def dtype_bytes(keys: Keys, outer: Mapping[str, Any]) -> tuple[int, str]:
@@ -189,37 +215,6 @@ def dtype_bytes(keys: Keys, outer: Mapping[str, Any]) -> tuple[int, str]:
                 keys.fail((key,), f"must be one of {choice}, not {shown(value)}")
             return size, ""
     return 2, "; no torch_dtype, BF16 assumed"
-
-
-def quantized_bits(keys: Keys, outer: Mapping[str, Any]) -> float | None:
-    """Return the bits per weight that `quantization_config` states, or None without one."""
-    config = keys.data.get("quantization_config") or outer.get("quantization_config")
-    if config is None:
-        return None
-    at = f"{keys.path}: quantization_config"
-    if not isinstance(config, Mapping):
-        raise InputError(f"{at}: must be an object, not {shown(config)}")
-    method = config.get("quant_method")
-    if isinstance(method, str) and method in FIXED_BITS:
-        return FIXED_BITS[method]
-    if method == "bitsandbytes":
-        return 4.0 if config.get("load_in_4bit") else 8.0
-    bits = config.get("bits")
-    if bits is None and method == "compressed-tensors":
-        bits = _group_bits(config)
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 16:
-        raise InputError(
-            f"{at}.bits: must be from 1 to 16 for quant_method {shown(method)}, not {shown(bits)}"
-        )
-    return float(bits)
-
-
-def _group_bits(config: Mapping[str, Any]) -> Any:
-    """Return the bits of the first group's weights in a compressed-tensors configuration."""
-    groups = config.get("config_groups")
-    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
-    weights = first.get("weights") if isinstance(first, Mapping) else None
-    return weights.get("num_bits") if isinstance(weights, Mapping) else None
 
 
 TOP_K = (
@@ -285,8 +280,8 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
     `first_k_dense_replace` and a multiple of `moe_layer_freq` (or that list has a 1 there); it is
     not in `mlp_only_layers`; its number, from 1, is a multiple of `decoder_sparse_step`. Layers
     for multi-token prediction are not counted. Quantized weights have the width that
-    `quantization_config` states, without scales; embedding and head are counted as if quantized
-    too.
+    `quantization_config` states, without scales; what it leaves out has that of the model's type,
+    the mean over the layers where it leaves out some.
     """
     inner = next((key for key in INNER if isinstance(data.get(key), Mapping)), None)
     keys = Keys(path, data if inner is None else data[inner], "" if inner is None else f"{inner}.")
@@ -301,7 +296,7 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
     if size is None:
         keys.fail((*EXPERT_SIZE, "intermediate_size"), "is missing")
     own_bytes, note = dtype_bytes(keys, data)
-    bits = quantized_bits(keys, data)
+    quantization = keys.data.get("quantization_config") or data.get("quantization_config")
     shared, shared_size = _shared(keys)
     leading = dense == tuple(range(len(dense)))
     try:
@@ -321,12 +316,24 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
             dense_intermediate_size=width if dense else None,
             vocab_size=keys.optional(("vocab_size",)),
             attention=attention(keys),
-            expert_bits=bits,
-            other_bits=bits,
+            tied_embedding=data.get("tie_word_embeddings") is True,
+            **_widths(path, quantization, 8.0 * own_bytes, layers),
         )
     except ValidationError as error:
         field, _, reason = describe(error).partition(": ")
         keys.fail((_KEYS_OF_FIELDS.get(field, field),), reason)
+
+
+def _widths(path: Path, config: Any, own: float, layers: int) -> dict[str, float]:
+    """Return the widths of quantized weights and, by kind, of those that are left out."""
+    bits = quantized_bits(f"{path}: quantization_config", config)
+    if bits is None:
+        return {}
+    widths = {"expert_bits": bits, "other_bits": bits}
+    for kind, share in kept_share(config, layers).items():
+        field = "expert_bits" if kind == "experts" else f"{kind}_bits"
+        widths[field] = share * own + (1 - share) * bits
+    return widths
 
 
 def _name(path: Path) -> str:

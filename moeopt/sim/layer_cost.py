@@ -7,7 +7,7 @@ import numpy as np
 from moeopt.errors import InputError
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS, NS_PER_S, gpu_roofline_s, to_quanta
 from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.model_shape import ModelShape, TensorKind
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def layer_costs(
     seconds = (
         attention_s(machine, model, tokens, context),
         shared_experts_s(machine, model, tokens),
-        _matrices_s(machine, model, dense if model.dense_layers else 0, tokens),
-        _matrices_s(machine, model, model.vocab_size * model.hidden_size, tokens),
+        _matrices_s(machine, model, "dense", dense if model.dense_layers else 0, tokens),
+        _matrices_s(machine, model, "head", model.vocab_size * model.hidden_size, tokens),
         (machine.sync_us or 0.0) / 1e6,
     )
     rounded = to_quanta(np.array(seconds) * NS_PER_S, quantum_ns)
@@ -97,7 +97,7 @@ def attention_s(machine: Machine, model: ModelShape, tokens: int = 1, context: i
     """Return the time in s of one layer's attention; assumptions as in `layer_costs`."""
     gpu = machine.gpu
     weights = model.attention_weights
-    size = model.other_bytes(weights) + tokens * context * model.kv_bytes_per_token
+    size = model.bytes_of("attention", weights) + tokens * model.kv_bytes(context)
     bandwidth = gpu.hbm_gb_s * (gpu.attention_bandwidth_efficiency or 1.0) * 1e9
     rate = gpu.peak_tflops * 1e12 * float(gpu.utilization(tokens))
     busy = max(size / bandwidth, 2.0 * weights * tokens / rate)
@@ -106,12 +106,14 @@ def attention_s(machine: Machine, model: ModelShape, tokens: int = 1, context: i
 
 def shared_experts_s(machine: Machine, model: ModelShape, tokens: int) -> float:
     """Return the time in s of one layer's shared experts; assumptions as in `layer_costs`."""
-    return _matrices_s(machine, model, model.shared_weights, tokens)
+    return _matrices_s(machine, model, "shared", model.shared_weights, tokens)
 
 
-def _matrices_s(machine: Machine, model: ModelShape, weights: int, tokens: int) -> float:
+def _matrices_s(
+    machine: Machine, model: ModelShape, kind: TensorKind, weights: int, tokens: int
+) -> float:
     if not weights:
         return 0.0
-    size = float(model.other_bytes(weights))
+    size = float(model.bytes_of(kind, weights))
     busy = float(gpu_roofline_s(machine, 2.0 * weights * tokens, size, tokens))
     return (machine.gpu.kernel_us or 0.0) / 1e6 + busy

@@ -1,7 +1,7 @@
-"""Model shapes: how many layers and experts, and how large an expert is."""
+"""Model shapes: how many layers and experts, and how many bytes each kind of tensor has."""
 
 import math
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -11,6 +11,16 @@ from moeopt.sim.attention import Attention, Size
 
 Number = Annotated[int, Field(strict=True, ge=0, le=2**16)]
 Bits = Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)]
+
+TensorKind = Literal["experts", "shared", "attention", "dense", "router", "embedding", "head"]
+"""Routed experts, shared experts, attention, feed-forward parts of layers without experts, routers,
+the embedding and the matrix to the vocabulary; norms and biases are left out."""
+
+KINDS: tuple[TensorKind, ...] = get_args(TensorKind)
+
+DEFAULT_KV_BITS = 16.0
+"""Bits of a number in the KV cache of a model whose weights are of no whole number of bytes: the
+default of llama.cpp (``--cache-type-k f16``), vLLM and SGLang (the model's 16-bit type)."""
 
 
 class ModelShape(Frozen):
@@ -27,7 +37,7 @@ class ModelShape(Frozen):
     hidden_size, expert_intermediate_size
         An expert is three matrices of these two sizes (gate, up and down).
     bytes_per_weight
-        2 for BF16.
+        Of the weights that no width below names: 2 for BF16, 0.5625 for 4.5 bits.
     source
         Where the numbers stand.
     dense_layer_ids
@@ -42,6 +52,13 @@ class ModelShape(Frozen):
         Bits per weight of the routed experts, and of everything else, where they are quantized;
         by default 8 x `bytes_per_weight`. Scales and zero points count in, if they are to count:
         3-bit weights with a 16-bit scale per 64 are 3.25.
+    shared_bits, attention_bits, dense_bits, router_bits, embedding_bits, head_bits
+        Bits per weight of these tensors; by default `other_bits`.
+    kv_bits
+        Bits of a number in the KV cache; by default 8 x `bytes_per_weight` if that is a whole
+        number of bytes, else 16.
+    tied_embedding
+        Whether the embedding is the matrix to the vocabulary, so that it is there once.
     """
 
     name: str
@@ -52,7 +69,7 @@ class ModelShape(Frozen):
     top_k: Annotated[int, Field(strict=True, ge=1, le=4096)]
     hidden_size: Size
     expert_intermediate_size: Size
-    bytes_per_weight: Annotated[int, Field(strict=True, ge=1, le=8)]
+    bytes_per_weight: Annotated[float, Field(strict=True, ge=1 / 16, le=8, allow_inf_nan=False)]
     source: str
     dense_layer_ids: Annotated[tuple[Number, ...], Field(max_length=2**16)] | None = None
     shared_intermediate_size: Size | None = None
@@ -61,6 +78,14 @@ class ModelShape(Frozen):
     attention: Attention | None = None
     expert_bits: Bits | None = None
     other_bits: Bits | None = None
+    shared_bits: Bits | None = None
+    attention_bits: Bits | None = None
+    dense_bits: Bits | None = None
+    router_bits: Bits | None = None
+    embedding_bits: Bits | None = None
+    head_bits: Bits | None = None
+    kv_bits: Bits | None = None
+    tied_embedding: bool = False
 
     @field_validator("top_k")
     @classmethod
@@ -140,14 +165,72 @@ class ModelShape(Frozen):
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes that a token leaves in one layer's KV cache, at `bytes_per_weight` a number.
+        """Bytes that a token leaves in one layer's KV cache, at `kv_bits` a number.
 
         Raises
         ------
         InputError
             If the shape has no `attention`.
         """
-        return self._known_attention().kv_values_per_token * self.bytes_per_weight
+        return self._kv_bytes(self._known_attention().kv_values_per_token)
+
+    def kv_bytes(self, context: int) -> int:
+        """Bytes of one layer's KV cache after `context` tokens, the mean over the layers.
+
+        Raises
+        ------
+        InputError
+            If the shape has no `attention`.
+        """
+        return self._kv_bytes(self._known_attention().kv_values(context))
+
+    def bits_of(self, kind: TensorKind | Literal["kv"]) -> float:
+        """Return the bits per weight of a kind of tensor, or of a number in the KV cache."""
+        if kind == "experts":
+            return self.bits
+        own: float | None = getattr(self, f"{kind}_bits")
+        if own is not None:
+            return own
+        if kind == "kv":
+            return self._native_bits if self._native_bits % 8 == 0 else DEFAULT_KV_BITS
+        return self._native_bits if self.other_bits is None else self.other_bits
+
+    def weights_of(self, kind: TensorKind) -> int:
+        """Return the weights of a kind of tensor in all layers together.
+
+        Raises
+        ------
+        InputError
+            If the shape lacks one of the sizes.
+        """
+        with_experts = self.layers - self.dense_layers
+        if kind == "experts":
+            return self.routed_weights
+        if kind == "shared":
+            return with_experts * self.shared_weights
+        if kind == "attention":
+            return self.layers * self.attention_weights
+        if kind == "router":
+            return with_experts * self.hidden_size * self.routed_experts
+        if kind == "dense":
+            if self.dense_layers and not self.dense_intermediate_size:
+                raise InputError(f"model {self.name}: dense_intermediate_size: is missing")
+            return self.dense_layers * 3 * self.hidden_size * (self.dense_intermediate_size or 0)
+        if self.vocab_size is None:
+            raise InputError(f"model {self.name}: vocab_size: is missing")
+        once = kind == "embedding" and self.tied_embedding
+        return 0 if once else self.vocab_size * self.hidden_size
+
+    def bytes_of(self, kind: TensorKind, weights: int | None = None) -> int:
+        """Return the bytes of a kind of tensor, rounded up to whole ones.
+
+        Parameters
+        ----------
+        weights
+            How many weights of that kind; by default all of the model.
+        """
+        count = self.weights_of(kind) if weights is None else weights
+        return math.ceil(count * self.bits_of(kind) / 8)
 
     @property
     def resident_weights(self) -> int:
@@ -161,18 +244,13 @@ class ModelShape(Frozen):
         InputError
             If the shape lacks one of the sizes.
         """
-        dense, vocabulary = self.dense_intermediate_size or 0, self.vocab_size
-        if self.dense_layers and not dense:
-            raise InputError(f"model {self.name}: dense_intermediate_size: is missing")
-        if vocabulary is None:
-            raise InputError(f"model {self.name}: vocab_size: is missing")
-        router = self.hidden_size * self.routed_experts
-        return (
-            self.layers * self.attention_weights
-            + (self.layers - self.dense_layers) * (self.shared_weights + router)
-            + self.dense_layers * 3 * self.hidden_size * dense
-            + 2 * vocabulary * self.hidden_size
-        )
+        return sum(self.weights_of(kind) for kind in KINDS if kind != "experts")
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of `resident_weights`, each kind at its own width; rounded up once."""
+        others = (kind for kind in KINDS if kind != "experts")
+        return math.ceil(sum(self.weights_of(kind) * self.bits_of(kind) for kind in others) / 8)
 
     @property
     def routed_weights(self) -> int:
@@ -180,7 +258,7 @@ class ModelShape(Frozen):
         return (self.layers - self.dense_layers) * self.routed_experts * self.expert_weights
 
     def other_bytes(self, weights: int) -> int:
-        """Return the bytes of weights that belong to no routed expert."""
+        """Return the bytes of weights that belong to no kind with a width of its own."""
         bits = self._native_bits if self.other_bits is None else self.other_bits
         return math.ceil(weights * bits / 8)
 
@@ -193,20 +271,42 @@ class ModelShape(Frozen):
             Bits per weight of the routed experts, e.g. 3 for the average of context-aware
             CXL-NDP 5.2.
         other_bits
-            Bits per weight of everything else; unchanged if absent.
+            Bits per weight of every other kind of tensor; unchanged if absent. The KV cache keeps
+            its width.
 
         Raises
         ------
         InputError
             If a width is below 0.5 or above 64 bits.
         """
-        changes = {"expert_bits": expert_bits, "other_bits": other_bits}
+        changes: dict[str, float | None] = {"expert_bits": expert_bits, "other_bits": other_bits}
         for name, bits in changes.items():
             if bits is not None and not 0.5 <= bits <= 64:
                 raise InputError(f"{name}: must be from 0.5 to 64, not {bits:g}")
-        return self.model_copy(
-            update={name: float(bits) for name, bits in changes.items() if bits is not None}
-        )
+        update = {name: float(bits) for name, bits in changes.items() if bits is not None}
+        own = [f"{kind}_bits" for kind in KINDS if kind != "experts" and other_bits is not None]
+        return self.model_copy(update=dict.fromkeys(own) | update)
+
+    def bits_in_words(self, experts: float | None = None) -> str:
+        """Return the width of every kind of tensor that the model has, on one line.
+
+        Parameters
+        ----------
+        experts
+            Width of the routed experts on average, if each has one of its own.
+        """
+        groups: dict[str, list[str]] = {}
+        for kind in KINDS:
+            if self.weights_of(kind):
+                bits = experts if kind == "experts" and experts is not None else self.bits_of(kind)
+                groups.setdefault(f"{bits:.4g}", []).append(kind)
+        parts = [f"{bits} per weight of {', '.join(kinds)}" for bits, kinds in groups.items()]
+        if len(groups) == 1:
+            parts = [f"{next(iter(groups))} per weight"]
+        return f"{'; '.join(parts)}; {self.bits_of('kv'):.4g} in the KV cache"
+
+    def _kv_bytes(self, values: int) -> int:
+        return math.ceil(values * self.bits_of("kv") / 8)
 
     @property
     def _native_bits(self) -> float:

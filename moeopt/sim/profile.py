@@ -222,11 +222,11 @@ def torch_bench(model: ModelShape, settings: Settings) -> Bench:
     torch = _torch()
     if settings.device == "gpu" and not torch.cuda.is_available():
         raise InputError("device: gpu: torch sees no CUDA GPU; use --device cpu")
-    dtype = {2: torch.bfloat16, 4: torch.float32}.get(model.bytes_per_weight)
+    dtype = {2.0: torch.bfloat16, 4.0: torch.float32}.get(model.bytes_per_weight)
     if dtype is None:
         raise InputError(
             f"model {model.name}: bytes_per_weight: must be 2 or 4 to be measured,"
-            f" not {model.bytes_per_weight}"
+            f" not {model.bytes_per_weight:g}"
         )
     where = "cuda" if settings.device == "gpu" else "cpu"
     if settings.threads is not None:

@@ -80,6 +80,18 @@ def test_the_kv_cache_takes_its_share() -> None:
     assert instance.provenance["gpu_memory"]["experts"] // model.expert_bytes == instance.gpu_slots
 
 
+def test_bits_may_be_fractional() -> None:
+    """As many experts fit at 4.5 bits as the room allows; whole widths stay integers in files."""
+    four, more = (made(trace=trace(), steps=2, bits=bits) for bits in (4, 4.5))
+    assert more.gpu_slots == pytest.approx(four.gpu_slots * 4 / 4.5, abs=2)
+    assert four.provenance is not None
+    assert more.provenance is not None
+    assert repr(four.provenance["options"]["bits"]) == "4"
+    assert more.provenance["options"]["bits"] == 4.5
+    with pytest.raises(InputError, match=r"bits: 4\.5 per weight are no whole number"):
+        made(trace=trace(), steps=2, bits=4.5, cold_bits=2)
+
+
 def test_bits_change_sizes_and_costs() -> None:
     """A quarter of the bits, four times the slots; mixed bits count in slots of one bit."""
     native, four = made(trace=trace(), steps=2), made(trace=trace(), steps=2, bits=4)

@@ -7,6 +7,7 @@ import pytest
 
 from moeopt.errors import InputError
 from moeopt.sim.cost import path_cost
+from moeopt.sim.engine.simulate import _shared_ns
 from moeopt.sim.layer_cost import attention_s, layer_costs
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -103,6 +104,27 @@ def test_every_layer_has_its_cost_on_every_machine(machine: str, model: str) -> 
     assert all(value % 5000 == 0 for value in vars(layer).values())
     longer = layer_costs(get_machine(machine), shape, tokens=16, context=10_000)
     assert longer.attention_ns >= layer.attention_ns
+
+
+@pytest.mark.parametrize("kind", ["attention", "shared", "dense", "head"])
+def test_every_kind_of_tensor_costs_what_its_own_width_says(kind: str) -> None:
+    """At a 32nd of the bits this part alone is faster, and all others cost the same."""
+    machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v3")
+    narrow = model.model_copy(update={f"{kind}_bits": 0.5})
+    before, after = (vars(layer_costs(machine, m, quantum_ns=1)) for m in (model, narrow))
+    assert {name for name in before if before[name] != after[name]} == {f"{kind}_ns"}
+    assert after[f"{kind}_ns"] < before[f"{kind}_ns"]
+
+
+def test_the_engine_charges_shared_experts_at_their_own_width() -> None:
+    """Routed experts of 0.5 bits leave them as they are; their own width does not."""
+    machine, model = get_machine("ktransformers-a100"), get_model("deepseek-v2-lite")
+
+    def ns(**bits: float) -> int:
+        shape = model.model_copy(update={"expert_bits": 16.0, "other_bits": 16.0} | bits)
+        return _shared_ns(machine, shape, 1, 1)
+
+    assert ns() == ns(expert_bits=0.5) > ns(shared_bits=0.5)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from moeopt.errors import InputError
 from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import KINDS as TENSORS
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import FOLDER, find, get_machine, get_model, names
 from moeopt.sim.workload import Workload
@@ -145,6 +146,41 @@ def test_parameters_add_up_to_the_published(
     assert model.resident_weights / 1e9 == pytest.approx(rest, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("gpt-oss-20b", 20.91, 3.61),  # model card, Table 1
+        ("gpt-oss-120b", 116.83, 5.13),
+        ("deepseek-r1", 671, 37),  # the vendors' model cards
+        ("kimi-k2", 1040, 32),
+        ("minimax-m2", 230, 10),
+        ("qwen3-next-80b-a3b", 80, None),  # "A3B" is a name; with the head they are 3.6
+    ],
+)
+def test_parameters_of_later_models_are_the_vendors(
+    name: str, total: float, active: float | None
+) -> None:
+    """In 1e9: all within 1.5 %, active ones within 5 %, without the embedding."""
+    model = get_model(name)
+    weights = {kind: model.weights_of(kind) for kind in TENSORS}
+    assert sum(weights.values()) / 1e9 == pytest.approx(total, rel=0.015)
+    used = model.top_k * len(model.moe_layers) * model.expert_weights
+    rest = model.resident_weights - weights["embedding"]
+    assert active is None or (used + rest) / 1e9 == pytest.approx(active, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "gb"),
+    # total_size in model.safetensors.index.json of each repository
+    [("gpt-oss-20b", 13.76), ("gpt-oss-120b", 65.25)],
+)
+def test_the_bytes_are_those_of_the_published_files(name: str, gb: float) -> None:
+    """Each kind of tensor at its own width, within 0.5 %."""
+    model = get_model(name)
+    total = model.bytes_of("experts") + model.resident_bytes
+    assert total / 1e9 == pytest.approx(gb, rel=0.005)
+
+
 def test_the_edge_papers_expert_parameters() -> None:
     """Edge Table II counts the two shared experts in DeepSeek-MoE's 15.4e9."""
     model = get_model("deepseek-moe-16b")
@@ -268,7 +304,7 @@ def test_an_invalid_machine_file_is_named_with_field_and_reason(
         ({"layers": 0}, "layers: must be at least 1, not 0"),
         ({"hidden_size": 5120.0}, "hidden_size: must be an integer, not 5120.0"),
         ({"hidden_size": 2**25}, "hidden_size: must be at most 16777216, not 33554432"),
-        ({"bytes_per_weight": True}, "bytes_per_weight: must be an integer, not true"),
+        ({"bytes_per_weight": True}, "bytes_per_weight: input should be a valid number, not true"),
         ({"dense_layers": 60}, "dense_layers: must be below layers = 60, not 60"),
         ({"dense_layer_ids": [60]}, "dense_layer_ids: must rise and be below layers = 60"),
         ({"dense_layer_ids": [2, 1]}, "dense_layer_ids: must rise and be below layers = 60"),

@@ -142,7 +142,7 @@ def _shared_ns(machine: Machine, model: ModelShape, batch: int, quantum_ns: int)
     changes = {
         "name": f"{model.name} shared",
         "expert_intermediate_size": model.shared_weights // (3 * model.hidden_size),
-        "expert_bits": model.other_bits,
+        "expert_bits": model.bits_of("shared"),
     }
     shape = model.model_copy(update=changes)
     return int(path_cost(machine, shape, "gpu_hit", np.array([max(batch, 1)]), quantum_ns)[0])

@@ -13,7 +13,7 @@ sequences; else the trace's earlier steps. Provenance says which.
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
@@ -41,6 +41,11 @@ PROMPT_SHARE = 0.5
 def _hindsight(rules_know: str) -> bool:
     """Tell whether nothing is known: then provenance does not mention it, as it never did."""
     return rules_know == "steps"
+
+
+def _whole(bits: float | None) -> float | None:
+    """Return a whole number as an integer, as instances made before widths were fractional do."""
+    return bits if bits is None or bits % 1 else int(bits)
 
 
 class Options(Frozen):
@@ -93,7 +98,9 @@ class Options(Frozen):
         float, Field(ge=0, le=1024, description="GPU memory that stays free: buffers, graphs")
     ] = 1.0
     bits: Annotated[
-        int | None, Field(ge=1, le=64, description="bits per weight of the experts, if not native")
+        float | None,
+        Field(ge=0.5, le=64, description="bits per weight of the routed experts, if not native"),
+        AfterValidator(_whole),
     ] = None
     cold_bits: Annotated[
         int | None, Field(ge=1, le=64, description="of the less used experts: slots count bits")
@@ -211,8 +218,8 @@ def memory_of(
     """
     total = int(machine.gpu.hbm_gb * GIB)
     used = {
-        "dense": model.other_bytes(model.resident_weights),
-        "kv_cache": model.layers * sequences * context * model.kv_bytes_per_token if context else 0,
+        "dense": model.resident_bytes,
+        "kv_cache": model.layers * sequences * model.kv_bytes(context) if context else 0,
         "reserved": int(reserved_gib * GIB),
     }
     return {"total": total, **used, "experts": max(0, total - sum(used.values()))}

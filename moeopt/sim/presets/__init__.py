@@ -9,6 +9,8 @@ from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
 from moeopt.problems.wording import describe
+from moeopt.sim.gguf.file import is_gguf
+from moeopt.sim.gguf.model import model_from_gguf
 from moeopt.sim.hf_config import is_config_json, model_from_config
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -37,10 +39,13 @@ def get_machine(name_or_file: str | Path) -> Machine:
 def get_model(name_or_file: str | Path) -> ModelShape:
     """Return a model preset, or the model in a JSON file; errors as in `get_machine`.
 
-    The file holds a model shape, or is a model's Hugging Face ``config.json``, which is recognised
-    by its keys.
+    The file holds a model shape, is a model's Hugging Face ``config.json``, which is recognised by
+    its keys, or a GGUF file or one of its shards, of which only the header is read.
     """
-    path, data = _read("models", name_or_file)
+    path = _path("models", name_or_file)
+    if is_gguf(path):
+        return model_from_gguf(path)
+    data = read_object(path)
     if is_config_json(data):
         return model_from_config(data, path)
     return _validated(ModelShape, path, data)
@@ -48,21 +53,21 @@ def get_model(name_or_file: str | Path) -> ModelShape:
 
 def find(kind: str, model: type[M], name_or_file: str | Path) -> M:
     """Return the preset called so, or what the file of that name holds."""
-    return _validated(model, *_read(kind, name_or_file))
+    path = _path(kind, name_or_file)
+    return _validated(model, path, read_object(path))
 
 
-def _read(kind: str, name_or_file: str | Path) -> tuple[Path, dict[str, Any]]:
+def _path(kind: str, name_or_file: str | Path) -> Path:
     what = f"a {kind[:-1]}, the name of one or a path"
     expect(kind[:-1], name_or_file, str, Path, what=what)
     known = names(kind)
     if str(name_or_file) in known:
-        path = FOLDER / kind / f"{name_or_file}.json"
-    else:
-        path = Path(name_or_file)
-        if not _is_file(path):
-            choice = ", ".join(known)
-            raise InputError(f"{kind[:-1]}: {str(path)!r} is neither a file nor one of {choice}")
-    return path, read_object(path)
+        return FOLDER / kind / f"{name_or_file}.json"
+    path = Path(name_or_file)
+    if not _is_file(path):
+        choice = ", ".join(known)
+        raise InputError(f"{kind[:-1]}: {str(path)!r} is neither a file nor one of {choice}")
+    return path
 
 
 def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:

@@ -1,0 +1,76 @@
+"""The tensor types of GGML and ik_llama.cpp: how many bytes a row of weights has.
+
+GGML's are those of ``ggml.h`` and ``ggml-common.h`` (numbers that are missing were taken out of the
+format), ik_llama.cpp's of its own ``ggml.h``. Left out are types of activations (Q8_1, Q8_K),
+repacked ones, which no file holds by default, and those for BitNet.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A block of `weights` numbers takes `size` bytes, and each row `row_bytes` more."""
+
+    name: str
+    weights: int
+    size: int
+    row_bytes: int = 0
+
+    def row_size(self, weights: int) -> int | None:
+        """Return the bytes of a row, or None if it is no whole number of blocks."""
+        blocks, rest = divmod(weights, self.weights)
+        return None if rest else blocks * self.size + self.row_bytes
+
+
+TYPES = {
+    0: TensorType("F32", 1, 4),
+    1: TensorType("F16", 1, 2),
+    2: TensorType("Q4_0", 32, 18),
+    3: TensorType("Q4_1", 32, 20),
+    6: TensorType("Q5_0", 32, 22),
+    7: TensorType("Q5_1", 32, 24),
+    8: TensorType("Q8_0", 32, 34),
+    10: TensorType("Q2_K", 256, 84),
+    11: TensorType("Q3_K", 256, 110),
+    12: TensorType("Q4_K", 256, 144),
+    13: TensorType("Q5_K", 256, 176),
+    14: TensorType("Q6_K", 256, 210),
+    16: TensorType("IQ2_XXS", 256, 66),
+    17: TensorType("IQ2_XS", 256, 74),
+    18: TensorType("IQ3_XXS", 256, 98),
+    19: TensorType("IQ1_S", 256, 50),
+    20: TensorType("IQ4_NL", 32, 18),
+    21: TensorType("IQ3_S", 256, 110),
+    22: TensorType("IQ2_S", 256, 82),
+    23: TensorType("IQ4_XS", 256, 136),
+    24: TensorType("I8", 1, 1),
+    25: TensorType("I16", 1, 2),
+    26: TensorType("I32", 1, 4),
+    27: TensorType("I64", 1, 8),
+    28: TensorType("F64", 1, 8),
+    29: TensorType("IQ1_M", 256, 56),
+    30: TensorType("BF16", 1, 2),
+    34: TensorType("TQ1_0", 256, 54),
+    35: TensorType("TQ2_0", 256, 66),
+    39: TensorType("MXFP4", 32, 17),
+    40: TensorType("NVFP4", 64, 36),
+    41: TensorType("Q1_0", 128, 18),
+    133: TensorType("Q6_0", 32, 26),
+    137: TensorType("IQ2_K", 256, 76),
+    138: TensorType("IQ3_K", 256, 110),
+    139: TensorType("IQ4_K", 256, 144),
+    140: TensorType("IQ5_K", 256, 176),
+    141: TensorType("IQ6_K", 256, 212),
+    144: TensorType("IQ4_KS", 256, 136, 4),
+    145: TensorType("IQ2_KS", 256, 70, 2),
+    146: TensorType("IQ4_KSS", 256, 128, 4),
+    152: TensorType("IQ5_KS", 256, 168, 4),
+    153: TensorType("IQ2_KT", 256, 68, 4),
+    154: TensorType("IQ3_KT", 256, 100, 4),
+    155: TensorType("IQ4_KT", 256, 128, 4),
+    156: TensorType("IQ3_KS", 256, 102, 2),
+    157: TensorType("IQ2_KL", 256, 86, 2),
+    158: TensorType("IQ1_KT", 256, 56, 4),
+}
+"""A tensor's type in the file -> what it is; 133 and above are ik_llama.cpp's."""
