@@ -95,7 +95,7 @@ def layer_costs(
 
 def attention_s(machine: Machine, model: ModelShape, tokens: int = 1, context: int = 0) -> float:
     """Return the time in s of one layer's attention; assumptions as in `layer_costs`."""
-    gpu = machine.gpu
+    gpu = machine.require_gpu()
     weights = model.attention_weights
     size = model.other_bytes(weights) + tokens * context * model.kv_bytes_per_token
     bandwidth = gpu.hbm_gb_s * (gpu.attention_bandwidth_efficiency or 1.0) * 1e9
@@ -114,4 +114,4 @@ def _matrices_s(machine: Machine, model: ModelShape, weights: int, tokens: int) 
         return 0.0
     size = float(model.other_bytes(weights))
     busy = float(gpu_roofline_s(machine, 2.0 * weights * tokens, size, tokens))
-    return (machine.gpu.kernel_us or 0.0) / 1e6 + busy
+    return (machine.require_gpu().kernel_us or 0.0) / 1e6 + busy

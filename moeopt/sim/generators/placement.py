@@ -209,7 +209,7 @@ def memory_of(
         total, dense (all but the routed experts), kv_cache, reserved, and experts: what is left for
         them, never negative.
     """
-    total = int(machine.gpu.hbm_gb * GIB)
+    total = int(machine.require_gpu().hbm_gb * GIB)
     used = {
         "dense": model.other_bytes(model.resident_weights),
         "kv_cache": model.layers * sequences * context * model.kv_bytes_per_token if context else 0,

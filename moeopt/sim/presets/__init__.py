@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
-from moeopt.problems.wording import describe
+from moeopt.sim.fields import describe_fields
 from moeopt.sim.hf_config import is_config_json, model_from_config
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -69,7 +69,7 @@ def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
+        raise InputError(f"{path}: {describe_fields(model, error)}") from None
 
 
 def _is_file(path: Path) -> bool:
