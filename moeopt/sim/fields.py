@@ -1,6 +1,7 @@
 """What every field of a file means: its unit, what its absence means, where to find the number."""
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -124,6 +125,11 @@ def describe_fields(model: type[BaseModel], error: ValidationError) -> str:
     )
 
 
+def without_rows(path: str) -> str:
+    """Return a path in a file as one of the schema: ``tables[3].model`` as ``tables[].model``."""
+    return re.sub(r"\[\d+\]", "[]", path)
+
+
 def nearest(model: type[BaseModel], path: str) -> str:
     """Return what an unknown path was perhaps meant to be, as a clause, or nothing."""
     known = [name for name in fields_of(model) if "[]" not in name]
@@ -139,8 +145,8 @@ def nearest(model: type[BaseModel], path: str) -> str:
 def _help(model: type[BaseModel], path: str, kind: str) -> str:
     if kind == "extra_forbidden":
         return nearest(model, path)
-    parts = "[]".join(
-        part.partition("]")[2] if row else part for row, part in enumerate(path.split("["))
-    )
-    facts = fields_of(model).get(parts)
-    return f" ({facts.hint})" if facts is not None and facts.text else ""
+    facts = fields_of(model).get(without_rows(path))
+    if facts is None or not facts.text:
+        return ""
+    find = f"; {facts.find}" if kind == "missing" and facts.find else ""
+    return f" ({facts.hint}{find})"
