@@ -91,9 +91,7 @@ def import_command(
     ],
     machine: Annotated[
         str | None,
-        typer.Option(
-            "--machine", metavar="M", help="What was measured: preset, GPU+HOST, HOST or file."
-        ),
+        typer.Option("--machine", metavar="M", help="The machine that was measured."),
     ] = None,
     out: Out = None,
 ) -> int:

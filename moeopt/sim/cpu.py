@@ -111,7 +111,11 @@ class Cpu(Frozen):
     ] = None
     bandwidth_efficiency: Annotated[
         Fraction | None,
-        about("fraction of that bandwidth that its kernels reach", find="a fit", absent="1"),
+        about(
+            "fraction of that bandwidth that its kernels reach",
+            find="fitted to measurements",
+            absent="1",
+        ),
     ] = None
     numa: Annotated[
         Numa | None,

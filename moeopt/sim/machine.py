@@ -54,18 +54,27 @@ class Gpu(Frozen):
     ] = None
     attention_bandwidth_efficiency: Annotated[
         Fraction | None,
-        about("fraction of `hbm_gb_s` that attention kernels reach", find="a fit", absent="1"),
+        about(
+            "fraction of `hbm_gb_s` that attention kernels reach",
+            find="fitted to measurements",
+            absent="1",
+        ),
     ] = None
     kernel_us: Annotated[
         NonNegative | None,
-        about("fixed time of running one expert (launches, tails)", "us", "a fit", "0"),
+        about(
+            "fixed time of running one expert (launches, tails)",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
     ] = None
     layer_fixed_us: Annotated[
         NonNegative | None,
         about(
             "fixed time of a layer's attention, router and norms, whatever their size",
             "us",
-            "a fit",
+            "fitted to measurements",
             "0",
         ),
     ] = None
@@ -203,7 +212,7 @@ class Machine(Frozen):
         about(
             "one hand-over of a layer's activations between GPU and CPU, one way",
             "us",
-            "a fit",
+            "fitted to measurements",
             "0",
         ),
     ] = None

@@ -244,7 +244,8 @@ def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:
         (
             "cpu",
             "{}",
-            "cpu.name: is missing (text: its name, and how many sockets); cpu.tflops: is missing (",
+            "cpu.name: is missing (text: its name, and how many sockets; `lscpu`: Model name);"
+            " cpu.tflops: is missing (",
         ),
         (
             "cpu",
