@@ -154,6 +154,7 @@ def import_bandwidths(machine: Machine, path: str | Path) -> Machine:
 
     Examples
     --------
+    >>> import moeopt
     >>> moeopt.save({"host": {"copy": 81.0, "triad": 93.7}, "h2d_gb_s": 26.1}, "bench.json")
     >>> machine = moeopt.get_machine("a100+epyc-9004")
     >>> measured = moeopt.import_bandwidths(machine, "bench.json")

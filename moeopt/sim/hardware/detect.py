@@ -79,6 +79,7 @@ def detect_machine(
 
     Examples
     --------
+    >>> import moeopt
     >>> given = {"dram.striped_gb_s": 83.2, "cpu.tflops": 1.2}
     >>> machine = moeopt.detect_machine(measure=False, changes=given)
     >>> machine.dram.striped_gb_s, machine.sources["dram.striped_gb_s"]
@@ -86,7 +87,8 @@ def detect_machine(
     """
     asked = this_system() if system is None else system
     draft = _Draft()
-    draft.put("name", name or socket.gethostname() or "this machine", "name of this host")
+    called = name or socket.gethostname() or "this machine"
+    draft.put("name", called, "given" if name else "name of this host")
     cpu = cpu_facts(asked)
     if cpu is not None:
         _describe_cpu(draft, cpu, measure)

@@ -42,6 +42,7 @@ def set_machine(
 
     Examples
     --------
+    >>> import moeopt
     >>> machine = moeopt.get_machine("rtx4090+epyc-9004")
     >>> slower = moeopt.set_machine(machine, {"dram.speed_mt_s": 4400})
     >>> slower.dram.striped_gb_s, slower.sources["dram.striped_gb_s"]

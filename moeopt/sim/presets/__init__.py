@@ -46,6 +46,7 @@ def get_machine(name_or_file: str | Path) -> Machine:
 
     Examples
     --------
+    >>> import moeopt
     >>> machine = moeopt.get_machine("rtx4090+epyc-9004")
     >>> machine.gpu.hbm_gb_s, machine.dram.striped_gb_s, machine.pcie_gb_s
     (1008.0, 460.8, 31.5)
