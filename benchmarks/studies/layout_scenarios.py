@@ -47,6 +47,7 @@ def main() -> None:
     print(HEADER, flush=True)
     for windows in map(int, arguments.windows.split(",")):
         common = {"machine": "trimoe", "hbm_slots": 6, "windows": windows, "seed": 1}
+        common["layout_from"] = "none"  # the windows of the published rows; the optimum needs none
         skewed = {"model": "deepseek-v2", "batch": 512, "workload": "trimoe-skew"}
         log_normal = {"model": "deepseek-v2", "batch": 768, "workload": _log_normal(experts=160)}
         real = {"model": "deepseek-v2-lite", "batch": 512, "trace": trace}

@@ -110,18 +110,23 @@ def draw(found: Map, path: Path) -> None:
     axes: Sequence = figure.subplots(1, len(BATCHES), sharey=True)
     percent = 100 * found.excess
     for at, (axis, batch) in enumerate(zip(axes, BATCHES, strict=True)):
-        image = axis.imshow(percent[at], vmin=0, vmax=percent.max(), cmap="cividis_r")
+        image = axis.pcolormesh(percent[at], vmin=0, vmax=percent.max(), cmap="cividis_r")
         axis.set_title(f"batch {batch}", fontsize="medium")
-        axis.set_xticks(range(len(CUTS)), [c.replace(" ", "\n") for c in CUTS], fontsize="x-small")
+        middles = np.arange(max(len(CUTS), len(SKEWS))) + 0.5
+        axis.set_xticks(
+            middles[: len(CUTS)], [c.replace(" ", "\n") for c in CUTS], fontsize="x-small"
+        )
         axis.set_yticks(
-            range(len(SKEWS)),
+            middles[: len(SKEWS)],
             [f"{s:g} ({100 * c:.0f} %)" for s, c in zip(SKEWS, found.cold, strict=True)],
             fontsize="x-small",
         )
         for row, column in product(range(len(SKEWS)), range(len(CUTS))):
             value = percent[at, row, column]
             ink = "white" if value > percent.max() / 2 else "black"
-            axis.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink)
+            where = (column + 0.5, row + 0.5)
+            axis.text(*where, f"{value:.0f}", ha="center", va="center", color=ink)
+    axes[0].invert_yaxis()  # shared by all
     axes[0].set_ylabel("skew (coldest 70 % hold)")
     figure.supxlabel("which experts the layout calls cold", fontsize="small")
     figure.colorbar(image, ax=axes, label="median excess of TriMoE's schedule, %")

@@ -68,3 +68,7 @@ def test_rows_by_distance(
     head, rule, *lines = capsys.readouterr().out.splitlines()
     assert lines == [study.line(row) for row in rows]
     assert {text.count("|") for text in (head, rule, *lines)} == {12}
+    before, fair = study.figures(traces)
+    assert before.startswith("layout: optimum 20 / 52 %")
+    assert fair.count("cache, mixtral-8x7b, ") == len(rows)
+    assert fair.startswith(f"cache, mixtral-8x7b, the optimum, next: {100 * optimum.later:.1f} %")

@@ -29,10 +29,20 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_has_a_row_per_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Id, published, ours, error, kind, verdict and assumptions; below, how many come out."""
+    """Id, published, ours, interval, error, kind, verdict, assumptions; then how many come out."""
     assert run(["reproduce", "T1", "T2"]) == 0
     out = capsys.readouterr().out
-    for word in ("T1", "0.3", "input", "as published", "T2", "+2.6 %", "assumed", "reproduces"):
+    for word in (
+        "T1",
+        "0.3",
+        "0.29-0.32",
+        "input",
+        "as published",
+        "T2",
+        "+2.6 %",
+        "assumed",
+        "reproduces",
+    ):
         assert word in out
     assert "1 of 2 published figures come out within 5 %, 0 of them through" in out
 

@@ -20,6 +20,9 @@ MAX_BYTES = 40 * 10**6
 TAKES_LONG = ("bitwidth", "placement", "cache")
 """Problems whose families take more than five seconds to make."""
 
+FIRST_SHARE = {"relayout": 9}
+"""Which sixteenth of a problem's proofs the quick suite repeats, if the first takes long."""
+
 
 def in_json(objective: Any) -> Any:
     """Return an objective as it stands in a file: a lexicographic one is a list."""
@@ -46,7 +49,8 @@ def test_every_optimum_is_proven_again(problem: str, share: int, root: Path) -> 
     best = entries(root, problem, "best_known.json")
     proven = {file: entry for file, entry in best.items() if entry["status"] == "optimal"}
     assert proven
-    for file, entry in list(proven.items())[share::16]:
+    first = (share + FIRST_SHARE.get(problem, 0)) % 16
+    for file, entry in list(proven.items())[first::16]:
         instance = moeopt.load(root / "instances" / problem / file)
         result = moeopt.solve(instance, entry["method"], time_limit_s=120)
         assert (result.status, in_json(result.objective)) == ("optimal", entry["objective"]), file

@@ -1,5 +1,6 @@
 """The report: every text escaped, nothing outside needed, the same bytes each time."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from moeopt.reproduce.report.document import Document
 from moeopt.reproduce.report.html import to_html
 from moeopt.reproduce.report.markdown import to_markdown
 from moeopt.reproduce.report.plots import chart_svg, ratios_svg
-from moeopt.reproduce.report.words import number, percent, tally
+from moeopt.reproduce.report.words import number, percent, summary, tally
 from moeopt.reproduce.report.write import write_report
 from moeopt.reproduce.sweep import Sweep
 from tests.reproduce.toy_figures import NASTY, figure
@@ -122,6 +123,18 @@ def test_the_tally_counts_every_figure_once() -> None:
     assert rows["reproduces"] == [1, "1 predicted", "T1"]
     assert rows["no"] == [1, "1 predicted", "T2"]
     assert sum(count for count, *_ in rows.values()) == 2
+
+
+def test_what_stands_beside_a_figure_is_not_counted() -> None:
+    """Neither in the sentence nor under a verdict; its own is said in the last row."""
+    beside = figure("1", 1.0, name="T1u")
+    beside = replace(beside, published=replace(beside.published, beside="T1"))
+    figures = [figure("1", 1.0, kind="selected"), figure("1", 2.0, name="T2"), beside]
+    assert summary(figures).startswith("1 of 2 published figures come out within 5 %, 1 of them")
+    assert summary(figures[1:]).startswith("0 of 1 published figures")
+    rows = {verdict: rest for verdict, *rest in tally(figures)}
+    assert rows["reproduces"] == [1, "1 selected", "T1"]
+    assert rows["not counted"] == [1, "", "T1u: reproduces"]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def test_a_resumed_run_computes_only_what_is_missing(tmp_path: Path) -> None:
     assert CALLS == ["T1", "T2"]
     assert whole == list(reproduce(["T1", "T2"]))
     assert whole[0].ours == toy_figures.computed()
+    assert whole[0].ours.intervals
 
 
 def test_without_resume_everything_is_computed_again(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from moeopt.problems.layout.check import objective
-from moeopt.problems.layout.heuristics import trimoe_layout_tuned, tuned
 from moeopt.problems.layout.second_stage import Layout, refined
 from moeopt.problems.settlements import split_name
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
@@ -152,21 +150,18 @@ def test_plans_name_their_settlements() -> None:
         assert (other.makespan_ns != run("trimoe-refined", large).makespan_ns).any()
 
 
-def test_the_layout_is_tuned_for_the_reading() -> None:
-    """With ties to the GPU it is the best share for a scheduler that breaks them so."""
-    load = SMALL.mean_load[0]
-    instance = layouts.instance(SMALL, load)
-    spans = {
-        at: refined(instance, _layout(layouts.tuned(SMALL.on(tie_order=at), load)), tie_order=at)[1]
-        for at in ("cpu", "gpu")
-    }
-    crossed = refined(instance, _layout(layouts.tuned(SMALL, load)), tie_order="gpu")[1]
-    assert spans["gpu"] <= crossed
-    assert tuned(instance).dimm == trimoe_layout_tuned(instance).dimm
-
-
-def _layout(dimm: NDArray[np.int64]) -> Layout:
-    return Layout(np.zeros(len(dimm), dtype=np.bool_), dimm)
+def test_layouts_are_tuned_for_the_reading_that_runs() -> None:
+    """What the tuning expects of a layout is what the engine measures, under every reading."""
+    spans = []
+    for tie_order, refinement in (("cpu", "one"), ("gpu", "one"), ("cpu", "all")):
+        reading = {"tie_order": tie_order, "refinement": refinement}
+        setting = SMALL.on(batch=512, warm_up=1, **reading)
+        (place,) = layouts.offline(setting)
+        layout = Layout(np.zeros(len(place), dtype=np.bool_), place)
+        instances = [layouts.instance(setting, load) for load in rows(setting)]
+        spans.append([refined(i, layout, **reading)[1] for i in instances])
+        assert spans[-1] == run("trimoe-refined", setting).makespan_ns.ravel().tolist()
+    assert len({tuple(row) for row in spans}) == 3
 
 
 def test_residents_are_the_hottest_and_help() -> None:

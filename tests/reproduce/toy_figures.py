@@ -1,7 +1,7 @@
 """Small figures, charts and sweeps for the framework's tests; nothing is computed."""
 
 from moeopt.reproduce.figure import Figure, Ours
-from moeopt.reproduce.published import Published, parse_values
+from moeopt.reproduce.published import Interval, Published, parse_values
 from moeopt.reproduce.sweep import Sweep
 
 NASTY = '<script>alert("x")</script> a|b *c*'
@@ -23,7 +23,16 @@ CALLS: list[str] = []
 def computed() -> Ours:
     """Note the call and return a value for T1."""
     CALLS.append("T1")
-    return Ours((0.3,), "input", ("as published",), note=NASTY, baseline=(1.0,), optimum=(None,))
+    return Ours(
+        (0.3,),
+        "input",
+        ("as published",),
+        note=NASTY,
+        baseline=(1.0,),
+        optimum=(None,),
+        intervals=(Interval(0.29, 0.32),),
+        seeds=6,
+    )
 
 
 def other() -> Ours:

@@ -362,6 +362,9 @@ def test_schema_2_is_what_the_settlements_say() -> None:
     assert (memory.channels, memory.dimm_share) == ((0, 0, 1, 1, 2), (1, 2))
     layer = layer_costs(get_machine("trimoe"), get_model("deepseek-v2-lite"), tokens=64)
     assert memory.gpu_base_ns == layer.shared_ns
+    large = made(**WORKLOAD, batch=2048, gpu_base="shared experts")
+    lite = get_machine("trimoe"), get_model("deepseek-v2-lite")
+    assert large.gpu_base_ns == layer_costs(*lite, tokens=2048).shared_ns > layer.shared_ns
     assert (plain.schema_version, memory.schema_version) == (1, 2)
     parts = made(step=1, residents=5, gpu_work="two parts")
     transfer = 5000 * math.ceil(17301504 / 64e9 * 1e9 / 5000)

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.sim.layout_rule import STRIPED, cold_localized
+from moeopt.sim.cost import path_cost
+from moeopt.sim.layout_rule import STRIPED, cold_localized, expected_ndp_ns
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.source import Source
 
 # Ten experts with ties at 5, 2 and 0. By falling load, ties by lowest id:
 # 3 (9 tokens), 0, 7 (5 each), 5 (4), 8 (3), 2, 4 (2 each), 9 (1), 1, 6 (none)
@@ -85,3 +88,13 @@ def test_balanced_each_cold_expert_goes_to_the_emptiest_dimm() -> None:
     in_turn = cold_localized(LOAD, dimms=3, cold_cut=0.7, residents=1)
     assert (layout.resident == in_turn.resident).all()
     assert ((layout.dimm == STRIPED) == (in_turn.dimm == STRIPED)).all()
+
+
+def test_ndp_work_is_expected_for_one_step() -> None:
+    """A tenth of a load of ten steps: 20 tokens, 2, a half of the time one token, none."""
+    machine, model = get_machine("trimoe"), get_model("deepseek-v2-lite")
+    source = Source(machine=machine, model=model, quantum_ns=1)
+    expected = expected_ndp_ns(source, np.array([200, 20, 5, 0]), chosen=22)
+    scale = 22 / 225  # tokens of the step by tokens of the load
+    twenty, two, one = path_cost(machine, model, "ndp", [round(200 * scale), 2, 1], 1).tolist()
+    assert expected.tolist() == [twenty, two, round(one * 5 * scale), 0]

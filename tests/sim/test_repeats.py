@@ -114,14 +114,13 @@ def test_a_repeat_goes_on_over_a_few_tokens_that_differ(slip: int, covered: int)
 
 
 def test_equal_hashes_are_not_equal_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hashes that are sums of expert numbers 0 + 3 would be 1 + 2; in parts of a token."""
+    """With hashes that are sums of expert numbers 0 + 9 would be 1 + 8; in parts of a token."""
     monkeypatch.setattr(repeats, "CHUNK_IDS", 2)
-    apart = trace_of([[0, 3]] * 25 + [[1, 2]] * 25)
-    expected = find_repeats(apart).repeated.tolist()
-    assert expected == by_brute_force(apart, 20)
+    apart = trace_of([[i, 90 + i] for i in range(25)] + [[1 + i, 89 + i] for i in range(25)])
+    assert find_repeats(apart).tokens == 0
     sums = SimpleNamespace(integers=lambda _, size, dtype: np.zeros(size, dtype))
     monkeypatch.setattr(np.random, "default_rng", lambda _: sums)
-    assert find_repeats(apart).repeated.tolist() == expected
+    assert find_repeats(apart).tokens == 0
 
 
 def test_dedupe_takes_everything_along() -> None:

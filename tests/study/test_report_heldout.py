@@ -53,7 +53,8 @@ def found(*instances: Any, **experts: int) -> list[HeldOut]:
     """Return the table of instances on which the named methods chose so."""
     rows = [row for instance in instances for row in solves(instance, **experts)]
     by_name = {instance.name: instance for instance in instances}
-    return held_out("placement", rows, by_name, {row.key: row.key.method for row in rows})
+    labels = {row.key: f"{row.key.method} (hindsight)" for row in rows}
+    return held_out("placement", rows, by_name, labels)
 
 
 def test_a_decision_is_used_later() -> None:
@@ -113,8 +114,12 @@ def test_loads_of_a_trace_that_reads_its_text_twice_are_no_twins() -> None:
     """Their provenance says so."""
     first, then = placement("earlier", [0, 0, 1], 0), placement("later", [1, 1, 2], 3)
     assert found(first, then)
-    again = placement("again", [0, 0, 1], 3, contaminated="text read twice")
-    assert found(first, again) == []
+    both = [
+        placement(one.name, used, at, contaminated="text read twice")
+        for one, used, at in ((first, [0, 0, 1], 0), (then, [1, 1, 2], 3))
+    ]
+    assert found(*both) == []
+    assert found(first, both[1]) == []
 
 
 @pytest.mark.parametrize(

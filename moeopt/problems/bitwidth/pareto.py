@@ -6,6 +6,8 @@ from math import gcd
 
 import numpy as np
 
+from moeopt.errors import InputError
+
 from .greedy import summed_losses, widths_for_all
 from .instance import Instance
 from .kernels import UNREACHABLE
@@ -103,11 +105,18 @@ def frontier(instance: Instance, stopped: Callable[[], bool] = lambda: False) ->
 
     Raises
     ------
+    InputError
+        If layers have units of loss of their own: such losses do not add up.
     Stopped
         As soon as `stopped`, asked every 20 ms or so, says so.
     TooLarge
         If tables would not fit into memory.
     """
+    if instance.layers[0].loss_scale is not None:
+        raise InputError(
+            f"{instance.name}: layers[0].loss_scale: losses in units of each layer do not add up; "
+            "an instance with a model's budget has one unit"
+        )
     parts = parts_of(instance, stopped)
     curves: list[Curve] = []
     for part in parts:

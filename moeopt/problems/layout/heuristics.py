@@ -27,7 +27,13 @@ Packing = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Gives each of the experts to be localized, hottest first, a DIMM."""
 
 
-def trimoe_layout(instance: Instance, *, cold_cut: str = DEFAULT_CUT) -> Solution:
+def trimoe_layout(
+    instance: Instance,
+    *,
+    cold_cut: str = DEFAULT_CUT,
+    tie_order: str = "cpu",
+    refinement: str = "one",
+) -> Solution:
     """Keep hot experts resident, stripe warm ones, localize cold ones (TriMoE 4.3 and 3.1).
 
     The paper only says "localizing cold experts onto single DIMMs": resident are the `hbm_slots`
@@ -37,20 +43,19 @@ def trimoe_layout(instance: Instance, *, cold_cut: str = DEFAULT_CUT) -> Solutio
     the coldest and has no layout. The schedules are TriMoE's (4.2).
     """
     loads = _weighted_sums(instance, instance.path_times.tokens)
-    return _best(instance, round_robin(instance), [ColdCut.parse(cold_cut).count(loads)])
+    count = ColdCut.parse(cold_cut).count(loads)
+    reading = {"tie_order": tie_order, "refinement": refinement}
+    return _best(instance, round_robin(instance), [count], **reading)
 
 
-def trimoe_layout_tuned(instance: Instance) -> Solution:
+def trimoe_layout_tuned(
+    instance: Instance, *, tie_order: str = "cpu", refinement: str = "one"
+) -> Solution:
     """Do as `trimoe-layout` with the share of cold experts that gives the best objective.
 
     The paper calls the layout "optimized", and the share is what the offline analysis can choose.
     Every share is tried, or evenly spaced ones where that would be more than `MAX_WORK`.
     """
-    return tuned(instance)
-
-
-def tuned(instance: Instance, *, tie_order: str = "cpu", refinement: str = "one") -> Solution:
-    """Return `trimoe-layout-tuned` with TriMoE's scheduler under settlements of `tri_domain`."""
     reading = {"tie_order": tie_order, "refinement": refinement}
     return _best(instance, round_robin(instance), _cold_counts(instance), **reading)
 

@@ -33,6 +33,11 @@ SETTLEMENTS = (
             **_SHARED["cold_cut"].values,
             BEST_CUT: "as many as make TriMoE's schedule fastest for the loads that are forecast",
         },
+        words=_OFFLINE,
+        source="TriMoE 4.3; 3.1 counts cold experts",
+        default=BEST_CUT,
+        why='The layout is called "optimized", which a share fixed beforehand is not; it is the '
+        "kindest reading as well.",
         methods=("trimoe", "trimoe-best-schedule"),
     ),
     replace(
@@ -68,7 +73,10 @@ SETTLEMENTS = (
         "when the GPU takes these experts.",
         methods=("monde",),
     ),
-    *(replace(_SHARED[name], methods=("trimoe",)) for name in ("tie_order", "refinement")),
+    *(
+        replace(_SHARED[name], methods=("trimoe", "trimoe-layout", "trimoe-layout-tuned"))
+        for name in ("tie_order", "refinement")
+    ),
     replace(_SHARED["hot_loading"], methods=("ktransformers",)),
     Settlement(
         name="layout_from",

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.problems.cold_cut import ColdCut
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain import heuristics as online
@@ -54,7 +53,7 @@ Rule = Callable[[FixedLayout], Schedule]
 def trimoe(
     instance: Instance,
     *,
-    cold_cut: str = DEFAULT_CUT,
+    cold_cut: str = BEST_CUT,
     dimm_choice: str = "balanced",
     tie_order: str = "cpu",
     refinement: str = "one",
@@ -68,7 +67,7 @@ def trimoe(
 
 
 def trimoe_best_schedule(
-    instance: Instance, *, cold_cut: str = DEFAULT_CUT, dimm_choice: str = "balanced"
+    instance: Instance, *, cold_cut: str = BEST_CUT, dimm_choice: str = "balanced"
 ) -> Solution:
     """TriMoE's layout with the best schedule of the real loads: what its layout costs.
 

@@ -89,7 +89,8 @@ OWN = (
         },
         default="each link",
         why="Prefetching is a task of its own over another link, and the sentence that follows "
-        "speaks of DIMM-Link; of two readings equally close this is the kinder one.",
+        "speaks of DIMM-Link; of two readings equally close this is the kinder one on most "
+        "families of the library.",
         methods=(*POLICIES, "rebalance-only"),
     ),
     Settlement(

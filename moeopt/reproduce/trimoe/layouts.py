@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.problems.layout.heuristics import tuned as tune
+from moeopt.problems.layout.heuristics import trimoe_layout_tuned as tune
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
 from moeopt.problems.relayout.fixed_layout import fixed_layout

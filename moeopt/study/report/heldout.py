@@ -120,7 +120,8 @@ def _decisions(
         if row.optimal:
             of.setdefault(OPTIMUM, row)
         if not is_exact(problem, row.key.method):
-            of[labels[row.key]] = row
+            # What is hindsight on the loads themselves knows nothing of those that come later.
+            of[labels[row.key].removesuffix(" (hindsight)")] = row
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.bitwidth.instance import Instance
+from moeopt.problems.bitwidth.pareto import frontier
 from moeopt.problems.json_files import save
 
 EXPERT = {"expert": 0, "importance": 731, "loss": [9, 5, 2, 1]}
@@ -66,6 +67,8 @@ def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
     assert moeopt.load(tmp_path / "two.json") == instance
     results = {m: moeopt.solve(instance, m).objective for m in ("dp", "cp-sat", "milp", "mathprog")}
     assert set(results.values()) == {2 + 2}
+    with pytest.raises(InputError, match="units of each layer do not add up"):
+        frontier(instance)
     moeopt.save(Instance(**DATA), tmp_path / "one.json")
     text = (tmp_path / "one.json").read_text()
     assert "loss_error" not in text

@@ -15,19 +15,32 @@ Ints = NDArray[np.int64]
 
 
 def optimum(instance: Instance) -> tuple[int, Solution]:
-    """Return the least objective and a solution that has it."""
+    """Return the least objective of an instance of schema 1 or 2, and a solution that has it."""
     scenarios = instance.scenarios
     tokens = np.array([of.tokens for of in scenarios], dtype=np.int64)
     cost = np.array([[getattr(of, name) for name in COSTS] for of in scenarios], dtype=np.int64)
+    pcie = np.zeros((len(scenarios), 2, instance.experts), dtype=np.int64)
+    for s, of in enumerate(scenarios):
+        if of.gpu_calc_ns is not None:
+            cost[s, 1:3] = of.gpu_calc_ns
+            pcie[s] = of.pcie_striped_ns, of.pcie_localized_ns
+    cost = np.concatenate([cost, pcie], axis=1)
     weight = np.array([of.weight for of in scenarios], dtype=np.int64)
     rows = np.flatnonzero(tokens.any(axis=0))
     slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
     sizes = np.array([instance.dimms, instance.hbm_slots, slots])
-    reads = np.array([instance.dram_striped_ns, instance.dram_localized_ns])
+    part, whole = instance.dimm_share or (1, 1)
+    charge = (instance.dram_striped_ns * part + whole - 1) // whole
+    full = 0 if instance.channels is None else 1
+    reads = [charge, instance.dram_localized_ns, instance.dram_striped_ns * full]
+    reads = np.array([*reads, instance.dram_localized_ns * full, instance.gpu_base_ns or 0])
+    channel = np.zeros(instance.dimms, dtype=np.int64)
+    if instance.channels is not None:
+        channel[:] = [sorted(instance.channels).index(of) for of in instance.channels]
     resident = np.zeros(instance.experts, dtype=np.int64)
     dimm = np.full(instance.experts, -1, dtype=np.int64)
     domain = np.full(tokens.shape, -1, dtype=np.int64)
-    best = _search(tokens, cost, weight, rows, sizes, reads, resident, dimm, domain)
+    best = _search(tokens, cost, weight, rows, sizes, reads, channel, resident, dimm, domain)
     solution = Solution(
         instance=instance.name,
         resident=tuple(bool(of) for of in resident),
@@ -47,13 +60,14 @@ def _search(
     rows: Ints,
     sizes: Ints,
     reads: Ints,
+    channel: Ints,
     resident: Ints,
     dimm: Ints,
     domain: Ints,
 ) -> int:
     """Count through residents, DIMMs and domains like numbers; the last three hold the best.
 
-    The DIMMs are identical: only layouts that number them by first use are looked at.
+    Where all DIMMs are identical, only layouts that number them by first use are looked at.
     """
     scenarios = len(tokens)
     dimms, hbm_slots, dimm_slots = sizes
@@ -69,7 +83,7 @@ def _search(
             kept += now_resident[row]
             if now_dimm[row] >= 0:
                 held[now_dimm[row]] += 1
-                ordered = ordered and now_dimm[row] <= used
+                ordered = ordered and (now_dimm[row] <= used or channel.max() > 0)
                 used = max(used, now_dimm[row] + 1)
         if not ordered or kept > hbm_slots or held.max() > dimm_slots:
             continue
@@ -87,7 +101,7 @@ def _search(
                         trial[row], rest = rest % 3, rest // 3
                         valid = valid and (trial[row] < 2 or now_dimm[row] >= 0)
                 if valid:
-                    span = _makespan(cost[s], reads, dimms, now_resident, now_dimm, trial)
+                    span = _makespan(cost[s], reads, channel, now_resident, now_dimm, trial)
                     if span < least:
                         least = span
                         for row in rows:  # copying arrays as wholes takes seconds to compile
@@ -103,14 +117,16 @@ def _search(
 
 
 @compiled
-def _makespan(cost: Ints, reads: Ints, dimms: int, resident: Ints, dimm: Ints, domain: Ints) -> int:
-    """Return the load of the busiest device; `cost` is in the order of `COSTS`."""
-    gpu = cpu = every = 0
-    own = np.zeros(dimms, np.int64)
+def _makespan(
+    cost: Ints, reads: Ints, channel: Ints, resident: Ints, dimm: Ints, domain: Ints
+) -> int:
+    """Return the load of the busiest device; `cost` is in the order of `COSTS`, then PCIe's."""
+    gpu, cpu, pcie, every, every_channel = reads[4], 0, 0, 0, 0
+    own, local = np.zeros(len(channel), np.int64), np.zeros(len(channel), np.int64)
     for row in range(len(domain)):
-        local = dimm[row] >= 0
+        at = dimm[row]
         if domain[row] == 2:
-            own[dimm[row]] += cost[5, row]
+            own[at] += cost[5, row]
             continue
         if domain[row] < 0:
             continue
@@ -118,11 +134,14 @@ def _makespan(cost: Ints, reads: Ints, dimms: int, resident: Ints, dimm: Ints, d
             gpu += cost[0, row]
             continue
         if domain[row] == 0:
-            gpu += cost[2 if local else 1, row]
+            gpu += cost[2 if at >= 0 else 1, row]
+            pcie += cost[7 if at >= 0 else 6, row]
         else:
-            cpu += cost[4 if local else 3, row]
-        if local:
-            own[dimm[row]] += reads[1]
+            cpu += cost[4 if at >= 0 else 3, row]
+        if at >= 0:
+            own[at] += reads[1]
+            local[channel[at]] += reads[3]
         else:
             every += reads[0]
-    return max(gpu, cpu, every + own.max())
+            every_channel += reads[2]
+    return max(gpu, cpu, pcie, every + own.max(), every_channel + local.max())

@@ -117,3 +117,47 @@ def with_schema_2(instance: Instance, seed: int, parts: Sequence[str] = ()) -> I
             for name, of in zip(("pcie_striped_ns", "pcie_localized_ns"), whole, strict=True):
                 row[name] = [int(pcie * ns) // unit * unit for ns in of]
     return Instance.model_validate(data)
+
+
+def links_bind(seed: int, experts: int = 0) -> Instance:
+    """Return a random instance of schema 2 whose channels or PCIe bind: 3 or 4 experts, 1 window.
+
+    Even seeds: reads take much longer than the hosts compute, and DIMMs supply a share of them. Odd
+    ones: the copy takes much longer than the GPU computes.
+    """
+    rng = random.Random(f"links {seed}")
+    count = experts or rng.randint(3, 4)
+    of_channels = seed % 2 == 0
+
+    def some(least: int, most: int) -> list[int]:
+        return [rng.randint(least, most) for _ in range(count)]
+
+    dear_ndp = seed % 4 == 2
+    striped, local = (rng.randint(4, 9), rng.randint(2, 9)) if of_channels else (1, 1)
+    if dear_ndp:
+        striped, local = rng.randint(5, 7), rng.randint(6, 12)
+    miss = some(8, 14)
+    copy = rng.randint(3, 8)
+    row: dict[str, Any] = {"weight": 1, "tokens": some(1, 9), "ndp_ns": some(4, 30)}
+    if dear_ndp:
+        row["ndp_ns"] = some(8, 40)
+    row |= {"gpu_hit_ns": some(1, 3), "gpu_miss_striped_ns": miss, "gpu_miss_localized_ns": miss}
+    row |= {"gpu_calc_ns": some(1, 3), "pcie_striped_ns": [copy] * count}
+    row |= {"pcie_localized_ns": [rng.randint(copy, 8)] * count}
+    for name in ("cpu_striped_ns", "cpu_localized_ns"):
+        row[name] = some(1, 4) if of_channels else some(8, 20)
+    dimms = rng.randint(2, 3)
+    return Instance(
+        name=f"links-{seed}",
+        schema_version=2,
+        channels=[rng.choice([0, 3]) for _ in range(dimms)],
+        dimm_share=[1, 3] if of_channels else [1, 2],
+        gpu_base_ns=rng.randint(0, 2),
+        dimms=dimms,
+        hbm_slots=rng.choice([0, 0, 1]),
+        dimm_slots=rng.choice([None, None, 1, 2]),
+        experts=count,
+        dram_striped_ns=striped,
+        dram_localized_ns=local,
+        scenarios=[row],
+    )

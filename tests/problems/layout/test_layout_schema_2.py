@@ -1,7 +1,7 @@
 """Schema 2: channels, shares of a striped read, the GPU's base load, misses in two parts."""
 
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.json_files import save
+from moeopt.problems.layout import single_scenario
 from moeopt.problems.layout.bounds import (
     average_load_ns,
     longest_expert_ns,
@@ -21,10 +22,19 @@ from moeopt.problems.layout.bounds import (
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance
+from moeopt.problems.layout.multi_scenario.aggregated import aggregated
 from moeopt.problems.layout.oracle import count
+from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.problems.layout.solution import Solution
+from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
-from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
+from tests.problems.layout import layout_optimum
+from tests.problems.layout.layout_random_instances import (
+    KINDS,
+    links_bind,
+    random_instance,
+    with_schema_2,
+)
 
 # Two DIMMs on each of two channels. A striped read of 5 keeps each DIMM busy for 3.
 SCENARIO = {
@@ -224,6 +234,31 @@ def test_files_keep_their_bytes(tmp_path: Path, root: Path) -> None:
     assert "forecast_tokens" not in saved.read_text()
 
 
+def test_reads_of_a_channel_are_counted_exactly() -> None:
+    """As many localized reads as end within the makespan; none is said where all do."""
+    for seed in range(0, 20, 2):
+        scenario = SingleScenario.of(links_bind(seed), 0)
+        for striped, local, makespan in product(range(4), range(1, 4), range(40)):
+            ends = [striped * scenario.channel_read + k * scenario.local_read for k in range(5)]
+            most = sum(end <= makespan for end in ends[1 : local + 1])
+            found = scenario.reads_per_channel(Branch(striped, local), makespan)
+            assert found == (None if most == local else most)
+
+
+def test_the_aggregated_model_is_a_relaxation() -> None:
+    """Of a window twice it bounds twice the optimum, mostly well where links bind."""
+    near = 0
+    for seed in range(24):
+        once = links_bind(seed)
+        best = 2 * optimum(once)
+        twice = changed(once, scenarios=once.model_dump()["scenarios"] * 2)
+        model = aggregated(twice, [0, 1])
+        bound = model.proven(twice, model.solve(10.0), [0, 1])
+        assert bound <= best, once.name
+        near += bound >= 0.8 * best
+    assert near > 6
+
+
 MOST = 20_000
 """Candidates of an instance that brute force gets here."""
 
@@ -245,10 +280,34 @@ def short_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def optimum(instance: Instance) -> int:
-    """Return the oracle's optimum."""
-    found = solve(instance, "brute-force").objective
-    assert isinstance(found, int)
-    return found
+    """Return the optimum by trying everything; `test_the_compiled_optimum_is_the_oracles` holds."""
+    return layout_optimum.optimum(instance)[0]
+
+
+def test_the_compiled_optimum_is_the_oracles() -> None:
+    """What other tests take for the truth, and the solution that has it."""
+    for instance in (*tiny()[::75], *map(links_bind, range(2))):
+        value, solution = layout_optimum.optimum(instance)
+        assert value == solve(instance, "brute-force").objective, instance.name
+        assert value == objective(instance, solution), instance.name
+        assert violations(instance, solution) == [], instance.name
+
+
+def test_links_that_bind_are_proven() -> None:
+    """Where channels or PCIe decide, bound and pack closes by itself, and cp-sat agrees."""
+    bind = {"LA-C8": 0, "LA-C9": 0}
+    for seed in range(40):
+        instance = links_bind(seed)
+        best = optimum(instance)
+        search = Search(limit_s=30.0)
+        single_scenario.solve(instance, search)
+        assert (search.objective, search.bound) == (best, best), instance.name
+        if seed % 10 < 2:
+            assert solve(instance, "cp-sat").objective == best, instance.name
+        [load] = loads(instance, search.solution)
+        for rule in bind:
+            bind[rule] += load.makespan_of(rule) == best > load.makespan_without([rule])
+    assert min(bind.values()) > 3
 
 
 @pytest.mark.parametrize(
@@ -274,6 +333,23 @@ def test_every_method_agrees_with_brute_force(share: slice) -> None:
             of_scenarios = zip(instance.scenarios, bound(instance).tolist(), strict=True)
             total = sum(s.weight * ns for s, ns in of_scenarios)
             assert total <= best, (instance.name, bound.__name__)
+
+
+@pytest.mark.parametrize("method", ["brute-force", "cp-sat", "milp", "mathprog", "bound-and-pack"])
+def test_dimms_are_numbered_within_their_channels(method: str) -> None:
+    """The CPU reads experts 0 and 1 through different channels, while expert 2 is on NDP: 10 each.
+
+    DIMMs 0 and 1 share a channel: the second expert lies on DIMM 2, before any lies on DIMM 1.
+    """
+    dear = [1000] * 3
+    row = dict.fromkeys(COSTS, dear) | {"weight": 1, "tokens": [1] * 3}
+    row |= {"cpu_localized_ns": [5, 5, 1000], "ndp_ns": [1000, 1000, 10]}
+    fields = {"dimms": 3, "hbm_slots": 0, "dimm_slots": None, "experts": 3, "channels": [0, 0, 1]}
+    reads = {"dram_striped_ns": 1000, "dram_localized_ns": 10}
+    instance = Instance(name="three", schema_version=2, scenarios=[row], **fields, **reads)
+    given = {} if method in ("bound-and-pack", "brute-force") else {"warm_start": False}
+    result = solve(instance, method, **given)
+    assert (result.status, result.objective) == ("optimal", 10)
 
 
 def test_bounds_are_not_trivial() -> None:
@@ -376,6 +452,6 @@ def test_each_field_has_its_direction() -> None:
 @pytest.mark.parametrize("name", ["intent", "law", "summary"])
 def test_real_windows_are_proven(name: str, root: Path) -> None:
     """Eight localized reads on eight channels: each DIMM may hold one, so that packings spread."""
-    file = root / f"instances/layout/own-two-parts-open/own-two-parts-{name}-layer4-batch256.json"
+    file = root / f"instances/layout/own-two-parts/own-two-parts-{name}-layer4-batch256.json"
     result = moeopt.solve(moeopt.load(file), "bound-and-pack", time_limit_s=60)
     assert (result.status, result.raw_status) == ("optimal", "PROVEN")

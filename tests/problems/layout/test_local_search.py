@@ -29,13 +29,19 @@ from moeopt.problems.layout.local_search.two_bins import divide, repartition
 from moeopt.problems.layout.paths import IDLE, STRIPED, Device
 from moeopt.problems.layout.second_stage import Layout, tables
 from moeopt.problems.layout.solution import DOMAINS, Solution
-from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
+from tests.problems.layout.layout_random_instances import (
+    KINDS,
+    links_bind,
+    random_instance,
+    with_schema_2,
+)
 
 
 def instances(experts: int) -> list[Instance]:
-    """Return 6 random instances of every kind, two of them of schema 2."""
+    """Return 6 random instances of every kind, two of them of schema 2, and some of busy links."""
     made = [random_instance(seed, kind, experts) for kind in KINDS for seed in range(6)]
-    return [with_schema_2(of, n) if n % 3 == 1 else of for n, of in enumerate(made)]
+    made = [with_schema_2(of, n) if n % 3 == 1 else of for n, of in enumerate(made)]
+    return [*made, *(links_bind(seed, experts) for seed in range(24))]
 
 
 def experts_of(instance: Instance) -> np.ndarray:

@@ -72,7 +72,9 @@ def test_each_system_has_its_own_layout() -> None:
         assert layouts[name].dimm == (None,) * 10
     assert layouts["monde"].dimm == (1, 0, 1, 0, 1, 0, 1, 0, 1, 0)
     for name in ("trimoe", "trimoe-best-schedule"):
-        assert layouts[name].dimm == (1, 0, *[None] * 8)
+        few = SYSTEMS[name](instance, cold_cut="tokens 0.08")
+        assert few.dimm == (1, 0, *[None] * 8)
+        assert layouts[name] == SYSTEMS[name](instance, cold_cut=BEST_CUT) != few
 
 
 def test_settlements_of_the_cut_and_the_dimm() -> None:

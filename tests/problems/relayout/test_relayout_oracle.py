@@ -56,6 +56,9 @@ def instance_of(experts: list[dict[str, object]], **given: Any) -> Instance:
     return Instance(**(common | {"experts": experts} | given))
 
 
+PAIRS = [expert(n, dimm=n // 2, ndp_ns=4) for n in range(4)]
+"""Two experts on DIMM 0, two on DIMM 1."""
+
 ANCHORS = {
     # One of the two is prefetched: 2. The other runs on the CPU: 9. With no window both take a
     # host, one each: 9. With two prefetches both take the GPU: 4.
@@ -111,6 +114,57 @@ ANCHORS = {
     "idle and resident": (
         instance_of([expert(0, tokens=0), expert(1, resident=True, gpu_hit_ns=1)]),
         1,
+    ),
+    # A move of 10 fits 19 once. All DIMMs share a link: one pair stays together, 8. A link for each
+    # DIMM: both pairs part, 4.
+    "two moves over one link": (instance_of(PAIRS, dimms=4), 8),
+    "two moves over links of their own": (
+        instance_of(PAIRS, dimms=4, schema_version=2, relayout_share_ns=5),
+        4,
+    ),
+    # Three on DIMM 0, whose own link carries one move of 10 in 19, whatever the others could: 8.
+    "a link of its own that is full": (
+        instance_of(
+            [expert(n, dimm=0, ndp_ns=4) for n in range(3)],
+            dimms=3,
+            schema_version=2,
+            relayout_share_ns=5,
+        ),
+        8,
+    ),
+    # Two reads of 6, half of that on each of a channel's two DIMMs: the channel is busy for 12.
+    "a channel is read twice": (
+        instance_of(
+            [expert(n, cpu_striped_ns=1) for n in range(2)],
+            dram_striped_ns=6,
+            schema_version=2,
+            dimm_share=(1, 2),
+            channels=(0, 0),
+        ),
+        12,
+    ),
+    # Two transfers of 9 and two computations of 3, which overlap: 18, where the paths sum to 20.
+    "transfers overlap computation": (
+        instance_of(
+            [
+                expert(
+                    n,
+                    gpu_miss_striped_ns=10,
+                    gpu_calc_ns=3,
+                    pcie_striped_ns=9,
+                    pcie_localized_ns=50,
+                )
+                for n in range(2)
+            ],
+            hbm_free_slots=0,
+            schema_version=2,
+        ),
+        18,
+    ),
+    # 7 before any expert, and 2.
+    "a base load comes first": (
+        instance_of([expert(0, gpu_hit_ns=2)], schema_version=2, gpu_base_ns=7),
+        9,
     ),
 }
 
