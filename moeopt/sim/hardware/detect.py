@@ -143,6 +143,8 @@ def _describe_memory(draft: _Draft, cpu: CpuFacts | None, system: System, measur
         each = dram["speed_mt_s"] * 8 / 1000
         of = f"{dram['channels']} channels x {dram['speed_mt_s']:g} MT/s x 8 B"
         draft.put("dram.striped_gb_s", round(dram["channels"] * each, 3), of)
+        one = f"one channel: {dram['speed_mt_s']:g} MT/s x 8 B"
+        draft.put("dram.localized_gb_s", round(each, 3), one)
     if (size := memory_bytes(system)) is not None:
         draft.put("dram.capacity_gb", round(size[0] / GIB, 2), size[1])
     if not measure or cpu is None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def test_a_workstation_is_described_from_what_its_tools_say() -> None:
     machine = detect_machine(name="mine", system=WORKSTATION)
     dram, gpu, cpu = machine.dram, machine.require_gpu(), machine.require_cpu()
     assert (dram.dimms, dram.channels, dram.speed_mt_s, dram.striped_gb_s) == (12, 12, 4800, 460.8)
+    assert dram.localized_gb_s == 38.4
     assert dram.capacity_gb == pytest.approx(396361728 * 1024 / 2**30, abs=0.01)
     assert (gpu.name, gpu.peak_tflops, gpu.hbm_gb_s) == ("NVIDIA GeForce RTX 4090", 165.2, 1008)
     assert gpu.hbm_gb == pytest.approx(24564 / 1024, abs=0.01)
@@ -260,6 +262,60 @@ def test_a_cpu_without_torch_is_measured_with_numpy(monkeypatch: pytest.MonkeyPa
     assert rate.value == pytest.approx(2 * 128**3 / 0.125 / 1e12, rel=1e-3)
     assert "torch is not installed" in rate.source
     assert measure.gpu_rates() is None
+
+
+class FakeTensor:
+    """What the measurement does with a tensor; every operation is done at once."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+
+    def __matmul__(self, other: object) -> None:
+        """Multiply nothing."""
+
+    def __getitem__(self, part: slice) -> "FakeTensor":
+        """Return the first numbers."""
+        return FakeTensor(part.stop)
+
+    def sum(self) -> None:
+        """Read nothing."""
+
+    def pin_memory(self) -> "FakeTensor":
+        """Return itself."""
+        return self
+
+    def copy_(self, other: "FakeTensor", non_blocking: bool) -> None:
+        """Copy nothing, of the right size."""
+        assert (self.size, non_blocking) == (other.size, True)
+
+
+def test_a_gpu_is_measured_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of 8192 x 8192, 1 GiB read, a quarter of it copied, 0.125 s each; 4 bytes each."""
+    monkeypatch.undo()
+    about = SimpleNamespace(name="NVIDIA Z9", total_memory=2**34)
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        get_device_properties=lambda _: about,
+        mem_get_info=lambda _: (2**33, 2**34),
+        synchronize=lambda: None,
+    )
+    made: list[Any] = []
+
+    def ones(shape: Any, **_: Any) -> FakeTensor:
+        made.append(shape)
+        return FakeTensor(shape)
+
+    kinds = {"bfloat16": 0, "float32": 1, "__version__": "9"}
+    torch = SimpleNamespace(cuda=cuda, ones=ones, **kinds)
+    monkeypatch.setattr(measure, "_torch", lambda: torch)
+    rates = measure.gpu_rates(clock=Clock())
+    assert rates is not None
+    assert (rates.name, rates.memory_gib) == ("NVIDIA Z9", 16.0)
+    assert made == [(8192, 8192), 2**28, 2**26]
+    assert rates.tflops.value == pytest.approx(2 * 8192**3 / 0.125 / 1e12, rel=1e-3)
+    assert rates.read_gb_s.value == pytest.approx(2**30 / 0.125 / 1e9, abs=0.05)
+    assert rates.from_host_gb_s.value == pytest.approx(2**28 / 0.125 / 1e9, abs=0.01)
+    assert rates.from_host_gb_s.source.startswith("measured: copy of 256 MiB")
 
 
 def test_a_machine_is_the_same_after_a_file(tmp_path: Path) -> None:
