@@ -24,7 +24,7 @@ from moeopt.sim.hardware.system import (
     memory_facts,
     this_system,
 )
-from moeopt.sim.presets import get_machine
+from moeopt.sim.presets import get_machine, names
 from tests.sim.hardware.fake_systems import CLOUD, TWELVE, WORKSTATION, dmidecode, fake, lscpu
 
 GPU = GpuRates("X", 8.0, Rate(120.0, "torch"), Rate(900.0, "torch"), Rate(26.0, "torch"))
@@ -320,6 +320,7 @@ def test_a_gpu_is_measured_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_machine_is_the_same_after_a_file(tmp_path: Path) -> None:
     """What is left out of the file is what is absent."""
-    for machine in (detect_machine(system=CLOUD), get_machine("rtx4090-7960x")):
+    presets = [get_machine(name) for name in names("machines")]
+    for machine in (detect_machine(system=CLOUD), get_machine("xeon-spr"), *presets):
         save(plain_machine(machine), tmp_path / "m.json")
         assert get_machine(tmp_path / "m.json") == machine
