@@ -30,6 +30,7 @@ gap                                how far heuristics are from the optimum, over
 load_trace, load_counts, save_trace, generate    instances from routing traces
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
+get_machine, detect_machine, set_machine, import_bandwidths    machines: of others and one's own
 
 Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
 their base `MoeoptError`; a `MoeoptWarning` is of input that may mislead. Every name is imported
@@ -62,8 +63,12 @@ if TYPE_CHECKING:
     from moeopt.problems.json_files import save as save
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
+    from moeopt.sim.hardware.bandwidth_files import import_bandwidths as import_bandwidths
+    from moeopt.sim.hardware.detect import detect_machine as detect_machine
+    from moeopt.sim.hardware.edit import set_machine as set_machine
     from moeopt.sim.plan.schema import Plan as Plan
     from moeopt.sim.plan.schema import load_plan as load_plan
+    from moeopt.sim.presets import get_machine as get_machine
     from moeopt.sim.repeats import dedupe_trace as dedupe_trace
     from moeopt.sim.repeats import find_repeats as find_repeats
     from moeopt.solvers.explain import explain as explain
@@ -94,6 +99,10 @@ _HOME = {
     "simulate": "moeopt.sim.engine.simulate",
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",
+    "get_machine": "moeopt.sim.presets",
+    "detect_machine": "moeopt.sim.hardware.detect",
+    "set_machine": "moeopt.sim.hardware.edit",
+    "import_bandwidths": "moeopt.sim.hardware.bandwidth_files",
     "Plan": "moeopt.sim.plan.schema",
     "load_plan": "moeopt.sim.plan.schema",
     "MoeoptError": "moeopt.errors",

@@ -14,6 +14,8 @@ class Kind(StrEnum):
     methods = "methods"
     settlements = "settlements"
     machines = "machines"
+    gpus = "gpus"
+    hosts = "hosts"
     models = "models"
     workloads = "workloads"
     instances = "instances"
@@ -26,7 +28,7 @@ def list_command(
         "instances"
     ),
 ) -> int:
-    """List problems, methods, settlements, machines, models, workloads, instances or targets."""
+    """List what there is; `--machine` takes one of machines, GPU+HOST, or HOST alone."""
     if kind in (Kind.problems, Kind.methods):
         _list_problems(with_methods=kind is Kind.methods)
     elif kind is Kind.settlements:
@@ -35,6 +37,11 @@ def list_command(
         _list_instances(path)
     elif kind is Kind.targets:
         _list_targets()
+    elif kind in (Kind.gpus, Kind.hosts):
+        from moeopt.sim.presets import parts
+
+        for name in parts.gpu_names() if kind is Kind.gpus else parts.host_names():
+            print(name)
     else:
         from moeopt.sim.presets import names
 

@@ -20,6 +20,7 @@ from moeopt.cli import (
     generate,
     listing,
     losses,
+    machine,
     pareto,
     plan,
     profile,
@@ -59,6 +60,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
+    app.add_typer(machine.build_app(), name="machine")
     app.callback(invoke_without_command=True)(_options)
     return app
 

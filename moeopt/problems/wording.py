@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 LONGEST = 60
 """Most characters of an untrusted value in a message."""
 
+MOST_FAULTS = 20
+"""Most errors of one file that are listed together."""
+
 _PLAIN_REASONS = {
     "missing": "is missing",
     "extra_forbidden": "is not a known key",
@@ -32,6 +35,18 @@ def describe(error: "ValidationError") -> str:
     field = field_path([*first["loc"], *first.get("ctx", {}).get("at", ())])
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{field}: {_reason(first)}{more}"
+
+
+def faults(error: "ValidationError") -> list[tuple[str, str, str]]:
+    """Return (field, kind of the error, reason) for everything that a failed validation found."""
+    return [
+        (
+            field_path([*found["loc"], *found.get("ctx", {}).get("at", ())]),
+            found["type"],
+            _reason(found),
+        )
+        for found in error.errors(include_url=False)[:MOST_FAULTS]
+    ]
 
 
 def _reason(error: Mapping[str, Any]) -> str:

@@ -138,12 +138,13 @@ def computation_s(
             flops / (ndp.rate_gflops(model.bits) * 1e9), size / (ndp.internal_gb_s * 1e9)
         )
         return np.asarray(busy)
-    return gpu_roofline_s(machine, flops, size, count) + (machine.gpu.kernel_us or 0.0) / 1e6
+    fixed_s = (machine.require_gpu().kernel_us or 0.0) / 1e6
+    return gpu_roofline_s(machine, flops, size, count) + fixed_s
 
 
 def gpu_roofline_s(machine: Machine, flops: ArrayLike, size: float, tokens: ArrayLike) -> Seconds:
     """Return the time in s of operations on `size` bytes of weights in the GPU's memory."""
-    gpu = machine.gpu
+    gpu = machine.require_gpu()
     rate = gpu.peak_tflops * 1e12 * gpu.utilization(tokens)
     bandwidth = gpu.hbm_gb_s * (gpu.bandwidth_efficiency or 1.0) * 1e9
     return np.asarray(np.maximum(np.asarray(flops) / rate, size / bandwidth))
@@ -172,12 +173,17 @@ def dram_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
 def cpu_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
     """Return how long the CPU takes to read one expert, in s.
 
-    Striped experts are read by all sockets as `Cpu.numa` says, where it is given; its kernels
-    reach `bandwidth_efficiency` of what the memory gives.
+    Striped experts are read at `Cpu.bandwidth_gb_s` where that was measured, else by all sockets as
+    `Cpu.numa` says, where it is given; its kernels reach `bandwidth_efficiency` of what the memory
+    gives.
     """
     cpu = machine.require_cpu()
-    numa = cpu.numa if layout == "striped" else None
-    gb_s = _dram_gb_s(machine, layout) if numa is None else numa.read_gb_s
+    striped = layout == "striped"
+    if striped and cpu.bandwidth_gb_s is not None:
+        gb_s = cpu.bandwidth_gb_s
+    else:
+        numa = cpu.numa if striped else None
+        gb_s = _dram_gb_s(machine, layout) if numa is None else numa.read_gb_s
     return float(model.expert_bytes) / (gb_s * (cpu.bandwidth_efficiency or 1.0) * 1e9)
 
 

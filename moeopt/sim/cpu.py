@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.problems.envelope import Frozen, field_error
 from moeopt.sim.curve import Curve
+from moeopt.sim.fields import about
 
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]
@@ -23,30 +24,40 @@ class FewTokenKernel(Frozen):
     KTransformers 3.2 uses AVX-512 instead of AMX at or below four tokens per expert.
     """
 
-    name: str
-    max_tokens: Annotated[int, Field(strict=True, ge=1, le=2**20)]
-    tflops: Curve
+    name: Annotated[str, about("its name, e.g. AVX-512")]
+    max_tokens: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=2**20)],
+        about("tokens per expert up to which it is used", "tokens"),
+    ]
+    tflops: Annotated[Curve, about("what it reaches, by tokens per expert", "TFLOPS")]
 
 
 class Numa(Frozen):
     """Sockets with a memory each (KTransformers 2.3 and 3.3).
 
-    Parameters
-    ----------
-    sockets
-        How many.
-    local_gb_s, cross_socket_gb_s
-        What a socket reads from its own memory and from another's.
-    placement
-        "tensor-parallel": each socket holds its slice of every expert and reads locally (3.3).
-        "interleaved": the weights are spread evenly and every socket reads evenly from all, one
-        after the other: a NUMA-oblivious program (2.3). "one-socket": one computes, locally.
+    Placements: "tensor-parallel": each socket holds its slice of every expert and reads locally
+    (3.3). "interleaved": the weights are spread evenly and every socket reads evenly from all, one
+    after the other: a NUMA-oblivious program (2.3). "one-socket": one computes, locally. What each
+    field means: docs/machine.md.
     """
 
-    sockets: Annotated[int, Field(strict=True, ge=1, le=64)]
-    local_gb_s: Positive
-    cross_socket_gb_s: Positive
-    placement: Placement
+    sockets: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=64)],
+        about("how many", find="`lscpu`: Socket(s)"),
+    ]
+    local_gb_s: Annotated[
+        Positive,
+        about(
+            "what a socket reads from its own memory", "GB/s", "Intel MLC, or `numactl` + STREAM"
+        ),
+    ]
+    cross_socket_gb_s: Annotated[
+        Positive,
+        about("what a socket reads from another's", "GB/s", "Intel MLC, or `numactl` + STREAM"),
+    ]
+    placement: Annotated[
+        Placement, about("where the weights lie", find="the runtime's NUMA option")
+    ]
 
     @property
     def read_gb_s(self) -> float:
@@ -63,27 +74,53 @@ class Numa(Frozen):
 class Cpu(Frozen):
     """A CPU; `tflops` is what its kernels reach at a number of tokens per expert.
 
-    Parameters
-    ----------
-    kernel
-        Name of the main kernel, to which `tflops` belongs, e.g. "AMX".
-    few_token_kernels
-        Kernels used instead of it for few tokens, by rising `max_tokens`.
-    threads
-        How many compute.
-    bandwidth_efficiency
-        Fraction of the memory's bandwidth that its kernels reach; by default 1.
-    numa
-        Its sockets. Without it the CPU reads with the bandwidth of the machine's DRAM.
+    `few_token_kernels` are used instead of the main one, by rising `max_tokens`. What each field
+    means, its unit and where to find it: docs/machine.md.
     """
 
-    name: str
-    tflops: Curve
-    kernel: str | None = None
-    few_token_kernels: Annotated[tuple[FewTokenKernel, ...], Field(max_length=16)] = ()
-    threads: Threads | None = None
-    bandwidth_efficiency: Fraction | None = None
-    numa: Numa | None = None
+    name: Annotated[str, about("its name, and how many sockets", find="`lscpu`: Model name")]
+    tflops: Annotated[
+        Curve,
+        about(
+            "what its main kernel reaches, by tokens per expert",
+            "TFLOPS",
+            "`moeopt machine detect`; or half of cores x base clock x operations per cycle",
+        ),
+    ]
+    kernel: Annotated[
+        str | None,
+        about("main kernel, e.g. AMX, AVX-512, AVX2", find="`lscpu`: Flags", absent="`main`"),
+    ] = None
+    few_token_kernels: Annotated[
+        tuple[FewTokenKernel, ...],
+        Field(max_length=16),
+        about("kernels used instead for few tokens, by rising `max_tokens`", absent="none"),
+    ] = ()
+    threads: Annotated[
+        Threads | None,
+        about("how many compute", find="the runtime's option; physical cores", absent="not stated"),
+    ] = None
+    bandwidth_gb_s: Annotated[
+        Positive | None,
+        about(
+            "what all threads together read from memory, measured",
+            "GB/s",
+            "`moeopt machine detect`; STREAM, Intel MLC, other tools by `moeopt machine import`",
+            absent="`dram.striped_gb_s` x `dram.efficiency`, or that of `cpu.numa`",
+        ),
+    ] = None
+    bandwidth_efficiency: Annotated[
+        Fraction | None,
+        about(
+            "fraction of that bandwidth that its kernels reach",
+            find="fitted to measurements",
+            absent="1",
+        ),
+    ] = None
+    numa: Annotated[
+        Numa | None,
+        about("its sockets with a memory each", absent="it reads at the bandwidth of the DRAM"),
+    ] = None
 
     @field_validator("few_token_kernels")
     @classmethod

@@ -95,7 +95,7 @@ def layer_costs(
 
 def attention_s(machine: Machine, model: ModelShape, tokens: int = 1, context: int = 0) -> float:
     """Return the time in s of one layer's attention; assumptions as in `layer_costs`."""
-    gpu = machine.gpu
+    gpu = machine.require_gpu()
     weights = model.attention_weights
     size = model.bytes_of("attention", weights) + tokens * model.kv_bytes(context)
     bandwidth = gpu.hbm_gb_s * (gpu.attention_bandwidth_efficiency or 1.0) * 1e9
@@ -116,4 +116,4 @@ def _matrices_s(
         return 0.0
     size = float(model.bytes_of(kind, weights))
     busy = float(gpu_roofline_s(machine, 2.0 * weights * tokens, size, tokens))
-    return (machine.gpu.kernel_us or 0.0) / 1e6 + busy
+    return (machine.require_gpu().kernel_us or 0.0) / 1e6 + busy

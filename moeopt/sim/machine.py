@@ -2,12 +2,14 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen, field_error
 from moeopt.sim.cpu import Cpu, Fraction, NonNegative, Positive
 from moeopt.sim.curve import Curve, Device, TimeTable
+from moeopt.sim.fields import about
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
 LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
@@ -16,67 +18,135 @@ LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
 class Gpu(Frozen):
     """A GPU; `utilization` is the fraction of its peak reached at a number of tokens per expert.
 
-    Parameters
-    ----------
-    peak_tflops, hbm_gb_s, hbm_gb
-        Peak of its matrix units, bandwidth and capacity of its memory.
-    bandwidth_efficiency, attention_bandwidth_efficiency
-        Fraction of `hbm_gb_s` that expert kernels and attention kernels reach; by default 1.
-    kernel_us
-        Fixed time of running one expert (launches, tails); by default 0.
-    layer_fixed_us
-        Fixed time of a layer's attention, router and norms, whatever their size; by default 0.
+    What each field means, its unit and where to find it: docs/machine.md.
     """
 
-    name: str
-    peak_tflops: Positive
-    hbm_gb_s: Positive
-    hbm_gb: Positive
-    utilization: Curve
-    bandwidth_efficiency: Fraction | None = None
-    attention_bandwidth_efficiency: Fraction | None = None
-    kernel_us: NonNegative | None = None
-    layer_fixed_us: NonNegative | None = None
+    name: Annotated[str, about("its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`")]
+    peak_tflops: Annotated[
+        Positive,
+        about(
+            "peak of its matrix units, 16-bit, without sparsity",
+            "TFLOPS",
+            "the vendor's data sheet (half of a figure with sparsity)",
+        ),
+    ]
+    hbm_gb_s: Annotated[
+        Positive,
+        about("peak bandwidth of its memory", "GB/s", "the vendor's data sheet"),
+    ]
+    hbm_gb: Annotated[
+        Positive, about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024")
+    ]
+    utilization: Annotated[
+        Curve,
+        about(
+            "fraction of `peak_tflops` reached, by tokens per expert",
+            find="`moeopt machine detect` where torch sees the GPU; 0.6, flat, where nobody knows",
+        ),
+    ]
+    bandwidth_efficiency: Annotated[
+        Fraction | None,
+        about(
+            "fraction of `hbm_gb_s` that expert kernels reach",
+            find="`moeopt machine detect` or `import`: read bandwidth / `hbm_gb_s`",
+            absent="1",
+        ),
+    ] = None
+    attention_bandwidth_efficiency: Annotated[
+        Fraction | None,
+        about(
+            "fraction of `hbm_gb_s` that attention kernels reach",
+            find="fitted to measurements",
+            absent="1",
+        ),
+    ] = None
+    kernel_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of running one expert (launches, tails)",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    layer_fixed_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of a layer's attention, router and norms, whatever their size",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
 
 
 class Dram(Frozen):
     """The memory in which offloaded experts lie: the host's, or that of a CXL device.
 
-    Parameters
-    ----------
-    dimms, channels, capacity_gb
-        How many, and what they hold together.
-    striped_gb_s, localized_gb_s
-        Bandwidth of reading a striped expert, which uses all DIMMs, and a localized one, which
-        uses only its own; absent where no expert is ever localized.
-    efficiency
-        Fraction of these that reads reach; by default 1.
+    A striped expert lies on all DIMMs, a localized one on its own. What each field means, its unit
+    and where to find it: docs/machine.md.
     """
 
-    dimms: Whole
-    striped_gb_s: Positive
-    localized_gb_s: Positive | None = None
-    channels: Whole | None = None
-    capacity_gb: Positive | None = None
-    efficiency: Fraction | None = None
+    dimms: Annotated[
+        Whole, about("how many DIMMs", find="`dmidecode -t memory`: devices with a size")
+    ]
+    striped_gb_s: Annotated[
+        Positive,
+        about(
+            "peak bandwidth of all DIMMs together, as a striped expert is read",
+            "GB/s",
+            "channels x MT/s x 8 B / 1000",
+        ),
+    ]
+    localized_gb_s: Annotated[
+        Positive | None,
+        about(
+            "peak bandwidth of one DIMM, as a localized expert is read",
+            "GB/s",
+            "MT/s x 8 B / 1000",
+            "no expert is ever localized",
+        ),
+    ] = None
+    channels: Annotated[
+        Whole | None,
+        about("memory channels in use", find="`dmidecode -t memory`", absent="not stated"),
+    ] = None
+    speed_mt_s: Annotated[
+        Positive | None,
+        about(
+            "speed of the DIMMs as configured",
+            "MT/s",
+            "`dmidecode -t memory`: Configured Memory Speed; the 4800 of DDR5-4800",
+            "not stated",
+        ),
+    ] = None
+    capacity_gb: Annotated[
+        Positive | None,
+        about("what they hold together", "GiB", "`/proc/meminfo`: MemTotal", "not stated"),
+    ] = None
+    efficiency: Annotated[
+        Fraction | None,
+        about("fraction of these bandwidths that reads reach", find="STREAM / peak", absent="1"),
+    ] = None
 
 
 class Ndp(Frozen):
-    """Near-data processing: `gflops` and `internal_gb_s` of one unit.
+    """Near-data processing: `gflops` and `internal_gb_s` of one unit; fields: docs/machine.md."""
 
-    Parameters
-    ----------
-    units
-        How many there are; by default one per DIMM.
-    gflops_bits
-        Width of the weights at which `gflops` is reached, where narrower weights are computed
-        faster in proportion; absent where the width makes no difference.
-    """
-
-    gflops: Positive
-    internal_gb_s: Positive
-    units: Whole | None = None
-    gflops_bits: Positive | None = None
+    gflops: Annotated[Positive, about("rate of one unit", "GFLOPS", "the device's data")]
+    internal_gb_s: Annotated[
+        Positive, about("what one unit reads from its own memory", "GB/s", "the device's data")
+    ]
+    units: Annotated[Whole | None, about("how many units", absent="one per DIMM")] = None
+    gflops_bits: Annotated[
+        Positive | None,
+        about(
+            "width of the weights at which `gflops` is reached; narrower ones are faster in"
+            " proportion",
+            "bits",
+            absent="the width makes no difference",
+        ),
+    ] = None
 
     def rate_gflops(self, bits: float) -> float:
         """Return the rate of one unit on weights of so many bits."""
@@ -88,8 +158,10 @@ class Ndp(Frozen):
 class Link(Frozen):
     """A link, one direction: bandwidth, and what every transfer takes on top of its bytes."""
 
-    gb_s: Positive
-    latency_us: NonNegative | None = None
+    gb_s: Annotated[Positive, about("bandwidth, one direction", "GB/s", "the device's data")]
+    latency_us: Annotated[
+        NonNegative | None, about("what every transfer takes on top of its bytes", "us", absent="0")
+    ] = None
 
     def transfer_s(self, size: float) -> float:
         """Return how long `size` bytes take, in s."""
@@ -99,36 +171,76 @@ class Link(Frozen):
 class Links(Frozen):
     """Links besides PCIe: between DIMMs, and to a CXL device."""
 
-    dimm_link: Link | None = None
-    cxl: Link | None = None
+    dimm_link: Annotated[Link | None, about("between DIMMs", absent="none")] = None
+    cxl: Annotated[Link | None, about("to a CXL device", absent="none")] = None
 
 
 class Machine(Frozen):
     """A machine, with the source of every number in `sources` (field path -> where it stands).
 
     `time_tables` are measurements; where there is none for a model and device, times come from the
-    rates above. A machine without a CPU that computes experts has no `cpu`, one without
-    near-data processing no `ndp`.
-
-    Parameters
-    ----------
-    pcie_gb_s, pcie_latency_us
-        From where offloaded experts lie to the GPU, one direction.
-    sync_us
-        One hand-over of a layer's activations between GPU and CPU, one way; by default 0.
+    rates above. A machine without a GPU has neither `gpu` nor `pcie_gb_s`: its CPU computes alone.
+    One without a CPU that computes experts has no `cpu`, one without near-data processing no `ndp`.
+    What each field means, its unit and where to find it: docs/machine.md.
     """
 
-    name: str
-    gpu: Gpu
-    cpu: Cpu | None = None
-    dram: Dram
-    ndp: Ndp | None = None
-    pcie_gb_s: Positive
-    pcie_latency_us: NonNegative | None = None
-    sync_us: NonNegative | None = None
-    links: Links = Links()
-    time_tables: Annotated[tuple[TimeTable, ...], Field(max_length=1000)] = ()
-    sources: dict[str, str]
+    name: Annotated[str, about("name of the machine")]
+    gpu: Annotated[Gpu | None, about("its GPU", absent="none: the CPU computes alone")] = None
+    cpu: Annotated[
+        Cpu | None,
+        Field(validate_default=True),
+        about("its CPU", absent="no CPU that computes experts; not without a `gpu`"),
+    ] = None
+    dram: Annotated[Dram, about("the memory in which offloaded experts lie")]
+    ndp: Annotated[Ndp | None, about("near-data processing", absent="none")] = None
+    pcie_gb_s: Annotated[
+        Positive | None,
+        Field(validate_default=True),
+        about(
+            "from where offloaded experts lie to the GPU, one direction",
+            "GB/s",
+            "16 lanes: 15.75 (PCIe 3), 31.5 (4), 63 (5); `nvidia-smi -q`: Link Width, PCIe"
+            " Generation",
+            "not without a `gpu`; required with one",
+        ),
+    ] = None
+    pcie_latency_us: Annotated[
+        NonNegative | None, about("what every transfer takes on top of its bytes", "us", absent="0")
+    ] = None
+    sync_us: Annotated[
+        NonNegative | None,
+        about(
+            "one hand-over of a layer's activations between GPU and CPU, one way",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    links: Annotated[Links, about("links besides PCIe", absent="none")] = Links()
+    time_tables: Annotated[
+        tuple[TimeTable, ...],
+        Field(max_length=1000),
+        about(
+            "measured times of experts, instead of the rates",
+            find="`moeopt profile`",
+            absent="none",
+        ),
+    ] = ()
+    sources: Annotated[
+        dict[str, str], about("where each number stands: field path -> source; may be empty")
+    ]
+
+    @field_validator("cpu", "pcie_gb_s")
+    @classmethod
+    def _something_computes(cls, value: object, info: ValidationInfo) -> object:
+        """Let `cpu` be absent only beside a GPU, `pcie_gb_s` only without one.
+
+        Here and not in a rule for the whole, which would be silent while other fields are missing.
+        """
+        without_gpu = info.data.get("gpu", "faulty") is None
+        if value is None and without_gpu == (info.field_name == "cpu"):
+            raise PydanticKnownError("missing")
+        return value
 
     @field_validator("time_tables")
     @classmethod
@@ -196,6 +308,12 @@ class Machine(Frozen):
             )
         return self.model_copy(update={"cpu": cpu.model_copy(update={"threads": threads})})
 
+    def require_gpu(self) -> Gpu:
+        """Return the GPU; InputError if the machine has none."""
+        if self.gpu is None:
+            raise InputError(f"machine {self.name}: gpu: is missing; a cost on it is asked for")
+        return self.gpu
+
     def require_cpu(self) -> Cpu:
         """Return the CPU; InputError if the machine has none."""
         if self.cpu is None:
@@ -217,15 +335,18 @@ class Machine(Frozen):
 
     def link(self, name: LinkName) -> Link:
         """Return a link by name; InputError if the machine has none of it."""
+        found: Link | None
         if name == "pcie":
-            return Link(gb_s=self.pcie_gb_s, latency_us=self.pcie_latency_us)
-        if name == "cross_socket":
+            gb_s = self.pcie_gb_s
+            found = None if gb_s is None else Link(gb_s=gb_s, latency_us=self.pcie_latency_us)
+        elif name == "cross_socket":
             numa = None if self.cpu is None else self.cpu.numa
             found = None if numa is None else Link(gb_s=numa.cross_socket_gb_s)
         else:
             found = self.links.dimm_link if name == "dimm_link" else self.links.cxl
         if found is None:
-            place = "cpu.numa" if name == "cross_socket" else f"links.{name}"
+            places = {"cross_socket": "cpu.numa", "pcie": "pcie_gb_s"}
+            place = places.get(name, f"links.{name}")
             raise InputError(f"machine {self.name}: {place}: is missing; a cost on it is asked for")
         return found
 

@@ -277,7 +277,12 @@ def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:
         ("pcie_gb_s", "NaN", "pcie_gb_s: must be a number of usable size, not NaN"),
         ("pcie_gb_s", "1e999", "pcie_gb_s: must be a number of usable size, not 1e999"),
         ("pcie_gb_s", '"64"', "pcie_gb_s: "),
-        ("cpu", "{}", "cpu.name: is missing (and 1 more)"),
+        (
+            "cpu",
+            "{}",
+            "cpu.name: is missing (text: its name, and how many sockets; `lscpu`: Model name);"
+            " cpu.tflops: is missing (",
+        ),
         (
             "cpu",
             '{"name": "x", "tflops": {"scale": "linear", "points": [[2, 1], [1, 2]]}}',

@@ -49,5 +49,5 @@ def _counts(change: Callable[[Machine, float], Machine], value: float) -> tuple[
 
 
 def _with_efficiency(machine: Machine, share: float) -> Machine:
-    gpu = machine.gpu.model_copy(update={"bandwidth_efficiency": share})
+    gpu = machine.require_gpu().model_copy(update={"bandwidth_efficiency": share})
     return machine.model_copy(update={"gpu": gpu})

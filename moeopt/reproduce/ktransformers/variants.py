@@ -62,13 +62,14 @@ def with_fixed_time(machine: Machine, fixed_us: float) -> Machine:
 
     The rest follows, so that attention of DeepSeek-V3 in BF16 on the A100 still takes what it does.
     """
-    gpu = get_machine("ktransformers-a100").gpu
+    gpu = get_machine("ktransformers-a100").require_gpu()
     size = get_model("deepseek-v3").attention_weights * 2
     reached = gpu.attention_bandwidth_efficiency or 1.0
     total_us = (gpu.layer_fixed_us or 0.0) + size / (gpu.hbm_gb_s * reached) / 1e3
     efficiency = size / (gpu.hbm_gb_s * (total_us - fixed_us)) / 1e3
     changes = {"layer_fixed_us": fixed_us, "attention_bandwidth_efficiency": efficiency}
-    return machine.model_copy(update={"gpu": machine.gpu.model_copy(update=changes)})
+    changed = machine.require_gpu().model_copy(update=changes)
+    return machine.model_copy(update={"gpu": changed})
 
 
 def numa_of(machine: Machine) -> Numa:

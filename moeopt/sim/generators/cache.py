@@ -168,7 +168,7 @@ def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:
     The paper: about 56 of Mixtral's on 24 GB, of which 5 GB are for everything else. Vendors count
     GPU memory in GiB.
     """
-    free = (machine.gpu.hbm_gb - reserved_gib) * GIB
+    free = (machine.require_gpu().hbm_gb - reserved_gib) * GIB
     return max(0, min(int(free / model.expert_bytes), 2**20))
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
-from moeopt.problems.wording import describe
+from moeopt.sim.fields import describe_fields
 from moeopt.sim.gguf.file import is_gguf
 from moeopt.sim.gguf.model import model_from_gguf
 from moeopt.sim.hf_config import is_config_json, model_from_config
@@ -26,13 +26,38 @@ def names(kind: str) -> list[str]:
 
 
 def get_machine(name_or_file: str | Path) -> Machine:
-    """Return a machine preset, or the machine in a JSON file.
+    """Return a machine: a preset, parts by name, or what a JSON file holds.
+
+    Parameters
+    ----------
+    name_or_file
+        A preset (``moeopt list machines``); ``GPU+HOST``, or ``HOST`` for a machine without a GPU
+        (``moeopt list gpus``, ``moeopt list hosts``); or a machine file, every field of which is in
+        docs/machine.md.
+
+    Returns
+    -------
+    Machine
+        With the source of every number in ``sources``.
 
     Raises
     ------
     InputError
-        If there is neither such a preset nor such a file, or the file is not a valid machine.
+        If there is neither such a preset nor such a file, or the file is not a valid machine: the
+        message lists everything that is wrong.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> machine = moeopt.get_machine("rtx4090+epyc-9004")
+    >>> machine.gpu.hbm_gb_s, machine.dram.striped_gb_s, machine.pcie_gb_s
+    (1008.0, 460.8, 31.5)
     """
+    if isinstance(name_or_file, str) and not _is_file(Path(name_or_file)):
+        from moeopt.sim.presets import parts
+
+        if parts.is_composed(name_or_file):
+            return parts.compose(name_or_file)
     return find("machines", Machine, name_or_file)
 
 
@@ -74,7 +99,7 @@ def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
+        raise InputError(f"{path}: {describe_fields(model, error)}") from None
 
 
 def _is_file(path: Path) -> bool:

@@ -1,0 +1,203 @@
+"""``moeopt machine``: describe the machine at hand, look at one, change one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moeopt.cli.options import Json
+
+if TYPE_CHECKING:
+    from moeopt.sim.machine import Machine
+
+Named = Annotated[
+    str,
+    typer.Argument(metavar="M", help="Preset, GPU+HOST, HOST or machine file.", show_default=False),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Machine file; by default M itself.")]
+
+
+def build_app() -> typer.Typer:
+    """Return the group of the commands on machines."""
+    app = typer.Typer(
+        help="Describe the machine at hand, look at a machine, change one.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    app.command("detect")(detect_command)
+    app.command("show")(show_command)
+    app.command("set")(set_command)
+    app.command("import")(import_command)
+    app.command("fields")(fields_command)
+    app.callback()(lambda: None)
+    return app
+
+
+def detect_command(
+    out: Annotated[Path, typer.Option("--out", help="Machine file; its stem is the name.")],
+    measure: Annotated[
+        bool,
+        typer.Option("--measure/--no-measure", help="Measure bandwidths and rates (some seconds)."),
+    ] = True,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="What cannot be found out; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Describe this machine: what the system says, the vendor's data, and measurements."""
+    from moeopt.cli.options import stem
+    from moeopt.sim.hardware.detect import detect_machine
+
+    _check_place(out)
+    machine = detect_machine(name=stem(out), measure=measure, changes=_changes(changes or []))
+    _write(machine, out)
+    _print(machine, as_json)
+    return 0
+
+
+def show_command(machine: Named, as_json: Json = False) -> int:
+    """Print every field of a machine with its unit and source."""
+    from moeopt.sim.presets import get_machine
+
+    _print(get_machine(machine), as_json)
+    return 0
+
+
+def set_command(
+    machine: Named,
+    fields: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIELD=VALUE...", help="As in cpu.bandwidth_gb_s=80.", show_default=False
+        ),
+    ],
+    out: Out = None,
+    source: Annotated[str | None, typer.Option("--source", help="Where the values stand.")] = None,
+) -> int:
+    """Change fields of a machine; a number makes a flat curve, null takes a field out."""
+    from moeopt.sim.hardware.edit import BY_USER, set_machine
+    from moeopt.sim.presets import get_machine
+
+    place = _place(machine, out)
+    changed = set_machine(get_machine(machine), _changes(fields), source=source or BY_USER)
+    _write(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    return 0
+
+
+def import_command(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON of a bandwidth tool.", show_default=False)
+    ],
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", metavar="M", help="The machine that was measured."),
+    ] = None,
+    out: Out = None,
+) -> int:
+    """Take bandwidths that another tool measured: read, triad or copy rates in a JSON file."""
+    from moeopt.errors import InputError
+    from moeopt.sim.hardware.bandwidth_files import read_bandwidths, with_bandwidths
+    from moeopt.sim.presets import get_machine
+
+    found, rest = read_bandwidths(file)
+    for of, rate in found.items():
+        print(f"{of}: {rate.gb_s:g} GB/s from {_plain(rate.key)} ({rate.rate}){rate.assumed}")
+    if rest:
+        print(f"not taken: {_plain(', '.join(rest[:20]))}")
+    if machine is None and out is None:
+        return 0
+    if machine is None:
+        raise InputError("--machine: is missing: name the machine that was measured")
+    place = _place(machine, out)
+    changed = with_bandwidths(get_machine(machine), found, str(file))
+    _write(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    return 0
+
+
+def fields_command() -> int:
+    """Print what every field of a machine file means, as the page docs/machine.md."""
+    from moeopt.sim.hardware.page import machine_page
+
+    print(machine_page(), end="")
+    return 0
+
+
+def _changes(given: list[str]) -> dict[str, object]:
+    """Return field -> value; a value is JSON, or else text."""
+    import json
+
+    from moeopt.errors import InputError
+
+    wrong = [text for text in given if not text.partition("=")[1] or text.startswith("=")]
+    if wrong:
+        what = ", ".join(repr(text) for text in wrong)
+        raise InputError(f"FIELD=VALUE: must be as in cpu.bandwidth_gb_s=80, not {what}")
+    changes: dict[str, object] = {}
+    for text in given:
+        field, _, value = text.partition("=")
+        try:
+            changes[field.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            changes[field.strip()] = value
+    return changes
+
+
+def _place(machine: str, out: Path | None) -> Path:
+    """Return the file to write: the machine's own unless told, which a preset does not have."""
+    from moeopt.errors import InputError
+
+    place = Path(machine) if out is None else out
+    if out is None and not place.is_file():
+        raise InputError(f"--out: is missing: {machine!r} is not a file that could be changed")
+    _check_place(place)
+    return place
+
+
+def _check_place(out: Path) -> None:
+    from moeopt.errors import InputError
+
+    if out.is_dir():
+        raise InputError(f"--out: {out} is a folder; name a file")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out: {out}: there is no folder {out.absolute().parent}")
+
+
+def _name(machine: "Machine", place: Path, out: Path | None) -> str:
+    """Return a new file's stem; a file that is changed in place keeps its name."""
+    from moeopt.cli.options import stem
+
+    return machine.name if out is None else stem(place)
+
+
+def _write(machine: "Machine", out: Path) -> None:
+    from moeopt.problems.json_files import save
+    from moeopt.sim.hardware.edit import plain_machine
+
+    save(plain_machine(machine), out)
+
+
+def _print(machine: "Machine", as_json: bool) -> None:
+    import json
+
+    from moeopt.sim.hardware.table import absent_fields, machine_rows
+
+    rows = machine_rows(machine)
+    if as_json:
+        for row in rows:
+            shown: dict[str, Any] = {"field": row.field, "value": row.value}
+            print(json.dumps(shown | {"unit": row.unit, "source": row.source}))
+        return
+    told = [(row.field, row.text, row.unit, row.source) for row in rows]
+    titles = ("field", "value", "unit", "source")
+    cells = [[_plain(cell) for cell in line] for line in (titles, *told)]
+    widths = [max(len(line[column]) for line in cells) for column in range(3)]
+    for line in cells:
+        print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[3], sep="  ")
+    if absent := absent_fields(machine):
+        print(f"absent (moeopt machine fields says what that means): {', '.join(absent)}")
+
+
+def _plain(text: str) -> str:
+    """Return untrusted text without what a terminal would act on."""
+    return "".join(c if c.isprintable() else "?" for c in text)

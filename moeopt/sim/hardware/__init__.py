@@ -1,0 +1,1 @@
+"""One's own machine: described from what the system says, measured, shown and changed."""

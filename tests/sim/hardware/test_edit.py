@@ -1,0 +1,252 @@
+"""Changing machines and showing them; bandwidths from other tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moeopt.cli.main import run
+from moeopt.errors import InputError
+from moeopt.sim.cost import cpu_read_s
+from moeopt.sim.hardware.bandwidth_files import import_bandwidths, read_bandwidths
+from moeopt.sim.hardware.edit import set_machine
+from moeopt.sim.hardware.table import absent_fields, machine_rows
+from moeopt.sim.presets import get_machine, get_model, names
+
+MINE = get_machine("rtx4090+epyc-9004")
+
+
+def test_fields_are_set_with_their_source() -> None:
+    """And nothing else changes."""
+    changed = set_machine(
+        MINE, {"cpu.bandwidth_gb_s": 380, "gpu.hbm_gb_s": 1010.5}, source="STREAM"
+    )
+    assert changed.require_cpu().bandwidth_gb_s == 380
+    assert changed.sources["gpu.hbm_gb_s"] == changed.sources["cpu.bandwidth_gb_s"] == "STREAM"
+    undone = {"cpu.bandwidth_gb_s": None, "gpu.hbm_gb_s": 1008}
+    back = set_machine(changed, undone, source=MINE.sources["gpu.hbm_gb_s"])
+    assert back == MINE
+
+
+def test_a_measured_bandwidth_is_what_the_cpu_reads_at() -> None:
+    """Instead of peak x efficiency; localized experts lie on one DIMM all the same."""
+    model = get_model("mixtral-8x7b")
+    before, after = MINE, set_machine(MINE, {"cpu.bandwidth_gb_s": 380})
+    assert cpu_read_s(before, model, "striped") == pytest.approx(
+        model.expert_bytes / (460.8e9 * 0.8)
+    )
+    assert cpu_read_s(after, model, "striped") == pytest.approx(model.expert_bytes / 380e9)
+    localized = [cpu_read_s(machine, model, "localized") for machine in (before, after)]
+    assert localized[0] == localized[1]
+
+
+def test_the_peak_follows_channels_and_speed() -> None:
+    """Eight channels of DDR5-4000: 256 GB/s; not where the peak is given too."""
+    changes: dict[str, object] = {"dram.channels": 8, "dram.speed_mt_s": 4000}
+    changed = set_machine(MINE, changes)
+    assert (changed.dram.striped_gb_s, changed.dram.localized_gb_s) == (256, 32)
+    assert changed.sources["dram.striped_gb_s"] == "8 channels x 4000 MT/s x 8 B"
+    assert set_machine(MINE, changes | {"dram.striped_gb_s": 250}).dram.striped_gb_s == 250
+    assert set_machine(MINE, {"dram.capacity_gb": 384}).dram.striped_gb_s == 460.8
+
+
+def test_a_number_makes_a_flat_curve() -> None:
+    """A curve as in a file is taken as well."""
+    assert set_machine(MINE, {"cpu.tflops": 2}).require_cpu().tflops([1, 99]).tolist() == [2, 2]
+    curve = {"scale": "linear", "points": [[0, 0.0], [10, 5.0]]}
+    assert set_machine(MINE, {"cpu.tflops": curve}).require_cpu().tflops(5) == 2.5
+
+
+def test_without_its_gpu_a_machine_has_no_link_either() -> None:
+    """`gpu` takes all of it."""
+    assert set_machine(MINE, {"gpu": None}) == set_machine(
+        get_machine("epyc-9004"), {"name": MINE.name, "gpu": None}
+    ).model_copy(update={"sources": set_machine(MINE, {"gpu": None}).sources})
+    assert not any(
+        key.startswith(("gpu.", "pcie")) for key in set_machine(MINE, {"gpu": None}).sources
+    )
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    """With what would be right."""
+    wrong: dict[str, Any] = {
+        "cpu.bandwith_gb_s": 3,
+        "gpu.hbm_gb_s": -2,
+        "dram.dimms": None,
+        "hbm_gb": 24,
+        "dram.speed": 4800,
+        "cpu.tflops": "fast",
+        "sources.name": "x",
+        "cpu.few_token_kernels": [],
+        "pcie_gb_s": None,
+        "cpu": 3,
+    }
+    with pytest.raises(InputError) as caught:
+        set_machine(MINE, wrong)
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in (
+        "machine rtx4090+epyc-9004: cpu.bandwith_gb_s: is not a known key; did you mean"
+        " cpu.bandwidth_gb_s?",
+        "hbm_gb: is not a known key; did you mean gpu.hbm_gb?",
+        "dram.speed: is not a known key; did you mean dram.speed_mt_s?",
+        "gpu.hbm_gb_s: input should be greater than 0, not -2 (number, GB/s: peak bandwidth",
+        "dram.dimms: is missing (integer: how many DIMMs; `dmidecode -t memory`",
+        "cpu: must be an object, not 3",
+        "sources.name: cannot be set here",
+        "cpu.few_token_kernels: is a list: write it in the file",
+        "pcie_gb_s: is missing (number, GB/s: ",
+    ):
+        assert part in message, part
+
+
+@pytest.mark.parametrize("name", [*names("machines"), "rtx4090+epyc-9004", "xeon-spr"])
+def test_a_table_has_every_field_once(name: str) -> None:
+    """Numbers with the unit that the schema gives them; what is absent is listed."""
+    machine = get_machine(name)
+    rows = machine_rows(machine)
+    fields = [row.field for row in rows]
+    assert len(fields) == len(set(fields))
+    assert not set(fields) & set(absent_fields(machine))
+    units = {row.field: row.unit for row in rows}
+    assert (units["dram.striped_gb_s"], units["cpu.tflops"] if machine.cpu else "TFLOPS") == (
+        "GB/s",
+        "TFLOPS",
+    )
+    assert ("gpu" in fields) == (machine.gpu is None)
+
+
+def test_a_field_of_a_listed_kernel_has_its_own_source() -> None:
+    """Or that of what it is in."""
+    rows = {row.field: row for row in machine_rows(get_machine("ktransformers-a100"))}
+    kernel = rows["cpu.few_token_kernels[0].max_tokens"]
+    assert (kernel.value, kernel.unit) == (4, "tokens")
+    assert kernel.source.startswith("KTransformers 3.2: AVX-512 faster at four")
+    rows = {row.field: row for row in machine_rows(get_machine("xeon-spr"))}
+    assert rows["cpu.few_token_kernels[0].tflops"].source.startswith("KTransformers 3.2")
+    assert rows["gpu"].text == "none"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"copy_gb_s": 80, "triad_gb_s": 93.7}, {"cpu": (93.7, "triad")}),
+        ({"read": 101.5, "triad": 93.7, "copy": 120}, {"cpu": (101.5, "read")}),
+        ({"unit": "MB/s", "Triad": 93700.0, "Copy": 80000}, {"cpu": (93.7, "triad")}),
+        ({"Triad": 93700.0}, {"cpu": (93.7, "triad")}),
+        ({"read": "93.7 GB/s"}, {"cpu": (93.7, "read")}),
+        ({"read_mb_s": [93000, 93700, 94000]}, {"cpu": (93.7, "read")}),
+        ({"results": [{"name": "triad", "rate_gbs": 93.7, "time_s": 1}]}, {"cpu": (93.7, "triad")}),
+        (
+            {"cpu": {"read": 90}, "gpu": {"read": 940, "copy": 800}, "h2d": {"gb_s": 26.1}},
+            {"cpu": (90, "read"), "gpu": (940, "read"), "pcie": (26.1, "rate")},
+        ),
+        (
+            {  # FreeToken's `ft bench bw`
+                "gpu": {"name": "x", "index": 0},
+                "cpu": {"physical_cores": 16, "threads_used": 16},
+                "threshold": 2.0,
+                "ceilings": {
+                    "cpu_stream_read_gbs": 88.1,
+                    "pcie_linear_h2d_gbs": 52.0,
+                    "pcie_linear_d2h_gbs": 55.0,
+                },
+                "dtype_kernels": {"bf16": {"cpu_moe_gbs": 30.0, "pcie_gather_gbs": 10.0}},
+            },
+            {"cpu": (88.1, "read"), "pcie": (52.0, "rate")},
+        ),
+    ],
+)
+def test_bandwidths_are_recognised(data: Any, expected: Any, tmp_path: Path) -> None:
+    """Reads before triads before copies, in any unit; kernels, times and the way back are not."""
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(data))
+    found, rest = read_bandwidths(path)
+    assert {of: (rate.gb_s, rate.rate) for of, rate in found.items()} == expected
+    assert not set(rest) & {rate.key for rate in found.values()}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"time_s": 3, "threads": 4}', "no bandwidth was recognised: keys must say read, triad"),
+        ('{"read": -3}', "no bandwidth was recognised"),
+        ('{"read": 1e300}', "no bandwidth was recognised"),
+        ("{}", "(numbers here: none)"),
+        ("[1]", "must hold one JSON object, not a list"),
+        ("Triad: 93", "not valid JSON"),
+    ],
+)
+def test_a_file_without_bandwidths_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    """And what would have been recognised is said."""
+    path = tmp_path / "bench.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_bandwidths(path)
+    assert says in str(caught.value)
+
+
+def test_imported_rates_leave_the_gpus_peak(tmp_path: Path) -> None:
+    """940 of 1008 GB/s is a fraction; the sources say which key."""
+    path = tmp_path / "bench.json"
+    path.write_text('{"cpu": {"read": 90}, "gpu": {"read": 945}, "h2d_gb_s": 26.1}')
+    machine = import_bandwidths(MINE, path)
+    gpu = machine.require_gpu()
+    assert (gpu.hbm_gb_s, gpu.bandwidth_efficiency) == (1008, 0.9375)
+    assert (machine.require_cpu().bandwidth_gb_s, machine.pcie_gb_s) == (90, 26.1)
+    assert machine.sources["pcie_gb_s"] == "bench.json: h2d_gb_s = 26.1 GB/s"
+    alone = import_bandwidths(get_machine("epyc-9004"), path)
+    assert (alone.gpu, alone.require_cpu().bandwidth_gb_s) == (None, 90)
+
+
+def test_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Show a preset, change it into a file, change the file in place, import, show as JSON."""
+    monkeypatch.chdir(tmp_path)
+    Path("bench.json").write_text('{"read": 300.5, "note": "x", "seconds": 2}')
+    new = ["machine", "set", "rtx4090+epyc-9004", "dram.capacity_gb=384", "--out", "m.json"]
+    assert run(new) == 0
+    assert run(["machine", "set", "m.json", "cpu.name=Mine", "--source", "its box"]) == 0
+    assert run(["machine", "import", "bench.json", "--machine", "m.json"]) == 0
+    assert capsys.readouterr().out == (
+        "cpu: 300.5 GB/s from read (read) (no unit there: taken as GB/s)\nnot taken: seconds\n"
+    )
+    assert run(["machine", "show", "m.json", "--json"]) == 0
+    rows = {row["field"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["name"]["value"] == "m"
+    assert rows["dram.capacity_gb"]["value"] == 384
+    assert rows["cpu.name"] == {
+        "field": "cpu.name",
+        "value": "Mine",
+        "unit": "",
+        "source": "its box",
+    }
+    assert rows["cpu.bandwidth_gb_s"]["unit"] == "GB/s"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("machine set trimoe pcie_gb_s=3", "--out: is missing: 'trimoe' is not a file"),
+        ("machine set trimoe pcie_gb_s --out m.json", "must be as in cpu.bandwidth_gb_s=80"),
+        ("machine show rtx+epyc", "no GPU is called 'rtx'; there are a100, "),
+        ("machine show a100+epyc", "no host is called 'epyc'; there are epyc-9004, "),
+        ("machine import none.json", "none.json: there is no such file"),
+        ("machine set trimoe pcie_gb_s=3 --out no/m.json", "there is no folder"),
+    ],
+)
+def test_the_commands_refuse_in_one_line(
+    command: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert run(command.split()) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert (told.out, told.err.count("\n"), list(tmp_path.iterdir())) == ("", 1, [])

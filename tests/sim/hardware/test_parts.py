@@ -1,0 +1,141 @@
+"""Parts that people own, and the page made of the schema."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from moeopt.cli.main import run
+from moeopt.errors import InputError
+from moeopt.sim.cost import computation_s
+from moeopt.sim.fields import fields_of
+from moeopt.sim.layer_cost import layer_costs
+from moeopt.sim.machine import Machine
+from moeopt.sim.presets import get_machine, get_model, parts
+
+WITHOUT_UNIT = {"utilization", "bandwidth_efficiency", "attention_bandwidth_efficiency", "threads",
+                "dimms", "channels", "efficiency", "units", "sockets"}  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", ["", *parts.gpu_names()])
+@pytest.mark.parametrize("host", parts.host_names())
+def test_every_pair_is_a_machine(gpu: str, host: str) -> None:
+    """With a source for every field, and the link of the slower end."""
+    machine = get_machine(f"{gpu}+{host}" if gpu else host)
+    data = machine.model_dump(exclude_none=True)
+    paths = {f"{part}.{name}" for part in ("gpu", "cpu", "dram") for name in data.get(part, {})}
+    unsaid = paths - set(machine.sources) - {"cpu.few_token_kernels"}
+    assert not unsaid
+    assert all(machine.sources.values())
+    if gpu:
+        ends = (parts.gpu_part(gpu).pcie_gb_s, parts.host_part(host).pcie_gb_s)
+        assert machine.pcie_gb_s == min(ends)
+        assert "pcie_gb_s" in machine.sources
+    else:
+        assert (machine.gpu, machine.pcie_gb_s) == (None, None)
+        assert "pcie_gb_s" not in machine.sources
+
+
+@pytest.mark.parametrize("name", parts.host_names())
+def test_a_hosts_peak_is_channels_times_speed(name: str) -> None:
+    """8 bytes a transfer; reads reach less."""
+    dram = parts.host_part(name).dram
+    assert dram.channels is not None
+    assert dram.speed_mt_s is not None
+    assert dram.striped_gb_s == pytest.approx(dram.channels * dram.speed_mt_s * 8 / 1000)
+    assert dram.dimms == dram.channels
+    assert 0.7 <= (dram.efficiency or 1) <= 0.85
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+    ],
+)
+def test_a_gpu_is_known_by_its_whole_name(reported: str, name: str | None) -> None:
+    """A laptop's of the same number is another."""
+    assert parts.gpu_called(reported) == name
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ("AMD Ryzen 9 7950X 16-Core Processor", "ryzen-am5"),
+        ("AMD Ryzen 7 9800X3D 8-Core Processor", "ryzen-am5"),
+        ("AMD Ryzen 9 7940HS w/ Radeon 780M Graphics", None),
+        ("AMD Ryzen 7 5800X 8-Core Processor", None),
+        ("AMD Ryzen Threadripper PRO 7975WX 32-Cores", "threadripper-pro"),
+        ("AMD EPYC 9754 128-Core Processor", "epyc-9004"),
+        ("AMD EPYC 9575F 64-Core Processor", "epyc-9005"),
+        ("AMD EPYC 7713 64-Core Processor", None),
+        ("Intel(R) Xeon(R) Platinum 8480+", "xeon-spr"),
+        ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", None),
+    ],
+)
+def test_a_host_is_known_by_its_generation(reported: str, name: str | None) -> None:
+    """As lscpu calls it."""
+    assert parts.host_called(reported) == name
+
+
+def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone's own file is not hidden by parts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a100+mine").write_text("{}")
+    with pytest.raises(InputError) as caught:
+        get_machine("a100+mine")
+    needed = ("name", "cpu", "dram", "sources")
+    assert all(f"{field}: is missing" in str(caught.value) for field in needed)
+
+
+def test_a_machine_with_a_gpu_needs_its_link() -> None:
+    """One without needs none; one with neither GPU nor CPU computes nothing."""
+    data = get_machine("a100+epyc-9004").model_dump()
+    for without, field in (("pcie_gb_s", "pcie_gb_s"), ("cpu", None)):
+        bare = {key: value for key, value in data.items() if key != without}
+        if field is None:
+            assert Machine.model_validate(bare).cpu is None
+        else:
+            with pytest.raises(ValueError, match=rf"{field}\n  Field required"):
+                Machine.model_validate(bare)
+    with pytest.raises(ValueError, match="cpu\n  Field required"):
+        Machine.model_validate({k: v for k, v in data.items() if k not in ("gpu", "cpu")})
+
+
+def test_what_needs_a_gpu_refuses_a_machine_without_one() -> None:
+    """In one line that names the field."""
+    machine, model = get_machine("epyc-9004"), get_model("deepseek-v2-lite")
+    refusal = "machine epyc-9004: gpu: is missing; a cost on it is asked for"
+    for cost in (
+        partial(layer_costs, machine, model),
+        partial(computation_s, machine, model, "gpu", 1),
+    ):
+        with pytest.raises(InputError, match=refusal):
+            cost()
+    assert computation_s(machine, model, "cpu", 1) > 0
+
+
+def test_the_lists_name_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    """`moeopt list gpus` and `hosts`."""
+    assert run(["list", "gpus"]) == run(["list", "hosts"]) == 0
+    assert capsys.readouterr().out.split() == parts.gpu_names() + parts.host_names()
+
+
+def test_the_page_is_what_the_schema_says(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/machine.md, made by `moeopt machine fields`."""
+    assert run(["machine", "fields"]) == 0
+    assert (root / "docs" / "machine.md").read_text() == capsys.readouterr().out
+
+
+def test_every_field_is_explained() -> None:
+    """In words; a number with its unit unless it has none; an absence with what it means."""
+    for path, facts in fields_of(Machine).items():
+        assert facts.text, path
+        assert facts.required or facts.absent, path
+        number = facts.kind in ("number", "integer", "curve")
+        if number and path.rpartition(".")[2] not in WITHOUT_UNIT:
+            assert facts.unit, path
