@@ -179,9 +179,10 @@ def plan(
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
     """
+    known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
     request = Request(
-        machine=machine if isinstance(machine, Machine) else get_machine(machine),
+        machine=known,
         model=model_at(shape, bits, average_bits, other_bits, kv_bits),
         trace=trace if isinstance(trace, Trace) else read_trace(trace),
         batch=batch,
