@@ -1,28 +1,22 @@
-"""What an instance says of its making: enough to make it again under another settlement."""
+"""Making an instance again under another settlement, from what it says of its making.
 
-from typing import Any, Protocol
+A provenance is free form and may come from a stranger: whatever is missing or odd in it means that
+the instance cannot be made again, never an error.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from moeopt.problems.envelope import Count, Frozen
+from moeopt.errors import InputError
+from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope
+from moeopt.problems.wording import describe
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
 
-
-class Made(Protocol):
-    """An instance of any problem."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def provenance(self) -> dict[str, Any] | None:
-        """What it was made from."""
-
-    @property
-    def quantum_ns(self) -> int | None:
-        """What its times are multiples of."""
+Made = TypeVar("Made", bound=InstanceEnvelope)
+Options = TypeVar("Options", bound=Frozen)
 
 
 class Record(Frozen, extra="ignore"):
@@ -39,17 +33,17 @@ class Record(Frozen, extra="ignore"):
     model: str
     seed: int = Field(strict=True, ge=0)
     options: dict[str, Any]
-    layout_loads: dict[str, tuple[Count, ...]]
+    layout_loads: dict[str, tuple[Count, ...]] = Field(default_factory=dict)
 
     @classmethod
-    def of(cls, instance: Made) -> "Record | None":
+    def of(cls, instance: InstanceEnvelope) -> "Record | None":
         """Return the record of an instance, None if it lacks a part."""
         try:
             return cls.model_validate(instance.provenance or {})
         except ValidationError:
             return None
 
-    def source(self, instance: Made) -> Source | None:
+    def source(self, instance: InstanceEnvelope) -> Source | None:
         """Return what the instance was made of; None if machine or model is no preset."""
         if self.machine not in names("machines") or self.model not in names("models"):
             return None
@@ -64,3 +58,60 @@ class Record(Frozen, extra="ignore"):
     def loads(self, experts: int) -> dict[str, list[int]]:
         """Return those of `layout_loads` that have an entry for every expert."""
         return {key: list(of) for key, of in self.layout_loads.items() if len(of) == experts}
+
+
+def made_again(
+    instance: Made,
+    settlement: str,
+    value: str,
+    *,
+    settled: Collection[str],
+    options: type[Options],
+    make: Callable[[Made, Record, Options], Made | None],
+    younger: Mapping[str, Any] | None = None,
+) -> Made | None:
+    """Return the same loads on the same machine under another value of one settlement.
+
+    Parameters
+    ----------
+    settlement, value
+        An option of the generator that is a settlement, e.g. ``"cold_cut"``, and its value.
+    settled
+        The generator's options that are settlements.
+    options
+        The generator's ``Options``.
+    make
+        Gives the instance that a record and options stand for, None if they give none.
+    younger
+        Options that older provenances lack, with what held then.
+
+    Returns
+    -------
+    Instance or None
+        With the same name, and the value in its provenance's options. None if the generator has no
+        such settlement, or the instance does not say what it was made from: the provenance lacks
+        machine, model, seed, options or what `make` needs besides, the two are no presets, or what
+        they give is another instance.
+
+    Raises
+    ------
+    InputError
+        If the settlement has no such value.
+    """
+    record = Record.of(instance)
+    if settlement not in settled or record is None or record.source(instance) is None:
+        return None
+    stated = {**(younger or {}), **record.options}
+    known = {name: stated[name] for name in options.model_fields if name in stated}
+    try:
+        before = options(**known)
+        same = make(instance, record, before)
+    except (ValidationError, InputError):
+        return None
+    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
+        return None
+    try:
+        after = options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return make(instance, record, after)

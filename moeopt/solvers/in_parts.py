@@ -1,20 +1,29 @@
-"""An instance that falls into independent parts: each is a model of its own, and bounds add up.
+"""Running a method: a model runs on each independent part by itself, and bounds add up.
 
-A problem says so in its module ``decomposition``, with ``parts``, ``split`` and ``joined``. Its
-objective is then a sum over the parts, and no constraint names two of them.
+A problem that falls into parts says so in its module ``decomposition``, with ``parts``, ``split``
+and ``joined``. Its objective is then a sum over the parts, and no constraint names two of them.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.solvers.limits import Deadline, TimeLimitError
-from moeopt.solvers.task import Outcome, Task, Trace
+from moeopt.solvers.task import MODELS, Outcome, Task, Trace
 
 Run = Callable[[Task], Outcome]
+
+
+def run(task: Task) -> Outcome:
+    """Run a task's method, importing its solver now."""
+    backend: Run = import_module(f"moeopt.solvers.backends.{task.method.backend}").run
+    if task.method.backend in MODELS and len(parts := parts_of(task)) > 1:
+        return run_in_parts(task, parts, backend)
+    return backend(task)
 
 
 def parts_of(task: Task) -> list[InstanceEnvelope]:
@@ -100,9 +109,8 @@ def _prepared(task: Task, parts: list[InstanceEnvelope]) -> list[_Part]:
             part.lower = -(-task.packing.pack(bounds.lower_bound(instance)) // grid) * grid
         outcome = Outcome(start, "OPEN", "time_limit", claim=part.upper, bound=part.lower)
         if start is not None and part.upper == part.lower:
-            outcome.proven, outcome.raw_status, outcome.termination = (
-                "optimal", "CLOSED_BY_BOUND", "completed",
-            )  # fmt: skip
+            outcome.proven, outcome.raw_status = "optimal", "CLOSED_BY_BOUND"
+            outcome.termination = "completed"
         found.append(_Part(part, outcome))
     return found
 
@@ -129,9 +137,9 @@ def _together(task: Task, found: list[_Part]) -> Outcome:
     """Return the outcome of the whole."""
     outcomes = [part.outcome for part in found]
     words = Counter(outcome.raw_status for outcome in outcomes)
-    status = next(iter(words)) if len(words) == 1 else ", ".join(
-        f"{count} x {word}" for word, count in words.most_common()
-    )  # fmt: skip
+    status = next(iter(words))
+    if len(words) > 1:
+        status = ", ".join(f"{count} x {word}" for word, count in words.most_common())
     whole = Outcome(None, status, engine=outcomes[-1].engine)
     for outcome in outcomes:
         whole.build_s += outcome.build_s

@@ -12,7 +12,7 @@ from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import shown
-from moeopt.solvers import arguments
+from moeopt.solvers import arguments, in_parts
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.methods import automatic, get_method
 from moeopt.solvers.result import Result, Status
@@ -131,7 +131,7 @@ def solve(
             if warm_start and (chosen.warm_starts or is_auto):
                 _prepare(task)
                 prepared_s = deadline.elapsed_s
-        outcome = _closed_by_bound(task) or chosen.run(task)
+        outcome = _closed_by_bound(task) or in_parts.run(task)
     except TimeLimitError:
         outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=engine)
     outcome.build_s += prepared_s

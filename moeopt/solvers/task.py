@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Literal
 
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
@@ -85,17 +84,6 @@ class Method:
     def warm_starts(self) -> bool:
         """Whether it is handed a starting solution and a bound; others look for their own."""
         return self.backend in MODELS
-
-    def run(self, task: "Task") -> "Outcome":
-        """Run the method, importing its solver now; a model on each independent part by itself."""
-        backend: Callable[[Task], Outcome]
-        backend = import_module(f"moeopt.solvers.backends.{self.backend}").run
-        if self.backend in MODELS:
-            in_parts = import_module("moeopt.solvers.in_parts")
-            if len(parts := in_parts.parts_of(task)) > 1:
-                whole: Outcome = in_parts.run_in_parts(task, parts, backend)
-                return whole
-        return backend(task)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from moeopt.errors import InputError, ModelMismatchError
+from moeopt.solvers import in_parts
 from moeopt.solvers.limits import TimeLimitError
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
@@ -35,7 +36,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
     exact = _unknown(outcome)
     if outcome.termination != "interrupted":
         try:
-            exact = again.run(known)
+            exact = in_parts.run(known)
         except (InputError, TimeLimitError) as error:
             exact = _unknown(outcome, str(error) or "NO TIME LEFT")
     below = outcome.bound is not None and exact.claim is not None and exact.claim < outcome.bound

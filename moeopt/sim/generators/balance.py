@@ -21,16 +21,16 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.balance.instance import MAX_SLICES_PER_UNIT, Expert, Instance
 from moeopt.problems.envelope import Frozen
-from moeopt.problems.wording import describe
 from moeopt.sim.cost import NS_PER_S, computation_s, to_quanta
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.presets import get_machine, get_model, names
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
@@ -142,48 +142,28 @@ def generate(source: Source, options: Options) -> Instance:
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same experts and tokens under another value of one settlement.
-
-    Parameters
-    ----------
-    settlement, value
-        An option of this generator that is a settlement, e.g. ``"ndp_speedup"``, and its value.
-
-    Returns
-    -------
-    Instance or None
-        With the same name, and the value in its provenance's options. None if this generator has no
-        such settlement, or the provenance does not give the instance's times.
-
-    Raises
-    ------
-    InputError
-        If the settlement has no such value.
-    """
-    origin = instance.provenance or {}
-    presets = (("machines", "machine"), ("models", "model"))
-    if settlement not in SETTLED or any(origin.get(key) not in names(of) for of, key in presets):
-        return None
-    stated = BEFORE | origin["options"]
-    known = {name: stated[name] for name in Options.model_fields if name in stated}
-    if _with_times(instance, Options(**known), stated) != instance:
-        return None
-    try:
-        after = Options(**known | {settlement: value})
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
-    return _with_times(instance, after, stated | {settlement: getattr(after, settlement)})
+    """Return the same tokens under another value of a settlement; see `sim.resettle.made_again`."""
+    return made_again(
+        instance,
+        settlement,
+        value,
+        settled=SETTLED,
+        options=Options,
+        make=_with_times,
+        younger=BEFORE,
+    )
 
 
 SETTLED = ("ndp_speedup", "activations")
 """The options that are settlements of instances."""
 
 
-def _with_times(instance: Instance, options: Options, stated: dict[str, Any]) -> Instance:
+def _with_times(instance: Instance, record: Record, options: Options) -> Instance:
     """Return an instance with the times that options give to its experts and tokens."""
-    origin = instance.provenance or {}
+    stated = record.options | {name: getattr(options, name) for name in SETTLED}
     tokens = np.array([expert.tokens for expert in instance.experts])
-    machine, model = get_machine(origin["machine"]), get_model(origin["model"])
+    machine, model = get_machine(record.machine), get_model(record.model)
+    machine.require_ndp()
     times = _times(machine, model, tokens, options, instance.quantum_ns or QUANTUM_NS)
     rows = [
         expert.model_copy(update={"slice_gpu_ns": gpu, "slice_ndp_ns": ndp})
@@ -192,7 +172,7 @@ def _with_times(instance: Instance, options: Options, stated: dict[str, Any]) ->
         )
     ]
     changes = {
-        "provenance": origin | {"options": _younger_left_out(stated)},
+        "provenance": (instance.provenance or {}) | {"options": _younger_left_out(stated)},
         "activation_ns": times.activation,
         "slice_transfer_ns": times.transfer,
         "experts": tuple(rows),

@@ -17,25 +17,24 @@ a plan on that instance is its held-out loss.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.bitwidth.instance import Expert, Granularity, Instance, Layer
 from moeopt.problems.envelope import Frozen
-from moeopt.problems.wording import describe
-from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.importance import decode_tokens, importance, prefill_tokens
 from moeopt.sim.loss_rounding import Rounded, by_loss, by_table, to_bits
 from moeopt.sim.loss_table import LossTable, read_loss_table
-from moeopt.sim.presets import find, get_machine, get_model, names
+from moeopt.sim.presets import find, names
 from moeopt.sim.quantise.random_experts import law, random_table
+from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
@@ -169,48 +168,36 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same instance under another value of one settlement.
+    """Return the same experts under another value of a settlement; see `sim.resettle.made_again`.
 
-    Parameters
-    ----------
-    settlement, value
-        An option of this generator that is a settlement, e.g. ``"weight"``, and its value.
+    None as well where the loads were those of a real trace, which no provenance keeps.
+    """
+    return made_again(
+        instance,
+        settlement,
+        value,
+        settled=SETTLED,
+        options=Options,
+        make=_from_record,
+        younger=BEFORE,
+    )
 
-    Returns
-    -------
-    Instance or None
-        None if this generator has no such settlement, or the provenance does not give the instance:
-        real traces are not kept in it.
 
-    Raises
-    ------
-    InputError
-        If the settlement has no such value.
+def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:
+    """Return the instance that a record and other options give; None if they give none.
+
+    A file that a stranger's provenance names is not read.
     """
     origin = instance.provenance or {}
-    workload = str((origin.get("trace") or {}).get("name", "")).removeprefix("workload ")
-    presets = zip(("machines", "models", "workloads"), ("machine", "model", ""), strict=True)
-    if settlement not in SETTLED or not all(
-        (origin.get(key) if key else workload) in names(kind) for kind, key in presets
-    ):
+    trace = origin.get("trace")
+    workload = str(trace.get("name", "")) if isinstance(trace, dict) else ""
+    workload = workload.removeprefix("workload ")
+    source = record.source(instance)
+    if source is None or workload not in names("workloads") or options.loss_table is not None:
         return None
-    source = Source(
-        machine=get_machine(origin["machine"]),
-        model=get_model(origin["model"]),
-        workload=find("workloads", Workload, workload),
-        seed=origin["seed"],
-        quantum_ns=instance.quantum_ns or DEFAULT_QUANTUM_NS,
-        name=instance.name,
-        notes={key: value for key, value in origin.items() if key not in OWN_KEYS},
-    )
-    before = BEFORE | origin["options"]
-    if before["losses"] is None or generate(source, Options(**before)) != instance:
-        return None
-    try:
-        after = Options(**before | {settlement: value})
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
-    return generate(source, after)
+    notes = {key: note for key, note in origin.items() if key not in OWN_KEYS}
+    known = find("workloads", Workload, workload)
+    return generate(replace(source, workload=known, notes=notes), options)
 
 
 SETTLED = ("weight", "norm", "budget_rounding")

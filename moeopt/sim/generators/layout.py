@@ -6,14 +6,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
-from moeopt.problems.wording import describe
 from moeopt.sim.cost import expert_costs
 from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
-from moeopt.sim.resettle import Record
+from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.table_noise import with_table_noise
 from moeopt.sim.windows import LayerWindows, LayoutLoads, offline_steps, spread
@@ -128,38 +127,10 @@ SETTLED = ("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work")
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same loads on the same machine under another value of one settlement.
-
-    Parameters
-    ----------
-    settlement, value
-        An option of this generator that is a settlement, e.g. ``"dimm_share"``, and its value.
-
-    Returns
-    -------
-    Instance or None
-        As `moeopt.sim.generators.tri_domain.resettled` does.
-
-    Raises
-    ------
-    InputError
-        If the settlement has no such value.
-    """
-    record = Record.of(instance)
-    if settlement not in SETTLED or record is None:
-        return None
-    try:
-        before = Options(**record.options)
-    except ValidationError:
-        return None
-    same = _from_record(instance, record, before)
-    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
-        return None
-    try:
-        after = Options(**before.model_dump() | {settlement: value})
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
-    return _from_record(instance, record, after)
+    """Return the same loads under another value of a settlement; see `sim.resettle.made_again`."""
+    return made_again(
+        instance, settlement, value, settled=SETTLED, options=Options, make=_from_record
+    )
 
 
 def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:

@@ -4,19 +4,18 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from moeopt.errors import InputError
 from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.problems.envelope import field_error
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.wording import describe
 from moeopt.sim.cost import NS_PER_S, expert_costs, to_quanta, transfer_s
 from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.layout_rule import STRIPED, CutOption, Layout, cold_localized, expected_ndp_ns
 from moeopt.sim.predictor import ALPHA, predict_run
-from moeopt.sim.resettle import Record
+from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps, spread, to_ns
 
@@ -155,41 +154,10 @@ def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same loads on the same machine under another value of one settlement.
-
-    Parameters
-    ----------
-    settlement, value
-        An option of this generator that is a settlement, e.g. ``"windows"``, and its value.
-
-    Returns
-    -------
-    Instance or None
-        With the same name, and the value in its provenance's options. None if this generator has no
-        such settlement, or the instance does not say what it was made from: the provenance lacks
-        machine, model, options or `layout_loads`, the two are no presets, or what they give is
-        another instance.
-
-    Raises
-    ------
-    InputError
-        If the settlement has no such value.
-    """
-    record = Record.of(instance)
-    if settlement not in SETTLED or record is None:
-        return None
-    try:
-        before = Options(**record.options)
-    except ValidationError:
-        return None
-    same = _from_record(instance, record, before)
-    if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
-        return None
-    try:
-        after = Options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
-    except ValidationError as error:
-        raise InputError(describe(error)) from None
-    return _from_record(instance, record, after)
+    """Return the same loads under another value of a settlement; see `sim.resettle.made_again`."""
+    return made_again(
+        instance, settlement, value, settled=SETTLED, options=Options, make=_from_record
+    )
 
 
 def _from_record(instance: Instance, record: Record, options: Options) -> Instance | None:

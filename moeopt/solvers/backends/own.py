@@ -8,6 +8,7 @@ from moeopt.errors import InputError
 from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import Search
+from moeopt.solvers import in_parts
 from moeopt.solvers.interrupt import Interruptible, run_interruptible
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
@@ -75,7 +76,7 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     task.lower = max((b for b in (task.lower, first.bound) if b is not None), default=None)
     following = get_method(task.problem, then)
     try:
-        outcome = following.run(replace(task, method=following))
+        outcome = in_parts.run(replace(task, method=following))
     except InputError as error:  # too large for it, say: what is known already stays
         first.raw_status += f", then {error}"
         return first

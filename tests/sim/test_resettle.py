@@ -1,0 +1,42 @@
+"""Instances made again under other settlements: whatever a provenance says, never a traceback."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.study.settlements import resettled
+from moeopt.study.study import instance_files
+
+ODD: dict[str, dict[str, Any]] = {
+    "options": {"options": [1]},
+    "unknown options": {"options": {"x": [1]}},
+    "trace": {"trace": "x"},
+    "machine": {"machine": [1]},
+    "another machine": {"machine": "ktransformers-a100"},
+    "seed": {"seed": "a"},
+}
+STRANGE = {"layer": "x", "batch": -1, "cold_cut": 7, "ndp_speedup": "q", "penalty": {}}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_an_odd_provenance_gives_no_instance_or_one(problem: str, root: Path) -> None:
+    """Missing, of another type, out of range; and a file that it names is not opened."""
+    instance = moeopt.load(instance_files(root / "instances" / problem)[0])
+    usual = instance.provenance or {}
+    options = usual["options"]
+    odd = [None, *({k: v for k, v in usual.items() if k != gone} for gone in usual)]
+    odd += [usual | changes for changes in ODD.values()]
+    odd += [usual | {"options": options | changes} for changes in (STRANGE, {"loss_table": "/x"})]
+    settlements = [s for s in get_problem(problem).settlements if not s.methods]
+    again = 0
+    for provenance in [usual, *odd]:
+        other = instance.model_copy(update={"provenance": provenance})
+        for settlement in settlements:
+            for value in settlement.values:
+                found = resettled(other, settlement.name, value)
+                assert found is None or found.problem == problem
+                again += found is not None
+    assert again >= bool(settlements)
