@@ -21,16 +21,22 @@ def plan_command(
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
     steps: Annotated[int, typer.Option(help="Most steps to decide on, and to hold out.")] = 200,
+    decide_steps: Annotated[
+        int | None, typer.Option(help="Most steps to decide on; default: --steps.")
+    ] = None,
+    hold_out_steps: Annotated[
+        int | None, typer.Option(help="Most steps to hold out; default: --steps.")
+    ] = None,
     held_out: Annotated[float, typer.Option(help="Share of the trace that is held out.")] = 0.3,
     keep_repeats: Annotated[
         bool,
         typer.Option("--keep-repeats", help="Do not leave out what the trace reads twice."),
     ] = False,
     reserved_gib: Annotated[float, typer.Option(help="GPU memory that stays free.")] = 1.0,
+    host_reserved_gib: Annotated[float, typer.Option(help="Host memory that stays free.")] = 1.0,
     max_deferred: Annotated[
-        int | None,
-        typer.Option(help="Most deferred experts per layer; default: top-k less 2; 0: none."),
-    ] = None,
+        int, typer.Option(help="Most deferred experts per layer; changes the model's output.")
+    ] = 0,
     average_bits: Annotated[
         float | None,
         typer.Option(help="Bits per weight of the experts on average, and of everything else."),
@@ -62,10 +68,15 @@ def plan_command(
     """
     import moeopt
     from moeopt.cli.progress import solving
+    from moeopt.planner.checks import check_file, check_folder
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
     from moeopt.problems.json_files import save
 
+    if out is not None:  # before anything is solved for nothing
+        check_file("--out", out)
+    if export is not None:
+        check_folder("--export", export)
     with solving(f"planning {model} on {machine}", "placement"):
         planned = moeopt.plan(
             machine,
@@ -74,9 +85,12 @@ def plan_command(
             batch=batch,
             context=context,
             steps=steps,
+            decide_steps=decide_steps,
+            hold_out_steps=hold_out_steps,
             held_out=held_out,
             keep_repeats=keep_repeats,
             reserved_gib=reserved_gib,
+            host_reserved_gib=host_reserved_gib,
             max_deferred=max_deferred,
             average_bits=average_bits,
             bits=bits,

@@ -1,9 +1,10 @@
 """Combining the decisions: how the GPU's room is shared, and how much is deferred.
 
 Residents and caches compete for the same room, and what is worth deferring depends on both. The
-joint plan is the best of a grid, each point with its inner decisions solved exactly: four parts of
-the room for residents, the rest for caches, and every number of deferred experts. A tie of half a
-percent goes to fewer deferred experts, then to more residents, which need no transfers.
+plan is the best of a grid, each point with its inner decisions solved by themselves: five shares of
+the room for residents, the rest for caches, and every number of deferred experts that is allowed.
+No bound says how far a plan off the grid could be ahead. A tie of half a percent goes to fewer
+deferred experts, then to more residents, which need no transfers.
 """
 
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.trace import Trace
 
 from . import bits, deferral, residency, ways
+from .budget import least_on_gpu, within_host
 from .decision import Decision
 from .predict import Predicted, available, predicted
 from .request import Request
@@ -63,7 +65,7 @@ class Search:
         whole = residency.whole_instance(r, self.part, available(r, self.part), chosen)
         if not isinstance(whole, Placement):
             raise TypeError(f"{whole!r} is no instance of placement")
-        self.whole = whole
+        self.whole = within_host(r, whole)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield plans; the first is the one of decisions taken one after the other."""
@@ -78,6 +80,8 @@ class Search:
         r, total = self.request, min(self.whole.gpu_slots, int(self.whole.sizes.sum()))
         slots = round(share * total)
         limit = 0.4 if share == 1 else 0.2 / (parts - 1)
+        if slots < least_on_gpu(self.whole):  # the host has no room for the others
+            return
         placed = residency.residency(r, self.whole, slots, limit)
         made = [placed] if self.widths is None else [self.widths, placed]
         residents = placed.solved_as(Residents)
@@ -95,7 +99,10 @@ class Search:
             plan = plan.model_copy(update={"cache_ways": _ways(cached)})
         counts: list[tuple[int, ...]] = [(d,) for d in range(r.most_deferred + 1)]
         if share == 1:
-            chosen = deferral.deferral(r, self.whole, residents, self.times, 0.05)
+            try:
+                chosen = deferral.deferral(r, self.whole, residents, self.times, 0.05)
+            except MoeoptError:  # not solved in time: every count is tried anyway
+                chosen = None
             if chosen is not None:
                 yield self._candidate(plan, [*made, chosen], _deferred(chosen), share)
         for count in counts:

@@ -34,9 +34,8 @@ def _head(planned: Planned) -> Iterator[str]:
 
 def _decisions(planned: Planned) -> Iterator[str]:
     for decision in planned.chosen.decisions:
-        result = decision.result
         yield f"{decision.name:10} {decision.says}"
-        yield f"{'':10} {decision.proof()} (problem {result.problem}, method {result.method})"
+        yield f"{'':10} {decision.proof()}"
     counts = planned.chosen.plan.deferred
     if planned.chosen.deferred == 0:
         yield f"{'deferral':10} none"

@@ -13,9 +13,11 @@ from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
-from .bits import model_at
+from .bits import Losses, losses, model_at
+from .budget import HostMemory, host_memory
 from .candidates import Candidate, Search, best_of
-from .defaults import defaults
+from .checks import check
+from .defaults import Default, defaults
 from .predict import Predicted, known_steps, loads_of, predicted
 from .request import Request
 from .residency import memory
@@ -23,11 +25,18 @@ from .residency import memory
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan by name, on the steps that were decided on and on the held-out ones."""
+    """A plan by name, on the steps that were decided on and on the held-out ones.
+
+    Attributes
+    ----------
+    default
+        The runtime whose own plan it is, with its flags; None for a plan of ours.
+    """
 
     plan: Plan
     kept: Predicted
     held_out: Predicted
+    default: Default | None = None
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,10 @@ class Planned:
     comparisons
         It, the best that defers nothing, that of decisions taken one after the other, and the
         runtimes' defaults.
-    memory
-        What the GPU's memory goes to, in bytes.
+    memory, host
+        What the memory of the GPU and of the host goes to, in bytes.
+    losses
+        What the widths of single experts lose; None where all have the model's.
     removed_tokens
         Tokens that were left out of the trace, as they lie in runs that occurred before.
     known_steps
@@ -57,6 +68,8 @@ class Planned:
     chosen: Candidate
     comparisons: tuple[Comparison, ...]
     memory: dict[str, int]
+    host: HostMemory
+    losses: Losses | None
     removed_tokens: int
     known_steps: int
     placement: Placement
@@ -101,9 +114,12 @@ def plan(
     batch: int = 1,
     context: int = 512,
     steps: int = 200,
+    decide_steps: int | None = None,
+    hold_out_steps: int | None = None,
     held_out: float = 0.3,
     keep_repeats: bool = False,
     reserved_gib: float = 1.0,
+    host_reserved_gib: float = 1.0,
     max_deferred: int | None = None,
     average_bits: float | None = None,
     bits: str | float | None = None,
@@ -130,16 +146,19 @@ def plan(
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
         Most steps that are decided on, and most that are held out.
+    decide_steps, hold_out_steps
+        The one or the other alone; by default `steps`.
     held_out
         Share of the trace that is held out.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
         held-out steps may then equal steps that were decided on.
-    reserved_gib
-        GPU memory that stays free.
+    reserved_gib, host_reserved_gib
+        Memory of the GPU, and of the host, that stays free.
     max_deferred
-        Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
-        least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
+        Most experts of a layer that may be deferred, which changes the model's output; None: none.
+        Never more than all but two of the model's top-k, the least that KTransformers keeps
+        immediate (4.2).
     bits
         Bits per weight of the whole model, one number such as 4.5. With `average_bits`: the widths
         to choose from for each expert, comma-separated, by default "2,4,8,16".
@@ -164,8 +183,10 @@ def plan(
     Raises
     ------
     MoeoptError
-        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or the
-        GPU's memory, or an option is wrong; 3 or 4 if a decision has no solution or none in time.
+        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or an
+        option is wrong; 3 if something does not fit into the memory of GPU and host, whatever is
+        decided: the message says how much is missing, and which options would make it fit. Both
+        are checked before anything is solved.
 
     Examples
     --------
@@ -188,39 +209,48 @@ def plan(
         batch=batch,
         context=context,
         steps=steps,
+        decide_steps=decide_steps,
+        hold_out_steps=hold_out_steps,
         held_out=held_out,
         keep_repeats=keep_repeats,
         reserved_gib=reserved_gib,
-        max_deferred=max_deferred,
+        host_reserved_gib=host_reserved_gib,
+        max_deferred=max_deferred or 0,
         average_bits=average_bits,
         bits=None if average_bits is None or bits is None else str(bits),
+        other_bits=other_bits,
         loss_table=loss_table,
         time_limit_s=time_limit_s,
         workers=workers,
         seed=seed,
     )
+    check(request)
     begin = perf_counter()
     kept, rest = request.parts()
-    loads, later = loads_of(request, kept), loads_of(request, rest)
+    loads, later = loads_of(request, kept), loads_of(request, rest, hold_out_steps or steps)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     search = Search(request, kept, loads)
     found = list(search.candidates())
     chosen, in_turn = best_of(found), found[0]
-    plans = [chosen.plan]
+    ours = [chosen.plan]
     if chosen.deferred:
         exact = best_of([candidate for candidate in found if candidate.deferred == 0])
-        plans.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
+        ours.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
     if in_turn is not chosen:
-        plans.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
-    plans += defaults(search.whole, chosen.plan)
+        ours.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
+    counts = loads.counts.sum(axis=0)
+    plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
+    plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, counts)]
     return Planned(
         request=request,
         chosen=chosen,
         comparisons=tuple(
-            Comparison(one, predicted(request, one, loads), predicted(request, one, later))
-            for one in plans
+            Comparison(one, predicted(request, one, loads), predicted(request, one, later), of)
+            for one, of in plans
         ),
         memory=memory(request),
+        host=host_memory(request),
+        losses=None if search.widths is None else losses(request, search.widths, kept, rest),
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
         placement=search.whole,

@@ -38,9 +38,13 @@ class Predicted:
         return asdict(self)
 
 
-def loads_of(request: Request, part: Trace) -> Loads:
-    """Return the first steps of a part of the trace, at most as many as asked for."""
-    return loads_of_trace(part, request.model, request.batch, available(request, part))
+def loads_of(request: Request, part: Trace, most: int | None = None) -> Loads:
+    """Return the first steps of a part of the trace, at most so many; by default those decided on.
+
+    A part has at least one step: the trace was split so.
+    """
+    steps = available(request, part, most)
+    return loads_of_trace(part, request.model, request.batch, steps)
 
 
 def known_steps(decided: Loads, held_out: Loads) -> int:
@@ -49,9 +53,9 @@ def known_steps(decided: Loads, held_out: Loads) -> int:
     return sum(counts.tobytes() in seen for counts in held_out.counts)
 
 
-def available(request: Request, part: Trace) -> int:
+def available(request: Request, part: Trace, most: int | None = None) -> int:
     """Return how many steps of a part are used."""
-    return min(request.steps, part.tokens // request.batch)
+    return min(most or request.decide_steps or request.steps, part.tokens // request.batch)
 
 
 def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:

@@ -21,19 +21,24 @@ class Request:
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
         Most steps that are decided on, and most that are held out.
+    decide_steps, hold_out_steps
+        The one or the other alone; None: `steps`.
     held_out
         Share of the trace that is held out.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace; held-out steps may then equal
         steps that were decided on.
-    reserved_gib
-        GPU memory that stays free.
+    reserved_gib, host_reserved_gib
+        Memory of the GPU, and of the host, that stays free.
     max_deferred
-        Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
-        least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
+        Most experts of a layer that may be deferred, which changes the model's output; at most all
+        but two of the model's top-k, the least that KTransformers keeps immediate (4.2).
     average_bits, bits
         Bits per weight of the experts on average, and the widths to choose from, by default
         "2,4,8,16"; without `average_bits` every expert has the model's.
+    other_bits
+        Bits per weight of everything but the routed experts, where they were asked for; the model
+        has them already.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     time_limit_s, workers, seed
@@ -46,12 +51,16 @@ class Request:
     batch: int = 1
     context: int = 512
     steps: int = 200
+    decide_steps: int | None = None
+    hold_out_steps: int | None = None
     held_out: float = 0.3
     keep_repeats: bool = False
     reserved_gib: float = 1.0
-    max_deferred: int | None = None
+    host_reserved_gib: float = 1.0
+    max_deferred: int = 0
     average_bits: float | None = None
     bits: str | None = None
+    other_bits: float | None = None
     loss_table: Path | None = None
     time_limit_s: float = 60.0
     workers: int = 1
@@ -59,13 +68,15 @@ class Request:
 
     def __post_init__(self) -> None:
         """Raise InputError unless the numbers make sense and the machine can run such a plan."""
-        for name in ("batch", "steps", "workers"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: must be at least 1, not {getattr(self, name)}")
-        if not self.time_limit_s > 0:
+        for name in ("batch", "steps", "decide_steps", "hold_out_steps", "workers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name}: must be at least 1, not {value}")
+        if not 0 < self.time_limit_s < float("inf"):
             raise InputError(f"time_limit_s: must be above 0, not {self.time_limit_s}")
-        if self.max_deferred is not None and self.max_deferred < 0:
-            raise InputError(f"max_deferred: must not be negative, not {self.max_deferred}")
+        for name in ("context", "max_deferred", "reserved_gib", "host_reserved_gib"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name}: must not be negative, not {getattr(self, name)}")
         if self.machine.cpu is None:
             name = self.machine.name
             raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
@@ -73,8 +84,7 @@ class Request:
     @property
     def most_deferred(self) -> int:
         """Most experts of a layer that may be deferred."""
-        cap = max(0, self.model.top_k - 2)
-        return cap if self.max_deferred is None else min(self.max_deferred, cap)
+        return min(self.max_deferred, max(0, self.model.top_k - 2))
 
     def parts(self) -> tuple[Trace, Trace]:
         """Return the part of the trace that is decided on, and the held-out one."""
