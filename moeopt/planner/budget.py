@@ -6,7 +6,7 @@ copy there.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 
 from moeopt.errors import MoeoptError
@@ -73,6 +73,10 @@ class HostMemory:
     def holds_all(self) -> bool:
         """Whether every expert has a copy on the host, those on the GPU too."""
         return self.room is None or self.experts <= self.room
+
+    def to_dict(self) -> dict[str, int | bool | None]:
+        """Return the numbers as JSON values."""
+        return asdict(self) | {"copies_of_all": self.holds_all}
 
 
 def host_memory(request: Request) -> HostMemory:

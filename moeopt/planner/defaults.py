@@ -92,7 +92,8 @@ def _settings(
     yield f"uniform, {each} per layer", KTRANSFORMERS, flags, rows
     rows = _most_chosen(whole, counts)
     held = sum(map(len, rows))
-    flags = f"{strategy} {COUNTED} --kt-gpu-experts-ratio {ratio_of(held, whole.sizes.size)!r}"
+    ratio = f"--kt-gpu-experts-ratio {ratio_of(held, whole.sizes.size)!r}"
+    flags = f"{strategy} {COUNTED} {ratio} --init-expert-location COUNTS.pt"
     yield f"{COUNTED}, {held} experts", KTRANSFORMERS, flags, rows
 
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 from .planned import Comparison, Planned
 
-GIB = 2**30
+MIB = 2**20
 
 
 def page(planned: Planned) -> str:
     """Return the page: room, decisions with their proofs, and predicted latencies."""
-    return "\n".join([*_head(planned), "", *_decisions(planned), "", *_latencies(planned)])
+    return "\n".join(
+        [*_head(planned), "", *_decisions(planned), "", *_latencies(planned), "", *_worth(planned)]
+    )
 
 
 def _head(planned: Planned) -> Iterator[str]:
@@ -26,10 +28,22 @@ def _head(planned: Planned) -> Iterator[str]:
         )
     if planned.known_steps:
         yield f"{planned.known_steps} of the held-out steps load the experts as one decided on does"
-    room = {name.replace("_", " "): size / GIB for name, size in planned.memory.items()}
-    total, experts = room.pop("total"), room.pop("experts")
-    parts = ", ".join(f"{size:.2f} {name}" for name, size in room.items())
-    yield f"GPU memory {total:.2f} GiB: {parts}, {experts:.2f} for experts"
+    yield from _memory(planned)
+
+
+def _memory(planned: Planned) -> Iterator[str]:
+    """Yield what the memory of GPU and host goes to, in MiB."""
+    room = {name.replace("_", " "): size for name, size in planned.memory.items()}
+    total = room.pop("total")
+    parts = ", ".join(f"{name} {mib(size)}" for name, size in room.items())
+    yield f"GPU memory {mib(total)} MiB: {parts}"
+    host = planned.host
+    experts = f"experts {mib(host.experts)}"
+    if host.total is None:
+        yield f"host memory not stated, not checked: {experts} MiB"
+    else:
+        copies = "a copy of each" if host.holds_all else "no copies of those on the GPU"
+        yield f"host memory {mib(host.total)} MiB: {experts}, reserved {mib(host.reserved)}; {copies}"
 
 
 def _decisions(planned: Planned) -> Iterator[str]:
@@ -43,10 +57,18 @@ def _decisions(planned: Planned) -> Iterator[str]:
         yield f"{'deferral':10} {counts[0]} of a layer's CPU experts, but for the last layer"
         yield f"{'':10} the best count of {planned.request.most_deferred + 1}, tried by the engine"
     if planned.chosen.deferred:
-        yield f"{'':10} changes the model's output a little; --max-deferred 0 does not"
+        yield f"{'':10} changes the model's output, by how much is not known here"
     says = planned.request.model.bits_in_words(experts=planned.request.average_bits)
     yield f"{'bits':10} {says}"
-    yield f"{'jointly':10} the best of {planned.candidates} plans on the steps decided on"
+    if (lost := planned.losses) is not None:
+        yield (
+            f"{'loss':10} {lost.kept:.4g} on the part decided on, {lost.held_out:.4g} held out;"
+            f" all experts with {lost.uniform_bits} bits: {lost.uniform:.4g} held out"
+        )
+        yield f"{'':10} mean of the experts chosen, in units of the table: {lost.table}"
+    if planned.candidates > 1:
+        tried = f"the fastest of {planned.candidates} combinations on the steps decided on"
+        yield f"{'together':10} {tried}; nothing is proven of others"
 
 
 def _latencies(planned: Planned) -> Iterator[str]:
@@ -61,3 +83,29 @@ def _numbers(comparison: Comparison) -> str:
     kept, later = comparison.kept, comparison.held_out
     first = f"{kept.mean_ms:8.2f} {kept.tokens_per_s:13.1f}"
     return f"{first}   {later.mean_ms:8.2f} {later.p95_ms:10.2f} {later.tokens_per_s:13.1f}"
+
+
+def _worth(planned: Planned) -> Iterator[str]:
+    """Yield what the plan is worth beside the defaults, and the default where it is worth less."""
+    found = planned.verdict
+    if found is None:
+        return
+    best, name = found.best, planned.comparisons[0].plan.name
+    said = {
+        "faster": f"faster than every default on held-out steps; the best is {best.plan.name}",
+        "even": f"no faster than {best.plan.name} on held-out steps: take that, it is simpler",
+        "slower": f"slower than {best.plan.name} on held-out steps: take that",
+    }
+    yield f"{name}: {said[found.word]} ({found.gain} tokens/s)"
+    if best.default is not None and found.word != "faster":
+        yield f"  {best.default.runtime}: {best.default.flags}"
+    if found.counting is not None:
+        yield (
+            f"counting alone (ktransformers frequency) against the best default without:"
+            f" {found.counting} tokens/s; deciding against counting: {found.deciding}"
+        )
+
+
+def mib(size: int) -> str:
+    """Return bytes in MiB for people, rounded to the nearest."""
+    return f"{round(size / MIB):,}"

@@ -21,6 +21,7 @@ from .defaults import Default, defaults
 from .predict import Predicted, known_steps, loads_of, predicted
 from .request import Request
 from .residency import memory
+from .verdict import Verdict, verdict
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Comparison:
     kept: Predicted
     held_out: Predicted
     default: Default | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values; `flags` is null for a plan of ours."""
+        flags = None if self.default is None else self.default.flags
+        executed = {"kept": self.kept.to_dict(), "held_out": self.held_out.to_dict()}
+        return {"name": self.plan.name} | executed | {"flags": flags}
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class Planned:
     candidates: int
     seconds: float
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the plan is worth beside the defaults on held-out steps."""
+        return verdict(self.comparisons)
+
     def __repr__(self) -> str:
         r = self.request
         chosen = f"{self.candidates} candidates, {len(self.comparisons)} plans compared"
@@ -90,16 +102,20 @@ class Planned:
             "trace": r.trace.name,
             "batch": r.batch,
             "context": r.context,
+            "average_bits": r.average_bits,
+            "max_deferred": r.most_deferred,
+            "tokens": r.trace.tokens,
             "removed_tokens": self.removed_tokens,
             "known_steps": self.known_steps,
             "gpu_memory_bytes": self.memory,
+            "host_memory_bytes": self.host.to_dict(),
             "gpu_slots": self.placement.gpu_slots,
             "decisions": [decision.to_dict() for decision in self.chosen.decisions],
             "deferred": self.chosen.deferred,
-            "comparisons": [
-                {"name": c.plan.name, "kept": c.kept.to_dict(), "held_out": c.held_out.to_dict()}
-                for c in self.comparisons
-            ],
+            "bits": r.model.bits_in_words(experts=r.average_bits),
+            "losses": None if self.losses is None else self.losses.to_dict(),
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "candidates": self.candidates,
             "seconds": round(self.seconds, 3),
             "plan": self.chosen.plan.model_dump(mode="json"),

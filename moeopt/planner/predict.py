@@ -1,9 +1,10 @@
 """What a plan's steps take, by the event engine on loads that came."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.sim.engine.decode.loads import Loads, loads_of_trace
 from moeopt.sim.engine.simulate import simulate
@@ -25,6 +26,8 @@ class Predicted:
         Of the steps' own latencies.
     tokens_per_s
         By the mean.
+    step_ns
+        The latencies themselves, shape (steps,).
     """
 
     steps: int
@@ -32,10 +35,15 @@ class Predicted:
     median_ms: float
     p95_ms: float
     tokens_per_s: float
+    step_ns: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False
+    )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as JSON values."""
-        return asdict(self)
+        """Return the numbers as JSON values, without the single latencies."""
+        data = asdict(self)
+        del data["step_ns"]
+        return data
 
 
 def loads_of(request: Request, part: Trace, most: int | None = None) -> Loads:
@@ -65,4 +73,4 @@ def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
     median, p95 = np.quantile(found.step_ns, [0.5, 0.95]) / 1e6
     mean = end_ns / found.steps / 1e6
     rate = found.tokens * 1e9 / end_ns if end_ns else float("inf")
-    return Predicted(found.steps, mean, float(median), float(p95), rate)
+    return Predicted(found.steps, mean, float(median), float(p95), rate, found.step_ns)
