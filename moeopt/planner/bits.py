@@ -30,8 +30,11 @@ class Losses:
 
     Attributes
     ----------
-    kept, held_out
-        Of the plan, on the part of the trace that was decided on, and on the held-out part.
+    expected
+        Of the plan, by the choices of the part decided on and `PRIOR_CHOICES`: what was minimised,
+        so that a larger average never makes it larger.
+    held_out
+        Of the plan, on the held-out part.
     uniform_bits, uniform
         The widest width that every expert may have on the same average, and what it loses on the
         held-out part.
@@ -39,7 +42,7 @@ class Losses:
         Where the losses come from.
     """
 
-    kept: float
+    expected: float
     held_out: float
     uniform_bits: int
     uniform: float
@@ -145,18 +148,20 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
     return Decision("bits", instance, found, f"experts: {', '.join(parts)}")
 
 
-def losses(request: Request, decision: Decision, kept: Trace, rest: Trace) -> Losses:
-    """Return what the decided widths lose on both parts, as often as each expert was chosen."""
-    solution = decision.solved_as(Solution)
+def losses(request: Request, decision: Decision, rest: Trace) -> Losses:
+    """Return what the decided widths lose, as often as each expert is chosen."""
+    solution, before = decision.solved_as(Solution), decision.instance
+    if not isinstance(before, Instance):
+        raise TypeError(f"{before!r} is no instance of bitwidth")
     average = request.average_bits or request.model.bits
     uniform = max(width for width in widths_of(request.bits) if width <= average)
     alike = solution.model_copy(
         update={"bits": tuple((uniform,) * len(layer) for layer in solution.bits)}
     )
-    before, after = (_instance(request, part, 0.0) for part in (kept, rest))
+    after = _instance(request, rest, 0.0)
     facts = (before.provenance or {}).get("losses", {})
     return Losses(
-        kept=_mean_loss(before, solution),
+        expected=_mean_loss(before, solution),
         held_out=_mean_loss(after, solution),
         uniform_bits=uniform,
         uniform=_mean_loss(after, alike),

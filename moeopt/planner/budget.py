@@ -227,11 +227,24 @@ def _batch(request: Request) -> Iterator[Change]:
 
 def _reserved(request: Request) -> Iterator[Change]:
     for quarters in _falling(ceil(4 * request.reserved_gib), 1):
-        gib = quarters / 4
-        yield f"--reserved-gib {gib:g}", replace(request, reserved_gib=gib)
+        yield f"--reserved-gib {quarters / 4:g}", replace(request, reserved_gib=quarters / 4)
 
 
-OPTIONS: tuple[Option, ...] = (_context, _kv_bits, _other_bits, _expert_bits, _batch, _reserved)
+def _host_reserved(request: Request) -> Iterator[Change]:
+    for quarters in _falling(ceil(4 * request.host_reserved_gib), 1):
+        changed = replace(request, host_reserved_gib=quarters / 4)
+        yield f"--host-reserved-gib {quarters / 4:g}", changed
+
+
+OPTIONS: tuple[Option, ...] = (
+    _context,
+    _kv_bits,
+    _other_bits,
+    _expert_bits,
+    _batch,
+    _reserved,
+    _host_reserved,
+)
 
 
 def _falling(below: int, step: int) -> Iterator[int]:

@@ -25,8 +25,8 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
     """Write plan, instances, solutions and the runtimes' files; return a line for each.
 
     A format that does not take the plan gets a line that says why, and no file. The runtimes' flags
-    are in ``flags.txt``. Where the plan is no faster than a runtime's default on held-out steps, that
-    stands beside it.
+    are in ``flags.txt``. A runtime's own plan stands beside it where this one is no faster on
+    held-out steps.
 
     Raises
     ------

@@ -43,7 +43,8 @@ def _memory(planned: Planned) -> Iterator[str]:
         yield f"host memory not stated, not checked: {experts} MiB"
     else:
         copies = "a copy of each" if host.holds_all else "no copies of those on the GPU"
-        yield f"host memory {mib(host.total)} MiB: {experts}, reserved {mib(host.reserved)}; {copies}"
+        parts = f"{experts}, reserved {mib(host.reserved)}; {copies}"
+        yield f"host memory {mib(host.total)} MiB: {parts}"
 
 
 def _decisions(planned: Planned) -> Iterator[str]:
@@ -62,7 +63,7 @@ def _decisions(planned: Planned) -> Iterator[str]:
     yield f"{'bits':10} {says}"
     if (lost := planned.losses) is not None:
         yield (
-            f"{'loss':10} {lost.kept:.4g} on the part decided on, {lost.held_out:.4g} held out;"
+            f"{'loss':10} {lost.expected:.4g} expected, {lost.held_out:.4g} held out;"
             f" all experts with {lost.uniform_bits} bits: {lost.uniform:.4g} held out"
         )
         yield f"{'':10} mean of the experts chosen, in units of the table: {lost.table}"

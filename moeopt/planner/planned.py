@@ -266,7 +266,7 @@ def plan(
         ),
         memory=memory(request),
         host=host_memory(request),
-        losses=None if search.widths is None else losses(request, search.widths, kept, rest),
+        losses=None if search.widths is None else losses(request, search.widths, rest),
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
         placement=search.whole,
