@@ -78,7 +78,7 @@ def test_an_average_above_all_widths_is_the_widest() -> None:
 def test_more_bits_never_cost_quality(bits: str | None) -> None:
     """Rising averages: never more loss is expected; above all widths all are widest.
 
-    Experts that were not chosen in the part decided on keep a loss, so that they are not left at the least width.
+    Experts that were not chosen in the part decided on keep a loss: none stays at the least width.
     """
     trace = trace_of(small_plans.MODEL, 30, skew=3.0)
     averages = (2.0, 2.6, 3.0, 4.0, 5.5, 8.0, 12.0, 16.0, 20.0, 64.0)
