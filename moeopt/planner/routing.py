@@ -84,7 +84,8 @@ def notes(routing: Routing, batch: int, default: str | None) -> tuple[str, ...]:
         return ()
     if isinstance(routing, Counts):
         together = f"batch {batch}: a step's tokens are drawn one by one; real ones share experts"
-        return (UNKNOWN, together) if batch > 1 else (UNKNOWN,)
+        left_out = f"{UNKNOWN}: no caches, no deferral, no hold-out"
+        return (left_out, together) if batch > 1 else (left_out,)
     whose = "workload: its experts are made up: how many and how fast carries over, not which"
     if knows_order(routing):
         lines: tuple[str, ...] = (whose,)

@@ -25,10 +25,7 @@ from moeopt.sim.trace import Counts, Trace
 
 Ints = NDArray[np.int64]
 
-UNKNOWN = (
-    "counts only: order, prompts, scores and what is used together are not known,"
-    " so no caches, no deferral, no hold-out"
-)
+UNKNOWN = "counts only: order, prompts, scores and what is used together are not known"
 """What counts do not tell, in one line."""
 
 SAMPLED = "sampled from counts"
