@@ -28,7 +28,8 @@ def check(request: Request) -> None:
         If something does not fit into memory, whatever is decided.
     """
     check_average(request.average_bits, request.bits, request.loss_table)
-    check_trace(request.trace, request.model)
+    if isinstance(request.trace, Trace):
+        check_trace(request.trace, request.model)
     check_memory(request)
 
 

@@ -5,13 +5,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from moeopt.interop.traces import read_trace
 from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
+from moeopt.sim.workload import Workload
 
 from .bits import Losses, losses, model_at
 from .budget import HostMemory, host_memory
@@ -21,29 +22,42 @@ from .defaults import Default, defaults
 from .predict import Predicted, known_steps, loads_of, predicted
 from .request import Request
 from .residency import memory
+from .routing import notes, routing_of
 from .verdict import Verdict, verdict
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan by name, on the steps that were decided on and on the held-out ones.
+    """A plan by name, on the steps that were decided on and on others.
 
     Attributes
     ----------
+    held_out, drawn_anew
+        On the held-out part of a trace; on steps drawn anew where there is none. The other is None.
     default
         The runtime whose own plan it is, with its flags; None for a plan of ours.
     """
 
     plan: Plan
     kept: Predicted
-    held_out: Predicted
+    held_out: Predicted | None
+    drawn_anew: Predicted | None = None
     default: Default | None = None
 
+    @property
+    def later(self) -> Predicted:
+        """On the steps that were not decided on, held out or drawn anew."""
+        found = self.drawn_anew if self.held_out is None else self.held_out
+        if found is None:
+            raise RuntimeError(f"{self.plan.name}: executed on no other steps")
+        return found
+
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; `flags` is null for a plan of ours."""
+        """Return it as JSON values; what there is none of is null, as flags of a plan of ours."""
+        executed = {"held_out": self.held_out, "drawn_anew": self.drawn_anew}
+        on_others = {name: None if of is None else of.to_dict() for name, of in executed.items()}
         flags = None if self.default is None else self.default.flags
-        executed = {"kept": self.kept.to_dict(), "held_out": self.held_out.to_dict()}
-        return {"name": self.plan.name} | executed | {"flags": flags}
+        return {"name": self.plan.name, "kept": self.kept.to_dict()} | on_others | {"flags": flags}
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,8 @@ class Planned:
         The placement instance with all of the room for residents.
     candidates
         How many plans the engine has executed to choose it.
+    notes
+        What must be known of steps that are no recording but drawn from counts or a workload.
     """
 
     request: Request
@@ -82,6 +98,7 @@ class Planned:
     placement: Placement
     candidates: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict | None:
@@ -100,11 +117,12 @@ class Planned:
             "machine": r.machine.name,
             "model": r.model.name,
             "trace": r.trace.name,
+            "routing": type(r.trace).__name__.lower(),
+            "notes": list(self.notes),
             "batch": r.batch,
             "context": r.context,
             "average_bits": r.average_bits,
             "max_deferred": r.most_deferred,
-            "tokens": r.trace.tokens,
             "removed_tokens": self.removed_tokens,
             "known_steps": self.known_steps,
             "gpu_memory_bytes": self.memory,
@@ -125,14 +143,16 @@ class Planned:
 def plan(
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
-    trace: Trace | str | Path,
+    trace: Trace | Counts | Workload | str | Path | None = None,
     *,
+    counts: Counts | str | Path | None = None,
+    workload: Workload | str | Path | None = None,
     batch: int = 1,
     context: int = 512,
     steps: int = 200,
     decide_steps: int | None = None,
     hold_out_steps: int | None = None,
-    held_out: float = 0.3,
+    held_out: float | None = None,
     keep_repeats: bool = False,
     reserved_gib: float = 1.0,
     host_reserved_gib: float = 1.0,
@@ -157,7 +177,13 @@ def plan(
     machine, model
         Objects, names of presets (``moeopt list machines``) or JSON files.
     trace
-        A trace or its file.
+        A trace or its file; counts, a workload or their file instead.
+    counts
+        How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
+        are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
+    workload
+        A preset (``moeopt list workloads``) or a JSON file, from which steps are drawn; with none
+        of the three the model's default one.
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
@@ -165,7 +191,8 @@ def plan(
     decide_steps, hold_out_steps
         The one or the other alone; by default `steps`.
     held_out
-        Share of the trace that is held out.
+        Share of the trace that is held out; None: 0.3. Counts and workloads have no trace to
+        hold out from: their plans are executed on steps drawn anew.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
         held-out steps may then equal steps that were decided on.
@@ -176,8 +203,9 @@ def plan(
         Never more than all but two of the model's top-k, the least that KTransformers keeps
         immediate (4.2).
     bits
-        Bits per weight of the whole model, one number such as 4.5. With `average_bits`: the widths
-        to choose from for each expert, comma-separated, by default "2,4,8,16".
+        Bits per weight of the whole model, one number such as 4.5, or a quantisation by name such
+        as "Q4_K_M" (``moeopt list quantisations``). With `average_bits`: the widths to choose from
+        for each expert, comma-separated, by default "2,4,8,16".
     average_bits
         Bits per weight of the routed experts on average, and of everything else.
     other_bits
@@ -218,10 +246,11 @@ def plan(
     """
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
+    routing, default = routing_of(trace, counts, workload, shape)
     request = Request(
         machine=known,
         model=model_at(shape, bits, average_bits, other_bits, kv_bits),
-        trace=trace if isinstance(trace, Trace) else read_trace(trace),
+        trace=routing,
         batch=batch,
         context=context,
         steps=steps,
@@ -254,16 +283,13 @@ def plan(
         ours.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
     if in_turn is not chosen:
         ours.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
-    counts = loads.counts.sum(axis=0)
+    used = loads.counts.sum(axis=0)
     plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
-    plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, counts)]
+    plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, used)]
     return Planned(
         request=request,
         chosen=chosen,
-        comparisons=tuple(
-            Comparison(one, predicted(request, one, loads), predicted(request, one, later), of)
-            for one, of in plans
-        ),
+        comparisons=tuple(_compared(request, one, of, loads, later) for one, of in plans),
         memory=memory(request),
         host=host_memory(request),
         losses=None if search.widths is None else losses(request, search.widths, rest),
@@ -272,4 +298,14 @@ def plan(
         placement=search.whole,
         candidates=len(found),
         seconds=perf_counter() - begin,
+        notes=notes(routing, batch, default),
     )
+
+
+def _compared(
+    request: Request, plan: Plan, default: Default | None, loads: Loads, later: Loads
+) -> Comparison:
+    kept, others = predicted(request, plan, loads), predicted(request, plan, later)
+    if isinstance(request.trace, Trace):
+        return Comparison(plan, kept, held_out=others, default=default)
+    return Comparison(plan, kept, held_out=None, drawn_anew=others, default=default)

@@ -115,7 +115,7 @@ def verdict(comparisons: "Sequence[Comparison]") -> Verdict | None:
 def gain(one: "Comparison", other: "Comparison") -> Gain:
     """Return how much faster the one is than the other on the steps not decided on."""
     mean = _mean_ms(other) / _mean_ms(one) - 1
-    mine, theirs = one.held_out.step_ns, other.held_out.step_ns
+    mine, theirs = one.later.step_ns, other.later.step_ns
     if len(mine) < BATCHES:
         return Gain(mean, None, None)
     saved = _batch_means(theirs - mine) / float(np.mean(mine))
@@ -124,7 +124,7 @@ def gain(one: "Comparison", other: "Comparison") -> Gain:
 
 
 def _mean_ms(comparison: "Comparison") -> float:
-    return comparison.held_out.mean_ms
+    return comparison.later.mean_ms
 
 
 def _batch_means(values: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -61,7 +61,7 @@ def test_no_room(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--export", "/proc/x"], "--export: /proc/x: "),
         (["--out", "/proc/x"], "--out: /proc/x: "),
         (["--model", "deepseek-v3"], "26 layers x 64 experts"),
-        (["--bits", "2,4"], "bits: must be a single width of all weights, or widths of experts"),
+        (["--bits", "2,4"], "bits: must be a width or a quantisation's name, or widths of experts"),
         (["--bits", "0.1"], "bits: must be from 0.5 to 64, not 0.1"),
         (["--bits", "nan"], "bits: must be from 0.5 to 64, not nan"),
         (["--average-bits", "nan"], "average_bits: must be from 0.5 to 64, not nan"),

@@ -66,7 +66,7 @@ def test_a_short_trace_may_miss_experts() -> None:
         ({"average_bits": 4, "bits": "4,99"}, "bits: must be whole numbers from 1 to 64"),
         ({"loss_table": Path("none.json")}, "loss_table: needs average_bits"),
         ({"loss_table": Path("none.json"), "average_bits": 4}, "none.json: "),
-        ({"bits": "2,4"}, "bits: must be a single width of all weights"),
+        ({"bits": "2,4"}, "bits: must be a width or a quantisation's name"),
         ({"decide_steps": 0}, "decide_steps: must be at least 1"),
         ({"hold_out_steps": 0}, "hold_out_steps: must be at least 1"),
         ({"reserved_gib": -1.0}, "reserved_gib: must not be negative"),

@@ -20,10 +20,10 @@ def comparison(name: str, step_ms: np.ndarray[tuple[int, ...], np.dtype[np.float
     """Return a plan by name, a default unless it is called "plan", with held-out latencies."""
     step_ns = np.rint(step_ms * 1e6).astype(np.int64)
     mean = float(step_ms.mean())
-    held_out = Predicted(len(step_ns), mean, mean, mean, 1000 / mean, step_ns=step_ns)
+    held_out = Predicted(len(step_ns), mean, mean, mean, 1000 / mean, mean, step_ns=step_ns)
     plan = Plan(name=name)
     default = None if name == "plan" else Default(plan, name.split()[0], f"--flags-of {name}")
-    return Comparison(plan, planned().comparisons[0].kept, held_out, default)
+    return Comparison(plan, planned().comparisons[0].kept, held_out, default=default)
 
 
 def noise(
@@ -100,9 +100,9 @@ def test_what_counting_brings() -> None:
 @pytest.mark.parametrize(
     ("default_ms", "said"),
     [
-        (8.0, "plan: slower than llama.cpp --cpu-moe on held-out steps: take that"),
-        (10.0, "plan: no faster than llama.cpp --cpu-moe on held-out steps: take that"),
-        (12.0, "plan: faster than every default on held-out steps"),
+        (8.0, "plan: slower than llama.cpp --cpu-moe on steps held out: take that"),
+        (10.0, "plan: no faster than llama.cpp --cpu-moe on steps held out: take that"),
+        (12.0, "plan: faster than every default on steps held out"),
     ],
 )
 def test_the_page_and_the_files_offer_the_default(
