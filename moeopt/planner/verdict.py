@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from .planned import Comparison
 
 BATCHES = 20
-STUDENT_T = 2.093
-"""The 97.5 % quantile of Student's t with `BATCHES` - 1 degrees of freedom."""
+"""Most batches; fewer steps are a batch each."""
+
+LEAST = 5
+"""Fewest steps of which an interval is stated."""
+
+Z = 1.959964
+"""The 97.5 % quantile of the normal distribution."""
 
 Word = Literal["faster", "even", "slower"]
 
@@ -35,7 +40,7 @@ class Gain:
     mean
         0.25: a quarter more tokens per second.
     low, high
-        The 95 % interval; None with fewer than `BATCHES` steps.
+        The 95 % interval; None with fewer than `LEAST` steps.
     """
 
     mean: float
@@ -116,11 +121,22 @@ def gain(one: "Comparison", other: "Comparison") -> Gain:
     """Return how much faster the one is than the other on the steps not decided on."""
     mean = _mean_ms(other) / _mean_ms(one) - 1
     mine, theirs = one.later.step_ns, other.later.step_ns
-    if len(mine) < BATCHES:
+    if len(mine) < LEAST:
         return Gain(mean, None, None)
     saved = _batch_means(theirs - mine) / float(np.mean(mine))
-    half = STUDENT_T * float(np.std(saved, ddof=1)) / BATCHES**0.5
+    half = student_t(len(saved) - 1) * float(np.std(saved, ddof=1)) / len(saved) ** 0.5
     return Gain(mean, mean - half, mean + half)
+
+
+def student_t(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t, to 1 % from 4 degrees of freedom on.
+
+    Fisher and Cornish's expansion in the inverse degrees of freedom (Abramowitz and Stegun 26.7.5).
+    """
+    first = (Z**3 + Z) / 4
+    second = (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
+    third = (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384
+    return Z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def _mean_ms(comparison: "Comparison") -> float:
@@ -129,4 +145,5 @@ def _mean_ms(comparison: "Comparison") -> float:
 
 def _batch_means(values: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the means of contiguous batches, as equal in length as can be."""
-    return np.array([part.mean() for part in np.array_split(values, BATCHES)])
+    batches = min(BATCHES, len(values))
+    return np.array([part.mean() for part in np.array_split(values, batches)])

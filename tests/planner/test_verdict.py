@@ -11,7 +11,7 @@ from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
 from moeopt.planner.planned import Comparison
 from moeopt.planner.predict import Predicted
-from moeopt.planner.verdict import Verdict, gain, verdict
+from moeopt.planner.verdict import Verdict, gain, student_t, verdict
 from moeopt.sim.plan.schema import Plan
 from tests.planner.small_plans import planned
 
@@ -64,7 +64,8 @@ def test_the_interval_holds_the_gain_of_the_law_19_times_of_20() -> None:
     missed = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
-        mine, theirs = rng.normal(10, 1, 200), rng.normal(10.5, 1, 200)
+        steps = 200 if seed % 2 else 12
+        mine, theirs = rng.normal(10, 1, steps), rng.normal(10.5, 1, steps)
         found = gain(comparison("plan", mine), comparison("x y", theirs))
         assert found.low is not None
         assert found.high is not None
@@ -73,10 +74,18 @@ def test_the_interval_holds_the_gain_of_the_law_19_times_of_20() -> None:
 
 
 def test_few_steps_have_no_interval() -> None:
-    """Then the mean alone decides."""
-    mine = comparison("plan", 10 + noise(0.1, 1, steps=19))
-    found = gain(mine, comparison("x y", 12 + noise(0.1, 2, steps=19)))
+    """Then the mean alone decides; from five steps on there is one."""
+    mine = comparison("plan", 10 + noise(0.1, 1, steps=4))
+    found = gain(mine, comparison("x y", 12 + noise(0.1, 2, steps=4)))
     assert (found.low, found.high, found.word) == (None, None, "faster")
+    mine = comparison("plan", 10 + noise(1, 1, steps=5))
+    assert gain(mine, comparison("x y", 10.1 + noise(1, 2, steps=5))).word == "even"
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.776), (10, 2.228), (19, 2.093)])
+def test_quantiles(freedom: int, quantile: float) -> None:
+    """As tables have them (Abramowitz and Stegun 26.10)."""
+    assert student_t(freedom) == pytest.approx(quantile, rel=0.01)
 
 
 def test_what_counting_brings() -> None:
