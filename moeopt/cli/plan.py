@@ -3,11 +3,17 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, read_counts
+from moeopt.cli.pareto import SUFFIXES
+from moeopt.errors import InputError
+
+if TYPE_CHECKING:
+    from moeopt.planner.fronts import Front
+    from moeopt.planner.planned import Planned
 
 Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
@@ -70,6 +76,13 @@ def plan_command(
     export: Annotated[
         Path | None, typer.Option("--export", help="Folder for the runtimes' files.")
     ] = None,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="Tokens/s against loss and against memory as well.")
+    ] = False,
+    points: Annotated[int, typer.Option(metavar="N", help="Plans on each front.")] = 6,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The fronts as .svg, .png or .pdf.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Plan residents, cache ways, deferral and bits for a model on a GPU beside a CPU.
@@ -80,6 +93,7 @@ def plan_command(
     import moeopt
     from moeopt.cli.progress import solving
     from moeopt.planner.checks import check_file, check_folder
+    from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
     from moeopt.problems.json_files import save
@@ -88,6 +102,7 @@ def plan_command(
         check_file("--out", out)
     if export is not None:
         check_folder("--export", export)
+    _check_front(pareto, points, picture)
     with solving(f"planning {model} on {machine}", "placement"):
         planned = moeopt.plan(
             machine,
@@ -116,8 +131,42 @@ def plan_command(
         )
     if out is not None:
         save(planned.chosen.plan, out)
-    print(json.dumps(planned.to_dict()) if as_json else page(planned))
+    data, text = planned.to_dict(), page(planned)
+    if pareto:
+        with solving(f"fronts of {model} on {machine}", "placement"):
+            found = fronts(planned, points)
+        data |= {"fronts": [front.to_dict() for front in found]}
+        text = "\n\n".join([text, *map(table, found)])
+        if picture is not None:
+            _save_picture(planned, found, picture)
+    print(json.dumps(data) if as_json else text)
     if export is not None:
         lines = hand_over(planned, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
     return 0
+
+
+def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
+    """Raise InputError unless the fronts can be made, and their picture written."""
+    from importlib.util import find_spec
+
+    from moeopt.planner.checks import check_file
+    from moeopt.planner.fronts import check_points
+
+    check_points(points)
+    if picture is None:
+        return
+    if not pareto:
+        raise InputError("--picture: needs --pareto: a single plan has no front")
+    if picture.suffix not in SUFFIXES:
+        raise InputError(f"--picture: {picture}: the suffix must be one of {', '.join(SUFFIXES)}")
+    if find_spec("matplotlib") is None:
+        raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
+    check_file("--picture", picture)
+
+
+def _save_picture(planned: "Planned", found: "tuple[Front, ...]", picture: Path) -> None:
+    from moeopt.planner.front_picture import save_fronts
+
+    title = f"{planned.request.model.name} on {planned.request.machine.name}"
+    save_fronts(title, found, planned.memory["total"], picture)

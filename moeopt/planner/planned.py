@@ -269,10 +269,27 @@ def plan(
         workers=workers,
         seed=seed,
     )
+    return carried_out(request, default)
+
+
+def carried_out(request: Request, default: str | None = None) -> Planned:
+    """Return the plan of a request.
+
+    Parameters
+    ----------
+    default
+        Where its routing comes from, if that was not asked for.
+
+    Raises
+    ------
+    MoeoptError
+        As `plan`.
+    """
     check(request)
     begin = perf_counter()
     kept, rest = request.parts()
-    loads, later = loads_of(request, kept), loads_of(request, rest, hold_out_steps or steps)
+    held_out_steps = request.hold_out_steps or request.steps
+    loads, later = loads_of(request, kept), loads_of(request, rest, held_out_steps)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     search = Search(request, kept, loads)
     found = list(search.candidates())
@@ -298,7 +315,7 @@ def plan(
         placement=search.whole,
         candidates=len(found),
         seconds=perf_counter() - begin,
-        notes=notes(routing, batch, default),
+        notes=notes(request.trace, request.batch, default),
     )
 
 
