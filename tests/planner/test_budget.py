@@ -140,7 +140,7 @@ def test_refused_by_the_host() -> None:
 def test_no_copies_where_the_host_has_no_room_for_them() -> None:
     """What the host cannot hold is on the GPU, in every plan that is compared."""
     machine = machine_of(6.0, host_gib=2.5)
-    planned = planned_for(machine=machine, host_reserved_gib=0.5)
+    planned = planned_for(machine=machine, host_reserved_gib=0.5, steps=5)
     host = host_memory(planned.request)
     assert not host.holds_all
     room = 2 * GIB // MODEL.expert_bytes

@@ -225,8 +225,8 @@ def test_steps_to_decide_on_and_to_hold_out() -> None:
 def test_there_is_a_plan_however_little_time(time_limit_s: float) -> None:
     """Where an exact method finds nothing in time, a rule of the problem decides."""
     for changes in ({}, {"average_bits": 4.0}):
-        asked = request(time_limit_s=time_limit_s, max_deferred=99, **changes)
-        planned = planned_for(asked)
+        options = {"time_limit_s": time_limit_s, "max_deferred": 99, "steps": 6} | changes
+        planned = small_plans.planned_for(**options)
         assert planned.chosen.plan.resident
         for decision in planned.chosen.decisions:
             assert moeopt.check(decision.instance, decision.solution).violations == []
