@@ -10,6 +10,7 @@ from moeopt.problems.envelope import Frozen, field_error
 from moeopt.sim.cpu import Cpu, Fraction, NonNegative, Positive
 from moeopt.sim.curve import Curve, Device, TimeTable
 from moeopt.sim.fields import about
+from moeopt.sim.runtimes.calibrated import CalibratedRuntime
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
 LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
@@ -224,6 +225,13 @@ class Machine(Frozen):
             "measured times of experts, instead of the rates",
             find="`moeopt profile`",
             absent="none",
+        ),
+    ] = ()
+    runtimes: Annotated[
+        tuple[CalibratedRuntime, ...],
+        Field(max_length=20),
+        about(
+            "runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"
         ),
     ] = ()
     sources: Annotated[
