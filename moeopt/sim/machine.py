@@ -230,9 +230,7 @@ class Machine(Frozen):
     runtimes: Annotated[
         tuple[CalibratedRuntime, ...],
         Field(max_length=20),
-        about(
-            "runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"
-        ),
+        about("runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"),
     ] = ()
     sources: Annotated[
         dict[str, str], about("where each number stands: field path -> source; may be empty")

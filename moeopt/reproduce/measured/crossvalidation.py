@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from moeopt.reproduce.measured.points import MeasuredPoint
 from moeopt.sim.runtimes.calibration import machine_costs, model_costs
 from moeopt.sim.runtimes.fitting import equal_voices, fit_costs
+from moeopt.sim.runtimes.profile import Certainty, RuntimeProfile, Within, as_costs
 from moeopt.sim.runtimes.setting import amounts
 from moeopt.sim.runtimes.terms import prior
 
@@ -209,3 +210,97 @@ def coverage(held: Sequence[Held], group: Group = by_machine) -> float:
         limits[key] = float(np.log(factor_holding(others, group)))
     inside = [abs(one.log_error) <= limits[group(one.point)] for one in held]
     return sum(inside) / len(inside)
+
+
+Row = tuple[str, list[Held], Group]
+
+
+@dataclass(frozen=True)
+class CrossValidated:
+    """Predictions of points that were held out, by what was held out.
+
+    Attributes
+    ----------
+    machines, models
+        All points of a machine, or of a model, at a time.
+    loose
+        Machines again, with twice the spread of what is expected before any measurement.
+    llama
+        Calibrations on the curves of llama.cpp and ik_llama.cpp.
+    all_runtimes
+        Calibrations on all curves.
+    """
+
+    machines: list[Held]
+    models: list[Held]
+    loose: list[Held]
+    llama: Calibrations
+    all_runtimes: Calibrations
+
+    def rows(self) -> list[Row]:
+        """Return what a table of it says: what was held out, predictions, and their groups."""
+        llama, every = self.llama, self.all_runtimes
+        return [
+            ("machine", self.machines, by_machine),
+            ("machine, spread of the expected costs doubled", self.loose, by_machine),
+            ("model", self.models, by_machine),
+            ("between two calibrated points, llama.cpp", llama.between, by_curve),
+            ("the same by a straight line", llama.straight, by_curve),
+            ("between two calibrated points, with ktransformers", every.between, by_curve),
+            ("the same by a straight line", every.straight, by_curve),
+            ("calibrated on another model of the machine", llama.other_models, by_curve),
+        ]
+
+
+def cross_validated(points: Sequence[MeasuredPoint]) -> CrossValidated:
+    """Hold out machines, models and parts of curves in turn."""
+    used = expressible(points)
+    stated = [point for point in points if point.setting is not None]
+    return CrossValidated(
+        machines=leave_out(used, lambda p: p.group),
+        models=leave_out(used, lambda p: p.model),
+        loose=leave_out(used, lambda p: p.group, loose=2.0),
+        llama=calibrations([p for p in stated if p.runtime != "ktransformers"], used),
+        all_runtimes=calibrations(stated, used),
+    )
+
+
+def fitted_profiles(points: Sequence[MeasuredPoint]) -> list[RuntimeProfile]:
+    """Return the profiles that the points give, with cross-validated intervals."""
+    used = expressible(points)
+    found = cross_validated(points)
+    kinds: list[tuple[Certainty, list[Held], Group]] = [
+        ("not calibrated", found.machines, by_machine),
+        ("calibrated on this model", found.all_runtimes.between, by_curve),
+        ("calibrated on another model", found.llama.other_models, by_curve),
+    ]
+    intervals = tuple(
+        Within(
+            certainty=certainty,
+            factor=round(factor_holding(held, group), 4),
+            median_error=round(float(np.median([abs(one.error) for one in held])), 4),
+            points=len(held),
+        )
+        for certainty, held, group in kinds
+    )
+    costs = fit_runtimes(used)
+    return [
+        RuntimeProfile(
+            name=name,
+            costs=as_costs(costs[name]),
+            numa_aware=name == "ktransformers",
+            intervals=intervals,
+            source=_source(name, used),
+        )
+        for name in RUNTIMES
+    ]
+
+
+def _source(runtime: str, used: Sequence[MeasuredPoint]) -> str:
+    own = [point for point in used if point.runtime == runtime]
+    machines = len({point.group for point in own})
+    places = sorted({point.source.split("@")[0].removeprefix("github ") for point in own})
+    return (
+        f"{len(own)} public points on {machines} machines, and {len(used) - len(own)} of other"
+        f" runtimes (benchmarks/studies/measured.py): {'; '.join(places)}"
+    )

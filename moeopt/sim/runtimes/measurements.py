@@ -223,5 +223,3 @@ def _whole(at: str, name: str, text: str) -> int:
 
 def _list(names: tuple[str, ...]) -> str:
     return ", ".join(names)
-
-

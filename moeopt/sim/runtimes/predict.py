@@ -182,7 +182,9 @@ def at_bits(model: ModelShape, bits: str | float) -> ModelShape:
     try:
         width = float(bits)
     except ValueError:
-        raise InputError(f"bits: must be a width or a quantisation's name, not {bits!r:.40}") from None
+        raise InputError(
+            f"bits: must be a width or a quantisation's name, not {bits!r:.40}"
+        ) from None
     return model.quantized(width, width)
 
 
@@ -249,7 +251,9 @@ def what_to_expect(within: Within) -> str:
     """Return an interval in words, for pages."""
     low, high = 100 * (1 / within.factor - 1), 100 * (within.factor - 1)
     advice = "; `moeopt calibrate` narrows it" if within.certainty == "not calibrated" else ""
-    return f"{within.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points){advice}"
+    return (
+        f"{within.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points){advice}"
+    )
 
 
 def _four_digits(value: float) -> float:

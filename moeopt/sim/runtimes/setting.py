@@ -46,7 +46,9 @@ class Setting:
         layers = len(self.model.moe_layers)
         if len(self.host_calls) != layers:
             got = len(self.host_calls)
-            raise InputError(f"host_calls: must have {layers} entries, one per MoE layer, not {got}")
+            raise InputError(
+                f"host_calls: must have {layers} entries, one per MoE layer, not {got}"
+            )
         if not all(0.0 <= share <= 1.0 for share in self.host_calls):
             raise InputError("host_calls: must be shares from 0 to 1")
         if not 0 <= self.context <= MOST_CONTEXT:

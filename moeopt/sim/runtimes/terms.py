@@ -69,7 +69,10 @@ PRIOR: dict[str, Term] = {
         " microseconds); assumed",
     ),
     "latent_attention_us": Term(
-        100.0, 1.0, "on top of it for latent attention, which has more and smaller kernels", "assumed"
+        100.0,
+        1.0,
+        "on top of it for latent attention, which has more and smaller kernels",
+        "assumed",
     ),
     "host_layer_us": Term(
         60.0,
