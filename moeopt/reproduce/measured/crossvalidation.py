@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.errors import InputError
 from moeopt.reproduce.measured.points import MeasuredPoint
 from moeopt.sim.runtimes.calibration import machine_costs, model_costs
 from moeopt.sim.runtimes.fitting import equal_voices, fit_costs
@@ -81,14 +82,15 @@ def _fit(points: Sequence[MeasuredPoint], expected_log: Vector, spread: Vector) 
 
 
 def _amounts(point: MeasuredPoint) -> Vector:
-    assert point.setting is not None
+    if point.setting is None:
+        raise InputError(f"{point.machine} {point.knob} {point.value}: cannot be expressed")
     return amounts(point.setting)
 
 
 def leave_out(
     points: Sequence[MeasuredPoint], what: Callable[[MeasuredPoint], str], loose: float = 1.0
 ) -> list[Held]:
-    """Predict every point by a fit to those that differ in `what`: its machine, say, or its model."""
+    """Predict every point by a fit to those that differ in `what`: machine, say, or model."""
     found = []
     for name in dict.fromkeys(map(what, points)):
         costs = fit_runtimes([p for p in points if what(p) != name], loose)

@@ -151,8 +151,9 @@ def _model(preset: str, bits: str) -> ModelShape:
 
 @cache
 def _machines() -> dict[str, dict[str, Any]]:
-    found = json.loads(files(__package__).joinpath("machines.json").read_text("utf-8"))
-    assert isinstance(found, dict)
+    found: dict[str, dict[str, Any]] = json.loads(
+        files(__package__).joinpath("machines.json").read_text("utf-8")
+    )
     return found
 
 

@@ -16,7 +16,7 @@ from moeopt.sim.runtimes.setting import amounts
 from moeopt.sim.runtimes.terms import Vector, prior
 
 NOISE = 0.04
-"""Relative error of one measured speed: repetitions differ by up to 3 %, and no term explains all."""
+"""Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""
 
 BETWEEN_MACHINES = 0.5
 """A machine's costs differ from the profile's by this much of what was uncertain beforehand."""
