@@ -250,10 +250,7 @@ def costs_of(
 def what_to_expect(within: Within) -> str:
     """Return an interval in words, for pages."""
     low, high = 100 * (1 / within.factor - 1), 100 * (within.factor - 1)
-    advice = "; `moeopt calibrate` narrows it" if within.certainty == "not calibrated" else ""
-    return (
-        f"{within.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points){advice}"
-    )
+    return f"{within.certainty}: expect {low:+.0f} to {high:+.0f} % (80 % of held-out points)"
 
 
 def _four_digits(value: float) -> float:

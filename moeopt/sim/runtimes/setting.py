@@ -123,19 +123,20 @@ class Setting:
             MoE layers x experts: how often each is called, in any unit; by default all equally.
         """
         layers, experts = len(model.moe_layers), model.routed_experts
-        if len(plan.resident) != layers:
-            got = len(plan.resident)
-            raise InputError(f"plan {plan.name}: resident: {got} layers, model has {layers}")
-        if any(e >= experts for residents in plan.resident for e in residents):
+        placed = plan.resident
+        if placed is None or len(placed) != layers:
+            got = "none" if placed is None else len(placed)
+            raise InputError(f"plan {plan.name}: resident: must be of {layers} layers, not {got}")
+        if any(e >= experts for residents in placed for e in residents):
             raise InputError(f"plan {plan.name}: resident: an expert is not below {experts}")
         weights = np.ones((layers, experts)) if popularity is None else popularity
         if weights.shape != (layers, experts):
-            got = " x ".join(map(str, weights.shape))
-            raise InputError(f"popularity: must be {layers} x {experts}, not {got}")
+            shape = " x ".join(map(str, weights.shape))
+            raise InputError(f"popularity: must be {layers} x {experts}, not {shape}")
         totals = weights.sum(axis=1)
         shares = [
             1.0 - float(weights[row, list(residents)].sum() / totals[row]) if totals[row] else 1.0
-            for row, residents in enumerate(plan.resident)
+            for row, residents in enumerate(placed)
         ]
         return cls(machine, model, tuple(max(0.0, s) for s in shares), context, numa_aware)
 
