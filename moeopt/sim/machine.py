@@ -10,6 +10,7 @@ from moeopt.problems.envelope import Frozen, field_error
 from moeopt.sim.cpu import Cpu, Fraction, NonNegative, Positive
 from moeopt.sim.curve import Curve, Device, TimeTable
 from moeopt.sim.fields import about
+from moeopt.sim.runtimes.calibrated import CalibratedRuntime
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
 LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
@@ -73,6 +74,15 @@ class Gpu(Frozen):
         NonNegative | None,
         about(
             "fixed time of a layer's attention, router and norms, whatever their size",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    step_fixed_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of a step: sampling, building the graph of kernels",
             "us",
             "fitted to measurements",
             "0",
@@ -225,6 +235,11 @@ class Machine(Frozen):
             find="`moeopt profile`",
             absent="none",
         ),
+    ] = ()
+    runtimes: Annotated[
+        tuple[CalibratedRuntime, ...],
+        Field(max_length=20),
+        about("runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"),
     ] = ()
     sources: Annotated[
         dict[str, str], about("where each number stands: field path -> source; may be empty")
