@@ -131,7 +131,7 @@ def test_fit_takes_a_file_of_counts(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_recording_of_counts_is_taken_for_what_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """SGLang's recorder, mode "stat": a step per pass, dense layers with zeros; `--trace` or not."""
+    """SGLang's recorder, mode "stat": a step for each pass, zeros in dense layers."""
     steps = np.zeros((3, 27, 64), dtype=np.int32)
     steps[:, 1:] = counts().counts // 3
     path = saved(tmp_path / "stat.pt", {"rank": 0, "logical_count": steps})
