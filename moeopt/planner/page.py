@@ -119,14 +119,13 @@ def _worth(planned: Planned) -> Iterator[str]:
         "even": f"no faster than {best.plan.name} {where}: take that, it is simpler",
         "slower": f"slower than {best.plan.name} {where}: take that",
     }
-    yield f"{name}: {said[found.word]} ({found.gain} tokens/s)"
+    yield f"{name}: {said[found.word]}"
+    yield f"  tokens/s: {found.gain}"
     if best.default is not None and found.word != "faster":
         yield f"  {best.default.runtime}: {best.default.flags}"
     if found.counting is not None:
-        yield (
-            f"counting alone (ktransformers frequency) against the best default without:"
-            f" {found.counting} tokens/s; deciding against counting: {found.deciding}"
-        )
+        yield "what counting alone brings, ktransformers frequency over the best default without:"
+        yield f"  tokens/s: {found.counting}; the plan over that: {found.deciding}"
 
 
 def _others(planned: Planned) -> str:
