@@ -171,7 +171,7 @@ def _by_memory(base: Request, points: int) -> Iterator[Request]:
     others = room["total"] + gpu_deficit(base)
     experts = host_memory(base).experts
     for step in range(points):
-        hbm_gb = (others + 1 + experts * step / (points - 1)) / GIB
+        hbm_gb = (others + experts * step / (points - 1)) / GIB
         larger = gpu.model_copy(update={"hbm_gb": hbm_gb})
         yield replace(base, machine=base.machine.model_copy(update={"gpu": larger}))
 

@@ -58,8 +58,6 @@ def test_no_room(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--batch", "0"], "batch: must be at least 1"),
         (["--average-bits", "1", "--bits", "2,4"], "average_bits: must be at least 2, the least"),
         (["--loss-table", "none.json"], "loss_table: needs average_bits"),
-        (["--export", "/proc/x"], "--export: /proc/x: "),
-        (["--out", "/proc/x"], "--out: /proc/x: "),
         (["--model", "deepseek-v3"], "26 layers x 64 experts"),
         (["--bits", "2,4"], "bits: must be a width or a quantisation's name, or widths of experts"),
         (["--bits", "0.1"], "bits: must be from 0.5 to 64, not 0.1"),
@@ -77,3 +75,16 @@ def test_one_line(
     said = capsys.readouterr().err
     assert reason in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--out", "--export"])
+def test_where_files_are_to_go_is_checked_first(
+    option: str,
+    trace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before anything is solved, in one line."""
+    monkeypatch.setattr("moeopt.plan", None)
+    assert run(command(trace, option, "/proc/x")) == 2
+    assert f"{option}: /proc/x: " in capsys.readouterr().err

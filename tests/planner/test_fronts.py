@@ -67,9 +67,9 @@ def point(cost: float, rate: float) -> Point:
 
 def test_what_is_on_a_front() -> None:
     """Dearer and slower, or dearer and as fast, is off it; equal points both stay."""
-    points = [point(1, 5), point(1, 5), point(2, 5), point(2, 6), point(3, 4)]
+    points = [point(1, 5), point(1, 5), point(2, 5), point(2, 6), point(3, 4), point(4, 6)]
     front = Front("loss", tuple(points), ())
-    assert [front.holds(one) for one in points] == [True, True, False, True, False]
+    assert [front.holds(one) for one in points] == [True, True, False, True, False, False]
 
 
 def test_what_does_not_fit_is_said() -> None:
