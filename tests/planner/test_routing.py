@@ -84,7 +84,7 @@ def test_the_page_says_what_counts_do_not() -> None:
     planned = small()
     text, data = page(planned), planned.to_dict()
     left_out = f"{UNKNOWN}: no caches, no deferral, no hold-out"
-    assert text.splitlines()[2] == left_out
+    assert text.splitlines()[3] == left_out
     assert "drawn from the counts" in text.splitlines()[1]
     assert "drawn anew" in text
     assert "held out" not in text

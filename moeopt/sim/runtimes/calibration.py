@@ -99,6 +99,17 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
     -----
     Posterior modes (`fit_costs`): the profile of the runtime, fitted to other machines, is what is
     expected; first the machine's costs from all its points, then those of each model from its own.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> rows = ["glm-4.5-air,Q4_K_M,llama.cpp,35,64,31.5", "glm-4.5-air,Q4_K_M,llama.cpp,46,64,27.2"]
+    >>> head = "model,bits,runtime,n_cpu_moe,context,tokens_per_s"
+    >>> _ = open("points.csv", "w").write("\n".join([head, *rows]))
+    >>> machine = moeopt.get_machine("rtx4090+epyc-9004")
+    >>> found = moeopt.calibrate(machine, moeopt.read_measurements("points.csv"))
+    >>> [f"{left.error:+.0%}" for left in found.residuals]
+    ['-1%', '+1%']
     """
     expect("machine", machine, Machine, what="a machine")
     found, residuals = [], []
