@@ -31,8 +31,8 @@ PERCENT = tuple(range(0, 101, 10))
 EXPERTS = 64
 PLACE = Path(__file__).parents[2] / "moeopt" / "reproduce" / "measured" / "popularity.json"
 SOURCE = (
-    "routing of DeepSeek-V2-Lite (26 layers, 64 experts, 6 per token) in github.com/deepseek-ai/ESFT"
-    " @ 579a7711, results/expert_scores: intent, law, summary; MIT."
+    "routing of DeepSeek-V2-Lite (26 layers, 64 experts, 6 per token) in"
+    " github.com/deepseek-ai/ESFT @ 579a7711, results/expert_scores: intent, law, summary; MIT."
     " benchmarks/studies/measured_popularity.py"
 )
 

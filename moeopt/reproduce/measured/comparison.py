@@ -1,4 +1,4 @@
-"""Every measured speed with ours beside it, and how far we are off by machine, model and setting."""
+"""Measured speeds with ours beside them, and how far we are off by machine, model, setting."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,9 +22,14 @@ from moeopt.reproduce.measured.crossvalidation import (
 from moeopt.reproduce.measured.points import MeasuredPoint, read_points
 from moeopt.reproduce.measured.strategies import Strategies, compare_strategies
 from moeopt.sim.runtimes.profile import as_vector, get_runtime
+from moeopt.sim.runtimes.setting import Setting
 from moeopt.sim.runtimes.terms import TERMS
 
 READS = ("gpu_read", "host_read", "oblivious_read")
+
+BARE = "nothing fitted: bytes over bandwidths alone"
+IN_SAMPLE = "nothing held out: the profiles of `moeopt predict`"
+"""Rows of the summary beside those of the cross-validation."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +58,26 @@ class Compared:
         return self.in_sample / self.point.tokens_per_s - 1.0
 
     @property
+    def setting(self) -> Setting:
+        """What it was measured in."""
+        if self.point.setting is None:
+            raise ValueError("a point without a setting is not compared")
+        return self.point.setting
+
+    @property
     def cpu_layers(self) -> float:
-        """Layers whose experts the CPU computes; a layer of which it answers half the calls: 1/2."""
-        assert self.point.setting is not None
-        return sum(self.point.setting.host_calls)
+        """Layers whose experts the CPU computes; 1/2 for one of which it answers half the calls."""
+        return sum(self.setting.host_calls)
 
     @property
     def layers(self) -> int:
         """Layers with experts."""
-        assert self.point.setting is not None
-        return len(self.point.setting.host_calls)
+        return len(self.setting.host_calls)
 
     @property
     def experts_on_cpu(self) -> str:
         """Which experts the CPU computes: none, some or all; or all where there is no GPU."""
-        assert self.point.setting is not None
-        if self.point.setting.machine.gpu is None:
+        if self.setting.machine.gpu is None:
             return "all, no GPU"
         if self.cpu_layers == 0:
             return "none"
@@ -134,11 +143,13 @@ class Comparison:
     def summary(self) -> dict[str, Errors]:
         """Return what was held out -> errors; last by the bytes alone, and in sample."""
         found = {
-            name: Errors.of(held, group) for name, held, group in self.cross_validated.rows() if held
+            name: Errors.of(held, group)
+            for name, held, group in self.cross_validated.rows()
+            if held
         }
-        found["nothing: bytes over bandwidths alone"] = Errors.of(self.bare())
+        found[BARE] = Errors.of(self.bare())
         seen = [Held(row.point, row.in_sample) for row in self.rows]
-        found["nothing: the profiles that `moeopt predict` uses, in sample"] = Errors.of(seen)
+        found[IN_SAMPLE] = Errors.of(seen)
         return found
 
     def bare(self) -> list[Held]:

@@ -300,7 +300,7 @@ def cross_validated(
 def fitted_profiles(
     points: Sequence[MeasuredPoint], found: CrossValidated | None = None
 ) -> list[RuntimeProfile]:
-    """Return the profiles that the points give, with intervals from what `cross_validated` found."""
+    """Return the profiles that the points give; intervals are of what `cross_validated` found."""
     used = expressible(points)
     found = cross_validated(points) if found is None else found
     kinds: list[tuple[Certainty, list[Held], Group]] = [

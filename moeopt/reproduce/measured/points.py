@@ -122,7 +122,7 @@ def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
     unstated = "not stated" in why_not and "share of calls" in why_not
     try:
         get_runtime(cells["runtime"])
-        speed = _number("tok_s", cells["tok_s"])
+        speed = number_in("tok_s", cells["tok_s"])
         if speed <= 0:
             raise InputError(f"tok_s: must be above 0, not {speed:g}")
         setting = _setting(cells) if name and not unstated else None
@@ -143,7 +143,14 @@ def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
     )
 
 
-def _number(column: str, text: str) -> float:
+def number_in(column: str, text: str) -> float:
+    """Return the number in a cell.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is below 0 or not below 1e9.
+    """
     try:
         found = float(text)
     except ValueError:
@@ -154,7 +161,7 @@ def _number(column: str, text: str) -> float:
 
 
 def _whole(column: str, text: str) -> int:
-    found = _number(column, text)
+    found = number_in(column, text)
     if found != int(found):
         raise InputError(f"{column}: must be a whole number, not {text:.40}")
     return int(found)
@@ -170,15 +177,15 @@ def _setting(cells: Cells) -> Setting | None:
         model = model.model_copy(update={"top_k": top_k})
     context = _whole("context_tokens", cells["context_tokens"] or "0")
     aware = get_runtime(cells["runtime"]).numa_aware
+    if cells["knob"].startswith(STRATEGY):
+        ratio = number_in("knob_value", cells["knob_value"]) / 100
+        return _strategy(machine, model, cells["knob"], ratio)
     if cells["n_cpu_moe"]:
         blocks = _whole("n_cpu_moe", cells["n_cpu_moe"])
         found = Setting.with_cpu_blocks(machine, model, blocks, context, numa_aware=aware)
-        share = _number("host_calls", cells["host_calls"] or "1")
+        share = number_in("host_calls", cells["host_calls"] or "1")
         calls = tuple(share * call for call in found.host_calls)
         return Setting(machine, model, calls, context, aware)
-    if cells["knob"].startswith(STRATEGY):
-        ratio = _number("knob_value", cells["knob_value"]) / 100
-        return _strategy(machine, model, cells["knob"], ratio)
     return None
 
 

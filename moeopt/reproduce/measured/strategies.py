@@ -1,11 +1,11 @@
-"""Which experts to put on the GPU: ktransformers' strategies as measured, and as the model ranks them.
+"""Which experts to put on the GPU: ktransformers' strategies as measured and as predicted.
 
 Four GPUs in tensor parallel cannot be expressed, so the level is calibrated on two points, none and
 all experts on the GPU; what is compared is the order of the strategies in between.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from moeopt.errors import InputError
 from moeopt.problems.json_files import read_object
 from moeopt.reproduce.measured.crossvalidation import calibrated, predicted
-from moeopt.reproduce.measured.points import STRATEGY, MeasuredPoint
+from moeopt.reproduce.measured.points import STRATEGY, MeasuredPoint, number_in
 from moeopt.sim.runtimes.profile import as_vector, get_runtime
 from moeopt.sim.runtimes.setting import Setting
 
@@ -97,6 +98,11 @@ class Strategies:
     error: float
     source: str
 
+    def median_error(self, strategy: str) -> float:
+        """Return the median of predicted over measured, less 1."""
+        at = [at for at in self.ratios if strategy in at.measured]
+        return float(np.median([a.predicted[strategy] / a.measured[strategy] - 1.0 for a in at]))
+
     def pairs(self, apart: float = 0.0) -> tuple[int, int, int]:
         """Return the sum of all ratios' pairs: alike, opposed, tied in the model."""
         alike, opposed, tied = (
@@ -117,29 +123,26 @@ def compare_strategies(points: Sequence[MeasuredPoint]) -> Strategies | None:
         None if the points have no strategies, or not both ends.
     """
     own = [p for p in points if p.knob.startswith(STRATEGY) and p.machine]
-    curve = sorted(
-        (p for p in own if _strategy(p) == CALIBRATED_ON and p.setting), key=lambda p: float(p.value)
-    )
-    if len(curve) < 3 or (float(curve[0].value), float(curve[-1].value)) != (0.0, 100.0):
+    own = [p for p in own if _of(p) == _of(own[0])]
+    of_front = {_percent(p): p for p in own if _strategy(p) == CALIBRATED_ON}
+    if not {0.0, 100.0} < set(of_front):
         return None
-    profile = get_runtime(curve[0].runtime)
-    _, costs = calibrated(as_vector(profile.costs), curve)
-    assert curve[0].setting is not None
-    of_curve = curve[0].setting
+    ends = [of_front[0.0], of_front[100.0]]
+    _, costs = calibrated(as_vector(get_runtime(ends[0].runtime).costs), ends)
     measured: dict[float, dict[str, float]] = {}
     ours: dict[float, dict[str, float]] = {}
     for point in own:
-        percent = float(point.value)
-        setting = point.setting or _by_popularity(of_curve, _strategy(point), percent)
+        percent = _percent(point)
+        if point.setting is None:
+            point = point.in_setting(_by_popularity(ends[0], point))
         measured.setdefault(percent, {})[_strategy(point)] = point.tokens_per_s
-        speed = predicted(point.in_setting(setting), costs).tokens_per_s
-        ours.setdefault(percent, {})[_strategy(point)] = speed
-    ends = [measured[percent].values() for percent in (0.0, 100.0)]
+        ours.setdefault(percent, {})[_strategy(point)] = predicted(point, costs).tokens_per_s
+    same = [measured[percent].values() for percent in (0.0, 100.0)]
     between = [percent for percent in sorted(measured) if 0.0 < percent < 100.0]
     errors = [abs(ours[p][s] / measured[p][s] - 1.0) for p in between for s in measured[p]]
     return Strategies(
         ratios=tuple(AtRatio(percent, measured[percent], ours[percent]) for percent in between),
-        noise=max(max(speeds) / min(speeds) - 1.0 for speeds in ends),
+        noise=max(max(speeds) / min(speeds) - 1.0 for speeds in same),
         error=float(np.median(errors)),
         source=str(popularity()["source"]),
     )
@@ -149,12 +152,23 @@ def _strategy(point: MeasuredPoint) -> str:
     return point.knob.removeprefix(STRATEGY)
 
 
-def _by_popularity(like: Setting, strategy: str, percent: float) -> Setting:
+def _of(point: MeasuredPoint) -> tuple[str, ...]:
+    return point.machine, point.model, point.bits, point.runtime
+
+
+def _percent(point: MeasuredPoint) -> float:
+    return number_in("knob_value", point.value)
+
+
+def _by_popularity(like: MeasuredPoint, point: MeasuredPoint) -> Setting:
     """Return the setting of a strategy that needs popularity, the same share in every layer."""
-    table = popularity()
-    share = float(np.interp(percent, table["experts_on_gpu_percent"], table["share"][strategy]))
-    calls = (1.0 - share,) * len(like.host_calls)
-    return Setting(like.machine, like.model, calls, like.context, like.numa_aware)
+    table, strategy = popularity(), _strategy(point)
+    if like.setting is None or strategy not in table["share"]:
+        known = ", ".join(table["share"])
+        raise InputError(f"knob: strategy {strategy!r:.40} is not known (with popularity: {known})")
+    percents, shares = table["experts_on_gpu_percent"], table["share"][strategy]
+    call = 1.0 - float(np.interp(_percent(point), percents, shares))
+    return replace(like.setting, host_calls=(call,) * len(like.setting.host_calls))
 
 
 @cache
