@@ -49,9 +49,9 @@ def detect_command(
     from moeopt.cli.options import stem
     from moeopt.sim.hardware.detect import detect_machine
 
-    _check_place(out)
+    check_place(out)
     machine = detect_machine(name=stem(out), measure=measure, changes=_changes(changes or []))
-    _write(machine, out)
+    write_machine(machine, out)
     _print(machine, as_json)
     return 0
 
@@ -81,7 +81,7 @@ def set_command(
 
     place = _place(machine, out)
     changed = set_machine(get_machine(machine), _changes(fields), source=source or BY_USER)
-    _write(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
     return 0
 
 
@@ -111,7 +111,7 @@ def import_command(
         raise InputError("--machine: is missing: name the machine that was measured")
     place = _place(machine, out)
     changed = with_bandwidths(get_machine(machine), found, str(file))
-    _write(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
     return 0
 
 
@@ -150,11 +150,12 @@ def _place(machine: str, out: Path | None) -> Path:
     place = Path(machine) if out is None else out
     if out is None and not place.is_file():
         raise InputError(f"--out: is missing: {machine!r} is not a file that could be changed")
-    _check_place(place)
+    check_place(place)
     return place
 
 
-def _check_place(out: Path) -> None:
+def check_place(out: Path) -> None:
+    """Raise InputError unless a machine file can be written there."""
     from moeopt.errors import InputError
 
     if out.is_dir():
@@ -170,7 +171,8 @@ def _name(machine: "Machine", place: Path, out: Path | None) -> str:
     return machine.name if out is None else stem(place)
 
 
-def _write(machine: "Machine", out: Path) -> None:
+def write_machine(machine: "Machine", out: Path) -> None:
+    """Write a machine file, absent fields left out."""
     from moeopt.problems.json_files import save
     from moeopt.sim.hardware.edit import plain_machine
 

@@ -117,6 +117,15 @@ class Cpu(Frozen):
             absent="1",
         ),
     ] = None
+    kernel_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of computing one expert (waking threads, barriers)",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
     numa: Annotated[
         Numa | None,
         about("its sockets with a memory each", absent="it reads at the bandwidth of the DRAM"),

@@ -79,6 +79,15 @@ class Gpu(Frozen):
             "0",
         ),
     ] = None
+    step_fixed_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of a step: sampling, building the graph of kernels",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
 
 
 class Dram(Frozen):

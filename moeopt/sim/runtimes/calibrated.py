@@ -48,7 +48,7 @@ class CalibratedRuntime(Frozen):
     ]
     points: Annotated[
         Annotated[int, Field(strict=True, ge=1, le=10**6)],
-        about("how many measurements there were", find="`moeopt calibrate`"),
+        about("how many measurements there were", "points", find="`moeopt calibrate`"),
     ]
 
     @field_validator("costs")

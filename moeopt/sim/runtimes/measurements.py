@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import get_model
+from moeopt.sim.quantisations import at_bits
 from moeopt.sim.runtimes.profile import get_runtime
 from moeopt.sim.runtimes.setting import Setting
 
@@ -67,8 +69,14 @@ class Measurement:
         return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa_aware=aware)
 
 
+def model_at(name: str, bits: str) -> ModelShape:
+    """Return a model by name or file, at a width or as a quantisation if one is given."""
+    shape = get_model(name)
+    return at_bits(shape, bits) if bits else shape
+
+
 def read_measurements(
-    path: Path, model_of: ModelOf, *, model: str = "", bits: str = ""
+    path: str | Path, *, model: str = "", bits: str = "", model_of: ModelOf = model_at
 ) -> list[Measurement]:
     """Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
 
@@ -78,11 +86,11 @@ def read_measurements(
         A CSV file with the columns model, bits, runtime, n_cpu_moe, context, tokens_per_s (and
         gpu_experts instead of n_cpu_moe), or a JSON file of llama-bench, of which the tests that
         generate tokens are taken.
-    model_of
-        Finds a model by name or file and width.
     model, bits
         For llama-bench: which model it was, if its file is not at hand under the name written
         there; for a table: what stands in for an empty cell.
+    model_of
+        Finds a model by name or file and width.
 
     Raises
     ------
@@ -90,6 +98,8 @@ def read_measurements(
         If the file cannot be read, or a column or a value is missing or wrong: the message names
         file, line, column and what would be right.
     """
+    expect("path", path, str, Path, what="a path")
+    path = Path(path)
     text = _text(path)
     if text.lstrip()[:1] in ("[", "{"):
         return _of_llama_bench(path, text, model_of, model, bits)

@@ -14,7 +14,7 @@ from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.quantisations import is_name, quantised
+from moeopt.sim.quantisations import at_bits
 from moeopt.sim.runtimes.profile import Certainty, RuntimeProfile, Within, as_vector, get_runtime
 from moeopt.sim.runtimes.setting import GIB, Setting, amounts
 from moeopt.sim.runtimes.terms import TERMS, Vector
@@ -167,25 +167,6 @@ def predict(
             n_cpu_moe = fewest_cpu_blocks(machine, model, context)
         setting = setting_of(machine, model, n_cpu_moe, context)
     return of_setting(setting, profile, n_cpu_moe, notes)
-
-
-def at_bits(model: ModelShape, bits: str | float) -> ModelShape:
-    """Return a model at the width of all weights, or as a quantisation of that name makes it.
-
-    Raises
-    ------
-    InputError
-        If it is neither a width from 0.5 to 64 nor a known name.
-    """
-    if isinstance(bits, str) and is_name(bits):
-        return quantised(model, bits)
-    try:
-        width = float(bits)
-    except ValueError:
-        raise InputError(
-            f"bits: must be a width or a quantisation's name, not {bits!r:.40}"
-        ) from None
-    return model.quantized(width, width)
 
 
 def fewest_cpu_blocks(machine: Machine, model: ModelShape, context: int) -> int:
