@@ -63,6 +63,16 @@ def shares(sequences: list[Ints]) -> dict[str, list[float]]:
     return {name: [round(float(x), 4) for x in found / calls] for name, found in hits.items()}
 
 
+def read_sequences(folder: Path) -> list[Ints]:
+    """Return the sequences of all traces, (tokens, layers, top_k) each."""
+    sequences: list[Ints] = []
+    for name in FILES:
+        trace = dedupe_trace(read_trace(folder / name))
+        ends = np.cumsum(trace.seq_len)[:-1]
+        sequences += np.split(trace.topk_ids.astype(np.int64), ends)
+    return sequences
+
+
 def _counts(sequence: Ints) -> Ints:
     """Return how often each expert is called, (layers, experts)."""
     layers = sequence.shape[1]
@@ -76,12 +86,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true", help=f"write {PLACE.name}")
     arguments = parser.parse_args()
-    sequences: list[Ints] = []
-    for name in FILES:
-        trace = dedupe_trace(read_trace(arguments.folder / name))
-        ends = np.cumsum(trace.seq_len)[:-1]
-        sequences += np.split(trace.topk_ids.astype(np.int64), ends)
-    found = {"source": SOURCE, "experts_on_gpu_percent": PERCENT, "share": shares(sequences)}
+    found = {
+        "source": SOURCE,
+        "experts_on_gpu_percent": PERCENT,
+        "share": shares(read_sequences(arguments.folder)),
+    }
     text = json.dumps(found, indent=1) + "\n"
     print(text, end="")
     if arguments.write:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ PEAK_SHARE = 0.8
 """Share of the peak that reads of host memory reach where nobody measured it; as in the parts."""
 
 MOST_BYTES = 2**24
+MOST_POINTS = 2000
 
 COLUMNS = (
     *("machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value", "source"),
@@ -94,11 +96,15 @@ def read_points(path: Path | None = None) -> list[MeasuredPoint]:
     if missing := sorted(needed - set(rows.fieldnames or ())):
         raise InputError(f"{where}: {missing[0]}: this column is missing")
     try:
-        found = [_point(f"{where}: line {rows.line_num}", row) for row in rows]
+        found = [
+            _point(f"{where}: line {rows.line_num}", row) for row in islice(rows, MOST_POINTS + 1)
+        ]
     except csv.Error as error:
         raise InputError(f"{where}: {error}") from None
     if not found:
         raise InputError(f"{where}: there are no points")
+    if len(found) > MOST_POINTS:
+        raise InputError(f"{where}: has more than {MOST_POINTS} points")
     return found
 
 
