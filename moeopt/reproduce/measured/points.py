@@ -14,7 +14,7 @@ from moeopt.errors import InputError
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.runtimes.predict import at_bits
+from moeopt.sim.quantisations import at_bits
 from moeopt.sim.runtimes.profile import get_runtime
 from moeopt.sim.runtimes.setting import Setting
 
