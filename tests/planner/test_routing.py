@@ -27,7 +27,6 @@ from moeopt.sim.workload import Workload
 from tests.interop.test_imatrix import imatrix
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
-WORKLOAD_NAME = "esft-deepseek-v2-lite"
 SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600}
 
 
@@ -57,6 +56,12 @@ def counted() -> Counts:
 def small() -> Planned:
     """Return the plan of the counts."""
     return moeopt.plan(MACHINE, MODEL, counts=counted(), **SMALL)  # type: ignore[arg-type]
+
+
+@cache
+def by_default() -> Planned:
+    """Return the plan for which nothing is known of the routing."""
+    return moeopt.plan(MACHINE, MODEL, max_deferred=0, **SMALL)  # type: ignore[arg-type]
 
 
 def test_counts_predict_the_trace_they_were_taken_from() -> None:
@@ -173,11 +178,11 @@ def test_labels_of_a_csv_choose_its_rows(
 
 def test_without_anything_the_models_default_workload_is_planned_for() -> None:
     """Labelled with its source, and with the model that it was measured on."""
-    made = moeopt.plan(MACHINE, MODEL, max_deferred=0, steps=2, reserved_gib=19.0)
-    first = made.notes[0]
-    assert first.startswith("no trace: default workload esft-deepseek-v2-lite; source: fitted")
+    made = by_default()
+    assert made.notes[0].startswith("no trace: default workload esft-deepseek-v2-lite; source: ")
     assert made.notes[1] == WORKLOAD
     assert made.comparisons[0].held_out is None
+    assert set(made.chosen.plan.cache_ways) == {0}
     _, says = default_workload(get_model("glm-4.5-air"))
     assert "measured on deepseek-v2-lite, not on glm-4.5-air; source: " in says
     assert default_workload(get_model("phi-3.5-moe"))[0].name == "hdmoe-mixtral"
@@ -185,16 +190,13 @@ def test_without_anything_the_models_default_workload_is_planned_for() -> None:
 
 def test_residents_of_a_workload_hold_on_steps_drawn_anew() -> None:
     """They are chosen by how often experts are used, not by what a few tokens happen to use."""
-    made = moeopt.plan(MACHINE, MODEL, workload=WORKLOAD_NAME, max_deferred=0, **SMALL)  # type: ignore[arg-type]
-    assert set(made.chosen.plan.cache_ways) == {0}
-    mine = made.comparisons[0]
+    mine = by_default().comparisons[0]
     assert mine.later.mean_ms == pytest.approx(mine.kept.mean_ms, rel=0.03)
 
 
 def test_a_workloads_experts_are_handed_to_no_runtime(tmp_path: Path) -> None:
     """Which ones are hot is drawn at random; whole layers and flags are written."""
-    made = moeopt.plan(MACHINE, MODEL, workload="trimoe-skew", max_deferred=0, **SMALL)  # type: ignore[arg-type]
-    lines = hand_over(made, tmp_path)
+    lines = hand_over(by_default(), tmp_path)
     assert not (tmp_path / "residency-sglang.json").exists()
     assert (tmp_path / "residency-llama.cpp.txt").exists()
     assert any(line.startswith("sglang: nothing written: the workload's experts") for line in lines)
