@@ -33,7 +33,7 @@ def compare(work: Path) -> dict[str, Any]:
         machine, each_gb_s = _machine(work, threads, about["rounds"])
         bandwidth[str(threads)] = each_gb_s
         found = {
-            setting: _measured(work, setting, about["rounds"], statistics.median_low(each_gb_s))
+            setting: _measured(work, setting, about, statistics.median_low(each_gb_s))
             for setting in Setting.all([threads])
         }
         for setting, row in found.items():
@@ -51,7 +51,6 @@ def compare(work: Path) -> dict[str, Any]:
         "machine": about["machine"],
         "versions": versions() | sources | {"llama.cpp": rows[0]["build_commit"]},
         "read_bandwidth_gb_s": bandwidth,
-        "load": about["load"],
         "tokens": about["tokens"],
         "rows": [{key: row[key] for key in row if key != "build_commit"} for row in rows],
     }
@@ -79,10 +78,11 @@ def _machine(work: Path, threads: int, rounds: int) -> tuple[Path, list[float]]:
     return files[each.index(statistics.median_low(each))], each
 
 
-def _measured(work: Path, setting: Setting, rounds: int, bandwidth_gb_s: float) -> Row:
+def _measured(work: Path, setting: Setting, about: Row, bandwidth_gb_s: float) -> Row:
     """Return what llama-bench measured: the median, as a busy moment slows some repetitions."""
-    turns = range(1, rounds + 1)
-    runs = [run for t in turns for run in _load(work / "measured" / f"{setting}-round{t}.json")]
+    names = [f"{setting}-round{turn}" for turn in range(1, about["rounds"] + 1)]
+    runs = [run for name in names for run in _load(work / "measured" / f"{name}.json")]
+    others = [about["others"][name] for name in names]
     speeds = sorted(speed for run in runs for speed in run["samples_ts"])
     model = model_from_gguf(work / "models" / setting.model)
     speed, read = statistics.median(speeds), bytes_per_token(model)
@@ -98,6 +98,7 @@ def _measured(work: Path, setting: Setting, rounds: int, bandwidth_gb_s: float) 
         "fastest": round(speeds[-1], 3),
         "read_gb_s": round(gb_s, 3),
         "of_bandwidth": round(gb_s / bandwidth_gb_s, 4),
+        "others": None if None in others else max(others),
         "build_commit": runs[0]["build_commit"],
     }
 
@@ -167,13 +168,13 @@ def to_markdown(document: dict[str, Any]) -> str:
         f"{', '.join(f'{name} {version}' for name, version in versions_.items())}.",
         "",
         f"Read bandwidth that `moeopt machine detect` found, GB/s by round: {'; '.join(bandwidth)}."
-        f" Load average before and after each round: {', '.join(map(str, document['load']))}.",
         "",
-        "Medians of all repetitions; *: the calibration saw this point.",
+        "Medians of all repetitions; *: the calibration saw this point. Others: the largest share"
+        " of the machine's CPU time that other programs took during a run.",
         "",
-        "| width | threads | experts used | MB/token | measured tokens/s (range)"
+        "| width | threads | experts used | MB/token | others | measured tokens/s (range)"
         " | read, GB/s (of detected) | " + " | ".join(KINDS) + " |",
-        "|---|---:|---:|---:|---:|---:|" + "---:|" * len(KINDS),
+        "|---|---:|---:|---:|---:|---:|---:|" + "---:|" * len(KINDS),
     ]
     for row in document["rows"]:
         spread = f"{row['slowest']:.1f}-{row['fastest']:.1f}"
@@ -182,6 +183,7 @@ def to_markdown(document: dict[str, Any]) -> str:
             row["threads"],
             row["top_k"],
             f"{row['bytes_per_token'] / 1e6:.0f}",
+            "-" if row["others"] is None else f"{row['others']:.0%}",
             f"{row['tokens_per_s']:.1f} ({spread})",
             f"{row['read_gb_s']:.1f} ({row['of_bandwidth']:.0%})",
             *(_cell(row["predicted"][kind]) for kind in KINDS),

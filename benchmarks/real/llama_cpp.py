@@ -123,6 +123,7 @@ def _sources(work: Path) -> Path:
         with tarfile.open(work / f"{folder.name}.tar.gz") as archive:
             archive.extractall(part, filter="data")
         (part / folder.name).rename(folder)
+        part.rmdir()
     return folder / "vendor" / "llama.cpp"
 
 

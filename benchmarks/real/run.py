@@ -1,6 +1,6 @@
 """Measure a random mixture-of-experts model with llama.cpp here, and compare with predictions.
 
-    python benchmarks/real/run.py [prepare|measure|compare ...] [--work DIR] [--out DIR]
+    python benchmarks/real/run.py [prepare|measure|compare ...] [--work DIR] [--out DIR] [...]
 
 Without a step, all three. README.md says what they do, and how to read the table.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness.machine import machine  # noqa: E402
 from benchmarks.real import compare, llama_cpp  # noqa: E402
+from benchmarks.real.quiet import undisturbed  # noqa: E402
 from benchmarks.real.setting import TOP_KS, WIDTHS, Setting  # noqa: E402
 
 STEPS = ("prepare", "measure", "compare")
@@ -36,6 +38,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=32, help="decoded in each repetition")
     parser.add_argument("--repetitions", type=int, default=5, help="of each setting in a round")
     parser.add_argument("--rounds", type=int, default=3, help="how often all settings are run")
+    parser.add_argument("--patience", type=float, default=30, help="s to wait for a quiet moment")
+    parser.add_argument("--attempts", type=int, default=3, help="if others disturbed a run")
     options = parser.parse_args()
     if unknown := set(options.steps) - set(STEPS):
         parser.error(f"STEP: must be {', '.join(STEPS)}, not {', '.join(sorted(unknown))}")
@@ -43,8 +47,7 @@ def main() -> None:
     if "prepare" in steps:
         prepare(options.work, options.jobs)
     if "measure" in steps:
-        given = (options.tokens, options.repetitions, options.rounds)
-        measure(options.work, options.threads, *given)
+        measure(options.work, options)
     if "compare" in steps:
         document = compare.compare(options.work)
         markdown = compare.to_markdown(document)
@@ -65,9 +68,7 @@ def prepare(work: Path, jobs: int) -> None:
         llama_cpp.run([str(tools.python), script, models, "--width", width, "--top-k", *top_ks])
 
 
-def measure(
-    work: Path, thread_counts: list[int], tokens: int, repetitions: int, rounds: int
-) -> None:
+def measure(work: Path, options: argparse.Namespace) -> None:
     """Describe the machine as so many threads see it, and run llama-bench at every setting.
 
     All of it in rounds, so that a busy minute does not fall on one setting alone.
@@ -76,28 +77,28 @@ def measure(
     measured.mkdir(exist_ok=True)
     for old in measured.glob("*.*"):
         old.unlink()
-    date, load = datetime.now(UTC), [_load()]
-    settings = Setting.all(thread_counts)
-    for turn in range(1, rounds + 1):
-        for threads in thread_counts:
-            print(f"round {turn} of {rounds}: machine, {threads} threads", file=sys.stderr)
-            file = str(measured / f"machine-t{threads}-round{turn}.json")
-            command = [sys.executable, "-m", "moeopt", "machine", "detect", "--out", file]
-            llama_cpp.run([*command, "--set", f"cpu.threads={threads}"], threads)
-        for setting in settings:
-            print(f"round {turn} of {rounds}: {setting}", file=sys.stderr)
-            model = work / "models" / setting.model
-            rows = llama_cpp.bench(tools, model, setting.threads, tokens, repetitions)
-            _save(measured / f"{setting}-round{turn}.json", rows)
-        load.append(_load())
-    about = {"date": f"{date:%Y-%m-%d}", "machine": machine(), "load": load}
-    about |= {"threads": thread_counts, "tokens": tokens, "rounds": rounds}
+    date, others = datetime.now(UTC), {}
+    for turn in range(1, options.rounds + 1):
+        for threads in options.threads:
+            name = f"machine-t{threads}-round{turn}"
+            detect = partial(_detect, measured / f"{name}.json", threads)
+            _, others[name] = undisturbed(detect, options.patience, options.attempts)
+            print(f"{name}: others {others[name]}", file=sys.stderr)
+        for setting in Setting.all(options.threads):
+            name, model = f"{setting}-round{turn}", work / "models" / setting.model
+            given = (tools, model, setting.threads, options.tokens, options.repetitions)
+            bench = partial(llama_cpp.bench, *given)
+            rows, others[name] = undisturbed(bench, options.patience, options.attempts)
+            _save(measured / f"{name}.json", rows)
+            print(f"{name}: others {others[name]}", file=sys.stderr)
+    about = {"date": f"{date:%Y-%m-%d}", "machine": machine(), "others": others}
+    about |= {key: getattr(options, key) for key in ("threads", "tokens", "rounds")}
     _save(measured / "about.json", about)
 
 
-def _load() -> float:
-    """Return how many processes wanted to run in the last minute."""
-    return round(os.getloadavg()[0], 2)
+def _detect(file: Path, threads: int) -> None:
+    command = [sys.executable, "-m", "moeopt", "machine", "detect", "--out", str(file)]
+    llama_cpp.run([*command, "--set", f"cpu.threads={threads}"], threads)
 
 
 def _save(path: Path, value: object) -> None:

@@ -160,8 +160,9 @@ def plan(
         How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
         are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
     workload
-        A preset (``moeopt list workloads``) or a JSON file, from which steps are drawn; with none
-        of the three the model's default one.
+        A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
+        drawn; with none of the three the model's default one. Its experts are made up, and so would
+        be their order: caches are left out.
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps

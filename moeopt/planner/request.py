@@ -12,7 +12,7 @@ from moeopt.sim.repeats import MIN_RUN
 from moeopt.sim.runtimes.applied import quantum_ns
 from moeopt.sim.trace import Counts, Trace
 
-from .routing import Routing, drawn_parts, knows_order
+from .routing import Routing, drawn_parts
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Request:
 
     @property
     def knows_order(self) -> bool:
-        """Whether it is known which tokens follow one another."""
-        return knows_order(self.trace)
+        """Whether it is known which tokens follow one another, which a cache lives on."""
+        return isinstance(self.trace, Trace)
 
     @property
     def most_deferred(self) -> int:
@@ -113,8 +113,7 @@ class Request:
         Of counts and workloads both are drawn, the second one anew.
         """
         if not isinstance(self.trace, Trace):
-            tokens = self.steps * self.batch
-            return drawn_parts(self.trace, self.model, tokens, self.batch, self.seed)
+            return drawn_parts(self.trace, self.model, self.steps * self.batch, self.seed)
         min_run = None if self.keep_repeats else MIN_RUN
         share = 0.3 if self.held_out is None else self.held_out
         return hold_out(self.trace, share, self.batch, min_run=min_run)

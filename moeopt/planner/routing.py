@@ -6,16 +6,22 @@ from pathlib import Path
 from moeopt.errors import InputError
 from moeopt.interop.traces import load_counts, read_routing
 from moeopt.sim.count_sample import UNKNOWN, counts_of_model, sample_trace
-from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import find
 from moeopt.sim.presets.default_workload import default_workload
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Counts, Trace
-from moeopt.sim.windows import MAX_SYNTHETIC_TOKENS
 from moeopt.sim.workload import Workload
 
 Routing = Trace | Counts | Workload
+
+COUNTS = f"{UNKNOWN}: no caches, no deferral, no hold-out"
+WORKLOAD = (
+    "a workload's experts and their order are made up: no caches, and which is hot means nothing"
+)
+
+COUNTED = 4096
+"""Tokens that are drawn of a workload to see how often each expert is used."""
 
 
 def routing_of(
@@ -52,50 +58,42 @@ def routing_of(
 
 
 def drawn_parts(
-    routing: Counts | Workload, model: ModelShape, tokens: int, batch: int, seed: int
+    routing: Counts | Workload, model: ModelShape, tokens: int, seed: int
 ) -> tuple[Trace, Trace]:
     """Return tokens to decide on and as many others, drawn from counts or a workload.
+
+    Of a workload, how often each expert is used is drawn first, with `COUNTED` tokens; what it says
+    of order is left aside. So a few steps show its popularities without the noise of a few tokens,
+    for which residents would be chosen that are no good later.
 
     Raises
     ------
     InputError
         If they are too many to draw.
     """
-    if isinstance(routing, Counts):
-        first, second = (sample_trace(routing, model.top_k, tokens, 2 * seed + at) for at in (0, 1))
-        return first, second
-    if 2 * tokens > MAX_SYNTHETIC_TOKENS:
-        raise InputError(f"steps: {2 * tokens} tokens are more than {MAX_SYNTHETIC_TOKENS}")
-    layers = len(model.moe_layers)
-    made = routing_trace(
-        routing, model.routed_experts, model.top_k, layers, 2 * tokens, seed, batch
-    )
-    return hold_out(replace(made, seq_len=None), 0.5, batch, min_run=None)
+    known = routing if isinstance(routing, Counts) else _counted(routing, model, seed)
+    first, second = (sample_trace(known, model.top_k, tokens, 2 * seed + at) for at in (0, 1))
+    return first, second
 
 
-def knows_order(routing: Routing) -> bool:
-    """Tell whether it says which tokens follow one another, which a cache lives on."""
-    return routing.recall is not None if isinstance(routing, Workload) else not _is_counts(routing)
+def _counted(workload: Workload, model: ModelShape, seed: int) -> Counts:
+    orderless = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
+    law, experts = workload.model_copy(update=orderless), model.routed_experts
+    made = routing_trace(law, experts, model.top_k, len(model.moe_layers), COUNTED, seed)
+    counts = made.step_counts(COUNTED, experts=experts)
+    return replace(counts, facts={"workload": workload.facts(), "drawn_tokens": COUNTED})
 
 
 def notes(routing: Routing, batch: int, default: str | None) -> tuple[str, ...]:
     """Return what a reader must know of steps that are no recording, a line each."""
     if isinstance(routing, Trace):
         return ()
-    if isinstance(routing, Counts):
-        together = f"batch {batch}: a step's tokens are drawn one by one; real ones share experts"
-        left_out = f"{UNKNOWN}: no caches, no deferral, no hold-out"
-        return (left_out, together) if batch > 1 else (left_out,)
-    whose = "workload: its experts are made up: how many and how fast carries over, not which"
-    if knows_order(routing):
-        lines: tuple[str, ...] = (whose,)
-    else:
-        lines = (whose, f"workload {routing.name} says nothing of order: no caches")
-    return lines if default is None else (f"no trace: {default}", *lines)
-
-
-def _is_counts(routing: Routing) -> bool:
-    return isinstance(routing, Counts)
+    lines = [WORKLOAD if isinstance(routing, Workload) else COUNTS]
+    if default is not None:
+        lines.insert(0, f"no trace: {default}")
+    if batch > 1:
+        lines.append(f"batch {batch}: tokens are drawn one by one; real ones share more experts")
+    return tuple(lines)
 
 
 def _workload(name: str | Path) -> Workload:

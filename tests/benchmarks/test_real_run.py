@@ -1,12 +1,13 @@
 """The real run: what is computed of its measurements. Nothing is built or measured here."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks.real import compare, llama_cpp
+from benchmarks.real import compare, llama_cpp, quiet
 from benchmarks.real.setting import Setting
 from moeopt.sim.attention import GroupedQuery
 from moeopt.sim.model_shape import ModelShape
@@ -14,7 +15,6 @@ from moeopt.sim.model_shape import ModelShape
 ABOUT = {
     "date": "2026-01-02",
     "machine": {"cpu": "Any", "cores": 2, "memory_gib": 8.0, "os": "Linux", "python": "3.11.7"},
-    "load": [0.0, 0.5],
     "threads": [1, 2],
     "tokens": 4,
     "rounds": 3,
@@ -43,7 +43,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a work folder in which every token took 1 s per GB and 1 ms."""
     measured = tmp_path / "measured"
     measured.mkdir()
-    (measured / "about.json").write_text(json.dumps(ABOUT))
+    others = {f"{s}-round{t}": t / 100 for s in Setting.all(ABOUT["threads"]) for t in (1, 2, 3)}
+    (measured / "about.json").write_text(json.dumps(ABOUT | {"others": others}))
     for threads in ABOUT["threads"]:
         for turn, gb_s in enumerate((9.0, 1.0, 2.0), 1):
             file = measured / f"machine-t{threads}-round{turn}.json"
@@ -107,6 +108,7 @@ def test_the_table_has_medians_and_marks_what_a_calibration_saw(
         speed = 1 / (row["bytes_per_token"] / 1e9 + 1e-3)
         assert row["tokens_per_s"] == pytest.approx(speed, rel=1e-5)
         assert row["of_bandwidth"] == pytest.approx(speed * row["bytes_per_token"] / 2e9, abs=1e-4)
+        assert row["others"] == 0.03
         seen = {kind for kind, found in row["predicted"].items() if found["seen"]}
         assert seen == ({"own width"} if row["top_k"] != 4 else set())
     found = compare.summary(rows)
@@ -127,6 +129,24 @@ def test_points_are_a_table_that_calibrate_reads(work: Path) -> None:
     lines = (work / "measured" / "points-x.csv").read_text().splitlines()
     assert lines[0] == "model,runtime,n_cpu_moe,context,tokens_per_s"
     assert lines[1] == f"{work / 'models' / setting.model},llama.cpp,0,0,5.0"
+
+
+def test_a_disturbed_run_is_repeated_and_the_least_disturbed_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three runs with 30, 10 and 20 % of the time taken by others; a quiet one ends it."""
+    runs = iter([("a", 0.3), ("b", 0.1), ("c", 0.2), ("d", 0.0)])
+    monkeypatch.setattr(quiet, "watched", lambda run: next(runs))
+    assert quiet.undisturbed(str, 0.0, 3) == ("b", 0.1)
+    assert quiet.undisturbed(str, 0.0, 3) == ("d", 0.0)
+
+
+def test_what_child_processes_compute_is_not_by_others(tmp_path: Path) -> None:
+    """Idle and waiting for disks are not busy; a machine without the file is not known."""
+    stat = tmp_path / "stat"
+    assert quiet.busy_s(stat) is None
+    stat.write_text("cpu  1 2 3 1000 1000 4 5 6 0 0\ncpu0 9 9 9 9 9 9 9 9 9 9\n")
+    assert quiet.busy_s(stat) == 21 / os.sysconf("SC_CLK_TCK")
 
 
 def test_the_commit_is_the_first_one_that_the_changes_name() -> None:

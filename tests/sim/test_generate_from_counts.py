@@ -18,6 +18,7 @@ from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Counts
 from moeopt.sim.workload import Workload
 from tests.interop.test_imatrix import imatrix
+from tests.interop.torch_files import saved
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 FILES = [f"--{name}={value}" for name, value in LITE.items()]
@@ -127,13 +128,23 @@ def test_fit_takes_a_file_of_counts(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "has 520 tokens, but" in capsys.readouterr().err
 
 
-def test_recordings_with_counts_only_are_taken_for_what_they_are(
-    root: Path, capsys: pytest.CaptureFixture[str]
+def test_a_recording_of_counts_is_taken_for_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """SGLang's recorder in mode "stat"; the counts are not of this model, and that is said."""
-    stat = root / "tests" / "interop" / "data" / "stat.pt"
-    assert run(["generate", "placement", *FILES, "--trace", str(stat)]) == 2
+    """SGLang's recorder, mode "stat": a step for each pass, zeros in dense layers."""
+    steps = np.zeros((3, 27, 64), dtype=np.int32)
+    steps[:, 1:] = counts().counts // 3
+    path = saved(tmp_path / "stat.pt", {"rank": 0, "logical_count": steps})
+    out = tmp_path / "instance.json"
+    options = ["--steps", "2", "--share", "0.4", "--out", str(out)]
+    assert run(["generate", "placement", *FILES, "--trace", str(path), *options]) == 0
+    assert UNKNOWN in capsys.readouterr().err
+    instance = moeopt.load(out)
+    assert isinstance(instance, Instance)
+    assert instance.known is not None
+    assert np.array_equal(instance.known.profile_counts, steps[:, 1:].sum(axis=0))
+    other = ["--machine=rtx4090-7960x", "--model=qwen3-30b-a3b"]
+    assert run(["generate", "placement", *other, "--counts", str(path), *options]) == 2
     said = capsys.readouterr().err
-    assert "count: " in said
-    assert "deepseek-v2-lite" in said
+    assert "count: 26 layers, 1 to 26; qwen3-30b-a3b has 48 with experts, 0 to 47" in said
     assert said.count("\n") == 1

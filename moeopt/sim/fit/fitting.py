@@ -20,7 +20,7 @@ SEARCH_TOKENS, SEARCH_LAYERS = 4000, 6
 NEAR, NEAR_ROUNDS = (0.7, 1.4), 6
 """Last factor of the popularity law, sought on traces as long as the real one."""
 
-COUNT_TOKENS = 4000
+COUNT_TOKENS = 2000
 """Tokens that are drawn of a workload fitted to counts, which may be of millions."""
 
 LEAST_TOKENS = 64

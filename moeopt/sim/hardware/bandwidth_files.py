@@ -42,6 +42,9 @@ ANOTHER = re.compile(
 
 UNITS = (("mb", 1e-3), ("mib", 2**20 / 1e9), ("gib", 2**30 / 1e9), ("gb", 1.0), ("tb", 1e3))
 
+LARGEST = 1e300
+"""Integers above this are no rates; a float could not hold the largest of them."""
+
 MOST_GB_S = {"cpu": 5e3, "gpu": 2e4, "pcie": 5e2}
 """Nothing is faster: a larger number without a unit is in MB/s, as STREAM prints them."""
 
@@ -188,13 +191,13 @@ def _numbers(data: Any, prefix: str) -> Iterator[tuple[str, float | str]]:
         for key, value in data.items():
             yield from _numbers(value, f"{prefix}.{key}" if prefix else str(key))
     elif isinstance(data, list) and data and all(_is_number(item) for item in data):
-        yield prefix, float(sorted(data)[len(data) // 2])
+        yield from _numbers(sorted(data)[len(data) // 2], prefix)
     elif isinstance(data, list):
         for row, value in enumerate(data):
             name = value.get("name", value.get("kernel", row)) if isinstance(value, dict) else row
             yield from _numbers(value, f"{prefix}.{name}" if prefix else str(name))
     elif _is_number(data):
-        yield prefix, float(data)
+        yield prefix, float(data) if abs(data) < LARGEST else math.inf
     elif isinstance(data, str) and re.match(r"\s*\d+(\.\d+)?\s*[a-zA-Z]+(/s|ps)\s*$", data):
         yield prefix, data
 
