@@ -209,11 +209,11 @@ def compare(path: Path | None = None) -> Comparison:
     InputError
         If the file is not such a table, or none of its points can be expressed.
     """
-    fitted_on = read_points()
-    points = fitted_on if path is None else read_points(path)
+    points = read_points(path)
     used = expressible(points)
     if not used:
         raise InputError(f"{path}: none of its points can be expressed: {points[0].why_not}")
+    fitted_on = points if path is None else read_points()
     found = cross_validated(points, fitted_on)
     held = {id(one.point): one for one in found.machines}
     profiles = {p.runtime: as_vector(get_runtime(p.runtime).costs) for p in used}

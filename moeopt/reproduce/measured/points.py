@@ -96,16 +96,14 @@ def read_points(path: Path | None = None) -> list[MeasuredPoint]:
     if missing := sorted(needed - set(rows.fieldnames or ())):
         raise InputError(f"{where}: {missing[0]}: this column is missing")
     try:
-        found = [
-            _point(f"{where}: line {rows.line_num}", row) for row in islice(rows, MOST_POINTS + 1)
-        ]
+        cells = [(rows.line_num, row) for row in islice(rows, MOST_POINTS + 1)]
     except csv.Error as error:
         raise InputError(f"{where}: {error}") from None
-    if not found:
+    if not cells:
         raise InputError(f"{where}: there are no points")
-    if len(found) > MOST_POINTS:
+    if len(cells) > MOST_POINTS:
         raise InputError(f"{where}: has more than {MOST_POINTS} points")
-    return found
+    return [_point(f"{where}: line {line}", row) for line, row in cells]
 
 
 def _text(path: Path) -> str:

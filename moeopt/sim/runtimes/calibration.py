@@ -75,7 +75,7 @@ def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) ->
 
 
 def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
-    """Fit the overheads of runtimes to speeds measured on a machine.
+    r"""Fit the overheads of runtimes to speeds measured on a machine.
 
     Parameters
     ----------
@@ -99,6 +99,19 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
     -----
     Posterior modes (`fit_costs`): the profile of the runtime, fitted to other machines, is what is
     expected; first the machine's costs from all its points, then those of each model from its own.
+
+    Examples
+    --------
+    >>> import moeopt, pathlib
+    >>> head = "model,bits,runtime,n_cpu_moe,context,tokens_per_s"
+    >>> rows = ["mixtral-8x7b,Q4_K_M,llama.cpp,16,0,27.5", "mixtral-8x7b,Q4_K_M,llama.cpp,32,0,16"]
+    >>> _ = pathlib.Path("points.csv").write_text("\n".join([head, *rows]))
+    >>> points = moeopt.read_measurements("points.csv")
+    >>> found = moeopt.calibrate(moeopt.get_machine("rtx4090+epyc-9004"), points)
+    >>> all(abs(residual.error) < 0.03 for residual in found.residuals)
+    True
+    >>> moeopt.predict(found.machine, "mixtral-8x7b", bits="Q4_K_M", n_cpu_moe=24).certainty
+    'calibrated on this model'
     """
     expect("machine", machine, Machine, what="a machine")
     found, residuals = [], []

@@ -78,7 +78,7 @@ def model_at(name: str, bits: str) -> ModelShape:
 def read_measurements(
     path: str | Path, *, model: str = "", bits: str = "", model_of: ModelOf = model_at
 ) -> list[Measurement]:
-    """Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
+    r"""Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
 
     Parameters
     ----------
@@ -92,11 +92,25 @@ def read_measurements(
     model_of
         Finds a model by name or file and width.
 
+    Returns
+    -------
+    list of Measurement
+        In the order of the file.
+
     Raises
     ------
     InputError
         If the file cannot be read, or a column or a value is missing or wrong: the message names
         file, line, column and what would be right.
+
+    Examples
+    --------
+    >>> import moeopt, pathlib
+    >>> head = "model,bits,runtime,n_cpu_moe,tokens_per_s"
+    >>> row = "mixtral-8x7b,Q4_K_M,llama.cpp,16,27.5"
+    >>> _ = pathlib.Path("points.csv").write_text("\n".join([head, row]))
+    >>> [point.tokens_per_s for point in moeopt.read_measurements("points.csv")]
+    [27.5]
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)

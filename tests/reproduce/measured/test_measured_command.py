@@ -48,7 +48,8 @@ def test_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["reproduce", "--measured", path, *options]) == 0
     assert "20 of 32" in capsys.readouterr().out
     shown = f"![Measured against predicted tokens/s, machine by machine]({PICTURE})\n\n"
-    assert (report / DOCUMENT).read_text().replace(shown, "") == markdown.read_text()
+    before, after = (report / DOCUMENT).read_text().split(shown)
+    assert before + after == markdown.read_text()
     assert "20 of 32" in markdown.read_text()
     assert "a100" in (report / PICTURE).read_text()
 
