@@ -144,7 +144,8 @@ def fit_counts(
         raise InputError(f"top_k: must be from 1 to {whole.experts}, not {top_k}")
     _check(seed, 1)
     uses = whole.total()
-    for number, layer in enumerate(uses):
+    numbers = (counts.facts or {}).get("layers", range(counts.layers))
+    for number, layer in zip(numbers, uses, strict=True):
         check_layer(f"{counts.name}: count: layer {number}", layer, top_k)
     tokens = uses.sum(axis=1, keepdims=True) / top_k
     law, shape, scale = _popularity(-np.sort(-uses, axis=1) / tokens, float(tokens.min()))
