@@ -69,6 +69,13 @@ def plan_command(
     loss_table: Annotated[
         Path | None, typer.Option(help="Measured losses; default: random experts'.")
     ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose times: moeopt list runtimes, or machine; default: calibrated, the machine"
+            " file's own, llama.cpp."
+        ),
+    ] = None,
     time_limit: TimeLimit = 60.0,
     workers: Workers = 2,
     seed: Seed = 0,
@@ -125,6 +132,7 @@ def plan_command(
             other_bits=other_bits,
             kv_bits=kv_bits,
             loss_table=loss_table,
+            runtime=runtime,
             time_limit_s=time_limit,
             workers=workers,
             seed=seed,
@@ -166,7 +174,7 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
 
 
 def _save_picture(planned: "Planned", found: "tuple[Front, ...]", picture: Path) -> None:
-    from moeopt.planner.front_picture import save_fronts
+    from moeopt.cli.front_picture import save_fronts
 
     title = f"{planned.request.model.name} on {planned.request.machine.name}"
     save_fronts(title, found, planned.memory["total"], picture)

@@ -6,11 +6,11 @@ from time import perf_counter
 from typing import Any
 
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.runtimes.applied import priced
 from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Workload
 
@@ -18,46 +18,13 @@ from .bits import Losses, losses, model_at
 from .budget import HostMemory, host_memory
 from .candidates import Candidate, Search, best_of
 from .checks import check
+from .comparison import Comparison, compared
 from .defaults import Default, defaults
-from .predict import Predicted, known_steps, loads_of, predicted
+from .predict import known_steps, loads_of
 from .request import Request
 from .residency import memory
 from .routing import notes, routing_of
 from .verdict import Verdict, verdict
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A plan by name, on the steps that were decided on and on others.
-
-    Attributes
-    ----------
-    held_out, drawn_anew
-        On the held-out part of a trace; on steps drawn anew where there is none. The other is None.
-    default
-        The runtime whose own plan it is, with its flags; None for a plan of ours.
-    """
-
-    plan: Plan
-    kept: Predicted
-    held_out: Predicted | None
-    drawn_anew: Predicted | None = None
-    default: Default | None = None
-
-    @property
-    def later(self) -> Predicted:
-        """On the steps that were not decided on, held out or drawn anew."""
-        found = self.drawn_anew if self.held_out is None else self.held_out
-        if found is None:
-            raise RuntimeError(f"{self.plan.name}: executed on no other steps")
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; what there is none of is null, as flags of a plan of ours."""
-        executed = {"held_out": self.held_out, "drawn_anew": self.drawn_anew}
-        on_others = {name: None if of is None else of.to_dict() for name, of in executed.items()}
-        flags = None if self.default is None else self.default.flags
-        return {"name": self.plan.name, "kept": self.kept.to_dict()} | on_others | {"flags": flags}
 
 
 @dataclass(frozen=True)
@@ -119,6 +86,7 @@ class Planned:
             "trace": r.trace.name,
             "routing": type(r.trace).__name__.lower(),
             "notes": list(self.notes),
+            "expect": r.expect,
             "batch": r.batch,
             "context": r.context,
             "average_bits": r.average_bits,
@@ -162,6 +130,7 @@ def plan(
     other_bits: float | None = None,
     kv_bits: float | None = None,
     loss_table: Path | None = None,
+    runtime: str | None = None,
     time_limit_s: float = 60.0,
     workers: int = 1,
     seed: int = 0,
@@ -216,6 +185,10 @@ def plan(
         Bits of a number in the KV cache, which the others leave as it is.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
+    runtime
+        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
+        the machine's file states. None: a runtime that the machine was calibrated for, else what
+        its file states, else llama.cpp.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
 
@@ -247,10 +220,12 @@ def plan(
     """
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
+    sized = model_at(shape, bits, average_bits, other_bits, kv_bits)
+    timed = priced(known, sized, runtime)
     routing, default = routing_of(trace, counts, workload, shape)
     request = Request(
-        machine=known,
-        model=model_at(shape, bits, average_bits, other_bits, kv_bits),
+        machine=timed.machine,
+        model=sized,
         trace=routing,
         batch=batch,
         context=context,
@@ -266,6 +241,7 @@ def plan(
         bits=None if average_bits is None or bits is None else str(bits),
         other_bits=other_bits,
         loss_table=loss_table,
+        expect=timed.expect,
         time_limit_s=time_limit_s,
         workers=workers,
         seed=seed,
@@ -307,7 +283,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     return Planned(
         request=request,
         chosen=chosen,
-        comparisons=tuple(_compared(request, one, of, loads, later) for one, of in plans),
+        comparisons=tuple(compared(request, one, of, loads, later) for one, of in plans),
         memory=memory(request),
         host=host_memory(request),
         losses=None if search.widths is None else losses(request, search.widths, rest),
@@ -318,12 +294,3 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         seconds=perf_counter() - begin,
         notes=notes(request.trace, request.batch, default),
     )
-
-
-def _compared(
-    request: Request, plan: Plan, default: Default | None, loads: Loads, later: Loads
-) -> Comparison:
-    kept, others = predicted(request, plan, loads), predicted(request, plan, later)
-    if isinstance(request.trace, Trace):
-        return Comparison(plan, kept, held_out=others, default=default)
-    return Comparison(plan, kept, held_out=None, drawn_anew=others, default=default)

@@ -8,16 +8,14 @@ apart from a default, or is ahead by half a percent at most, is not worth its fl
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .candidates import TOLERANCE
+from .comparison import Comparison
 from .defaults import COUNTED
-
-if TYPE_CHECKING:
-    from .planned import Comparison
 
 BATCHES = 20
 """Most batches; fewer steps are a batch each."""
@@ -80,7 +78,7 @@ class Verdict:
         What is gained beyond counting; None likewise.
     """
 
-    best: "Comparison"
+    best: Comparison
     gain: Gain
     counting: Gain | None
     deciding: Gain | None
@@ -101,7 +99,7 @@ class Verdict:
         } | {name: None if gain is None else vars(gain) for name, gain in gains.items()}
 
 
-def verdict(comparisons: "Sequence[Comparison]") -> Verdict | None:
+def verdict(comparisons: Sequence[Comparison]) -> Verdict | None:
     """Return what the first plan is worth; None if no default fits."""
     mine = comparisons[0]
     theirs = [one for one in comparisons if one.default is not None]
@@ -117,7 +115,7 @@ def verdict(comparisons: "Sequence[Comparison]") -> Verdict | None:
     return Verdict(best, gain(mine, best), counting, deciding)
 
 
-def gain(one: "Comparison", other: "Comparison") -> Gain:
+def gain(one: Comparison, other: Comparison) -> Gain:
     """Return how much faster the one is than the other on the steps not decided on."""
     mean = _mean_ms(other) / _mean_ms(one) - 1
     mine, theirs = one.later.step_ns, other.later.step_ns
@@ -139,7 +137,7 @@ def student_t(freedom: int) -> float:
     return Z + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def _mean_ms(comparison: "Comparison") -> float:
+def _mean_ms(comparison: Comparison) -> float:
     return comparison.later.mean_ms
 
 

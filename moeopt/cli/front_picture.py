@@ -5,10 +5,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from moeopt.planner.fronts import Front, Point
 from moeopt.sim.generators.placement import GIB
 from moeopt.study.pictures import COLOURS, save_figure
-
-from .fronts import Front, Point
 
 LABELS = {
     "loss": "expected loss, in units of the table",
