@@ -1,0 +1,276 @@
+"""The checker: step by step and layer by layer, caches, GPU, CPU and copies. Knows no solvers."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from .instance import Instance
+from .solution import Solution
+
+CONSTRAINTS = {
+    "JT-C1": "one context; residents are experts of their layer, each once; each expert has one of "
+    "the widths; 0 to max_ways ways; 0 to max_deferred deferred, none in the last layer",
+    "JT-C2": "residents, caches and the KV cache fit into gpu_bytes",
+    "JT-C3": "the host's experts fit into host_bytes",
+    "JT-C4": "widths, KV cache and deferred experts lose at most max_loss",
+    "JT-C5": "the GPU runs residents and what its cache holds; others, and residents only with a "
+    "host copy, run on the CPU",
+    "JT-C6": "of a layer's experts on the CPU as many as `deferred` says are deferred, those that "
+    "the step lists last",
+    "JT-C7": "the GPU does attention, shared and routed experts of one layer after the other",
+    "JT-C8": "the CPU waits for its layer's attention, the next attention for its immediate "
+    "experts, a hand-over each",
+    "JT-C9": "the attention after the next one waits for deferred experts, and a hand-over",
+    "JT-C10": "the CPU does one layer's experts after the other's, immediate before deferred ones",
+    "JT-C11": "what a cache lacks is copied; all copies take at most as long as all steps",
+}
+
+OBJECTIVE = ("total_ns",)
+"""What is minimised; the name ends with the unit."""
+
+TIMED = ("JT-C5", "JT-C6", "JT-C7", "JT-C8", "JT-C9", "JT-C10", "JT-C11")
+"""The rules that make up the time."""
+
+Found = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """One layer in one step: which experts run where, and what that takes.
+
+    Attributes
+    ----------
+    gpu, now, late
+        Experts on the GPU, immediate and deferred ones on the CPU, as the step lists them.
+    gpu_ns, now_ns, late_ns, copy_ns
+        What they take, and the copies that the cache asks for.
+    loss
+        Of the deferred experts.
+    """
+
+    step: int
+    layer: int
+    gpu: tuple[int, ...]
+    now: tuple[int, ...]
+    late: tuple[int, ...]
+    gpu_ns: int
+    now_ns: int
+    late_ns: int
+    copy_ns: int
+    loss: int
+
+
+def violations(
+    instance: Instance, solution: Solution, total_ns: int | None = None
+) -> list[tuple[str, str]]:
+    """Return what is wrong with a solution, as (constraint ID, sentence); empty if it is valid.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem and the decision to check.
+    total_ns
+        The objective claimed, if there is a claim: JT-C5 to JT-C11 hold the solution to it.
+    """
+    found = [*_shape(instance, solution), *_dispatch(instance, solution)]
+    found += [*_memory(instance, solution), *_quality(instance, solution)]
+    if total_ns is not None:
+        found += _overruns(instance, solution, total_ns)
+    return found
+
+
+def objective(instance: Instance, solution: Solution) -> int:
+    """Return the longer of all steps, one after the other, and all copies, in ns."""
+    return _time_ns(instance, solution, ())
+
+
+def layer_runs(instance: Instance, solution: Solution) -> Iterator[LayerRun]:
+    """Yield every layer of every step, in the order of execution.
+
+    A layer's experts are looked up in its cache together, against what the step before left. Then
+    those that are not resident become the most recent ones, in the listed order, and the cache
+    keeps as many as it has ways. Decisions that are missing or out of range count as no residents,
+    the first width, no ways and nothing deferred; `violations` reports them.
+    """
+    held = [set(row) for row in solution.resident[: instance.layers]]
+    held += [set()] * (instance.layers - len(held))
+    widths = [_widths(instance, solution, layer) for layer in range(instance.layers)]
+    caches: list[dict[int, None]] = [{} for _ in range(instance.layers)]
+    kept_off = set(solution.on_cpu)
+    for number, step in enumerate(instance.steps):
+        for layer, active in enumerate(step):
+            ways, cache = _entry(solution.ways, layer), caches[layer]
+            gpu, cpu, copied = [], [], 0
+            for entry in active:
+                expert = entry[0]
+                there = expert in held[layer] or expert in cache
+                if not there and ways:
+                    copied += instance.copy_ns[widths[layer][expert]]
+                off = (number, layer, expert) in kept_off
+                (gpu if there and not off else cpu).append(entry)
+            for expert, _, _ in active:
+                if expert not in held[layer]:
+                    cache.pop(expert, None)
+                    cache[expert] = None
+            while len(cache) > ways:
+                del cache[next(iter(cache))]
+            first = max(0, len(cpu) - _entry(solution.deferred, layer))
+            sides = (gpu, cpu[:first], cpu[first:])
+            tables = (instance.gpu_ns, instance.cpu_ns, instance.cpu_ns)
+            times = [
+                sum(table[widths[layer][expert]][tokens] for expert, tokens, _ in side)
+                for side, table in zip(sides, tables, strict=True)
+            ]
+            yield LayerRun(
+                number,
+                layer,
+                *(tuple(expert for expert, _, _ in side) for side in sides),
+                *times,
+                copied,
+                sum(loss for _, _, loss in cpu[first:]),
+            )
+
+
+def step_times_ns(
+    instance: Instance, solution: Solution, without: Collection[str] = ()
+) -> tuple[list[int], int]:
+    """Return what every step takes, and all copies together, with some rules left out."""
+    context = instance.contexts[_entry((solution.context,), 0) % len(instance.contexts)]
+    times, copies = [], 0
+    attention = cpu_free = due = 0
+    for run in layer_runs(instance, solution):
+        if run.layer == 0:
+            attention, cpu_free, due = context.step_ns, 0, 0
+        copies += run.copy_ns
+        routed = attention + context.attention_ns[run.layer]
+        end = routed + instance.shared_ns[run.layer] + run.gpu_ns
+        if "JT-C7" in without:
+            end = attention
+        late_due = 0
+        if run.now or run.late:
+            ready = 0 if "JT-C8" in without else routed + instance.hand_over_ns
+            start = ready if "JT-C10" in without else max(ready, cpu_free)
+            cpu_free = start + run.now_ns
+            if "JT-C8" not in without:
+                end = max(end, cpu_free + instance.hand_over_ns)
+            cpu_free += run.late_ns
+            if run.late and "JT-C9" not in without:
+                late_due = cpu_free + instance.hand_over_ns
+        attention, due = max(end, due), late_due
+        if run.layer == instance.layers - 1:
+            times.append(max(attention, due))
+    return times, copies
+
+
+def memory_bytes(instance: Instance, solution: Solution) -> tuple[int, int]:
+    """Return what the decisions take on the GPU, the KV cache included, and on the host."""
+    context = instance.contexts[_entry((solution.context,), 0) % len(instance.contexts)]
+    gpu, host = context.kv_bytes, 0
+    for layer in range(instance.layers):
+        row = solution.resident[layer] if layer < len(solution.resident) else ()
+        sizes = [instance.expert_bytes[width] for width in _widths(instance, solution, layer)]
+        held = sum(sizes[expert] for expert in set(row) if expert < instance.experts)
+        others = [sizes[e] for e in range(instance.experts) if e not in set(row)]
+        gpu += held + _entry(solution.ways, layer) * max(others, default=0)
+        host += sum(sizes) if instance.host_copy else sum(others)
+    return gpu, host
+
+
+def loss(instance: Instance, solution: Solution) -> int:
+    """Return what widths, KV cache and deferred experts lose together."""
+    total = instance.contexts[_entry((solution.context,), 0) % len(instance.contexts)].kv_loss
+    for layer in range(instance.layers):
+        for expert, width in enumerate(_widths(instance, solution, layer)):
+            total += instance.lost(layer, expert, width)
+    return total + sum(run.loss for run in layer_runs(instance, solution))
+
+
+def _time_ns(instance: Instance, solution: Solution, without: Collection[str]) -> int:
+    times, copies = step_times_ns(instance, solution, without)
+    return max(sum(times), 0 if "JT-C11" in without else copies)
+
+
+def _entry(values: tuple[int | None, ...], place: int) -> int:
+    """Return a number of a list, 0 where it is missing."""
+    return (values[place] or 0) if place < len(values) else 0
+
+
+def _widths(instance: Instance, solution: Solution, layer: int) -> list[int]:
+    """Return the places of the experts' widths in `bits`."""
+    row = solution.bits[layer] if layer < len(solution.bits) else ()
+    places = [instance.bits.index(bits) if bits in instance.bits else 0 for bits in row]
+    return [*places, *[0] * instance.experts][: instance.experts]
+
+
+def _shape(instance: Instance, solution: Solution) -> Found:
+    if solution.context is None or solution.context >= len(instance.contexts):
+        known = len(instance.contexts)
+        yield "JT-C1", f"context: must be one of {known}, from 0, not {solution.context}"
+    for name in ("resident", "bits", "ways", "deferred"):
+        if (count := len(getattr(solution, name))) != instance.layers:
+            yield "JT-C1", f"{name} has {count} entries for {instance.layers} layers"
+    for layer, row in enumerate(solution.resident):
+        if len(set(row)) < len(row):
+            yield "JT-C1", f"resident[{layer}]: names an expert twice"
+        if row and max(row) >= instance.experts:
+            have = f"only {instance.experts}"
+            yield "JT-C1", f"resident[{layer}]: there is no expert {max(row)}, {have}"
+    for layer, widths in enumerate(solution.bits):
+        if len(widths) != instance.experts:
+            yield "JT-C1", f"bits[{layer}]: {len(widths)} widths for {instance.experts} experts"
+        for expert, bits in enumerate(widths):
+            if bits not in instance.bits:
+                yield "JT-C1", f"bits[{layer}][{expert}]: must be in {instance.bits}, not {bits}"
+    for layer, ways in enumerate(solution.ways):
+        if ways is None or ways > instance.max_ways:
+            yield "JT-C1", f"ways[{layer}]: must be from 0 to {instance.max_ways}, not {ways}"
+    for layer, count in enumerate(solution.deferred[: instance.layers]):
+        most = max(instance.deferrable(layer))
+        if count is None or count > most:
+            yield "JT-C1", f"deferred[{layer}]: must be from 0 to {most}, not {count}"
+
+
+def _dispatch(instance: Instance, solution: Solution) -> Found:
+    """Hold `on_cpu` to experts that the GPU could run, and that the host has."""
+    if not solution.on_cpu:
+        return
+    if len(set(solution.on_cpu)) < len(solution.on_cpu):
+        yield "JT-C5", "on_cpu: names an expert twice"
+    everything = solution.model_copy(update={"on_cpu": ()})
+    there = {
+        (run.step, run.layer, expert)
+        for run in layer_runs(instance, everything)
+        for expert in run.gpu
+    }
+    for step, layer, expert in solution.on_cpu:
+        where = f"on_cpu: expert {expert} of layer {layer} in step {step}"
+        if (step, layer, expert) not in there:
+            yield "JT-C5", f"{where} is not one that runs on the GPU otherwise"
+        elif not instance.host_copy and expert in solution.resident[layer]:
+            yield "JT-C5", f"{where} is resident, and the host has no copy"
+
+
+def _memory(instance: Instance, solution: Solution) -> Found:
+    gpu, host = memory_bytes(instance, solution)
+    if gpu > instance.gpu_bytes:
+        yield "JT-C2", f"{gpu} bytes of GPU memory are taken, there are {instance.gpu_bytes}"
+    if instance.host_bytes is not None and host > instance.host_bytes:
+        yield "JT-C3", f"{host} bytes of host memory are taken, there are {instance.host_bytes}"
+
+
+def _quality(instance: Instance, solution: Solution) -> Found:
+    if instance.max_loss is not None and (lost := loss(instance, solution)) > instance.max_loss:
+        yield "JT-C4", f"the decisions lose {lost}, max_loss is {instance.max_loss}"
+
+
+def _overruns(instance: Instance, solution: Solution, claim: int) -> Found:
+    """Name the rules that a claim below the objective leaves out.
+
+    A claim is one sum and says nothing about steps. Named are single rules without which the sum
+    meets it; where there is none, all that make up the time.
+    """
+    total = objective(instance, solution)
+    if total <= claim:
+        return
+    alone = [rule for rule in TIMED if _time_ns(instance, solution, (rule,)) <= claim]
+    for rule in alone or TIMED:
+        yield rule, f"all steps and copies take {total} ns, past the claimed {claim} ns"
