@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 from moeopt.problems.formulation import Formulation
 
 from .accesses import Access, accesses
-from .decoded import decoded, kept_off
+from .decoded import decoded, dispatched
 from .instance import Instance
 from .solution import Solution
 
@@ -68,6 +68,7 @@ class Model(Formulation):
         for clock in self.attention:
             begin = [context.step_ns for context in instance.contexts]
             self.model.add(clock[0] >= _dot(self.kap, begin))
+        self._say_which_are_deferred()
         self.model.minimize(self.total)
 
     def jt_c1_decisions(self) -> None:
@@ -141,27 +142,15 @@ class Model(Formulation):
                 for off in (*sides["now"], *sides["late"]):
                     self.model.add_implication(off, ~resident[access.expert])
 
-    def jt_c6_which_are_deferred(self) -> None:
-        """Post JT-C6: those on the CPU that are listed last, as many as the layer defers."""
-        for key, row in self.rows.items():
-            deferred = _dot(self.defers[key[1]], range(self.instance.max_deferred + 1))
-            after: Any = 0
-            for access in reversed(row):
-                sides = self.runs[key][access.place]
-                for now, late in zip(sides["now"], sides["late"], strict=True):
-                    self.model.add(after <= deferred - 1).only_enforce_if(late)
-                    self.model.add(after >= deferred).only_enforce_if(now)
-                after += sum(sides["now"]) + sum(sides["late"])
-
-    def jt_c7_gpu_in_order(self) -> None:
-        """Post JT-C7: the next attention waits for all of the layer's work on the GPU."""
+    def jt_c6_gpu_in_order(self) -> None:
+        """Post JT-C6: the next attention waits for all of the layer's work on the GPU."""
         for t, layer in self._layers():
             work = self._attention_ns(layer) + self.instance.shared_ns[layer]
             work += self._work(t, layer, "gpu", self.instance.gpu_ns)
             self.model.add(self.attention[t][layer + 1] >= self.attention[t][layer] + work)
 
-    def jt_c8_immediate(self) -> None:
-        """Post JT-C8: CPU after attention, next attention after immediate experts."""
+    def jt_c7_cpu_in_order(self) -> None:
+        """Post JT-C7: CPU after attention, in order; next attention after immediate experts."""
         for t, layer in self.rows:
             miss, hand_over = self.miss[t, layer], self.instance.hand_over_ns
             start = self.cpu_start[t][layer]
@@ -169,9 +158,14 @@ class Model(Formulation):
             self.model.add(start >= there).only_enforce_if(miss)
             back = start + self._work(t, layer, "now", self.instance.cpu_ns) + hand_over
             self.model.add(self.attention[t][layer + 1] >= back).only_enforce_if(miss)
+        for t, layer in self._layers():
+            start, free = self.cpu_start[t][layer], self.cpu_free[t]
+            self.model.add(start >= free[layer])
+            work = sum(self._work(t, layer, side, self.instance.cpu_ns) for side in SIDES[1:])
+            self.model.add(free[layer + 1] >= start + work)
 
-    def jt_c9_deferred(self) -> None:
-        """Post JT-C9: the attention after the next waits for deferred experts."""
+    def jt_c8_deferred(self) -> None:
+        """Post JT-C8: the attention after the next waits for deferred experts."""
         last = self.instance.layers
         for t, layer in self.rows:
             joined = self.attention[t][min(layer + 2, last)]
@@ -180,16 +174,8 @@ class Model(Formulation):
                 for late in sides["late"]:
                     self.model.add(joined >= back).only_enforce_if(late)
 
-    def jt_c10_cpu_in_order(self) -> None:
-        """Post JT-C10: the CPU does one layer's experts after the other's."""
-        for t, layer in self._layers():
-            start, free = self.cpu_start[t][layer], self.cpu_free[t]
-            self.model.add(start >= free[layer])
-            work = sum(self._work(t, layer, side, self.instance.cpu_ns) for side in SIDES[1:])
-            self.model.add(free[layer + 1] >= start + work)
-
-    def jt_c11_copies(self) -> None:
-        """Post JT-C11: all copies take at most the total."""
+    def jt_c9_copies(self) -> None:
+        """Post JT-C9: all copies take at most the total."""
         copied: Any = 0
         for access, _, _, hit in self._accesses():
             cached = self.ways[access.layer][1:]
@@ -226,7 +212,19 @@ class Model(Formulation):
             for access, _, sides, _ in self._accesses()
             if any(value(flag) for flag in sides["gpu"])
         }
-        return kept_off(self.instance, plan, on_gpu)
+        return dispatched(self.instance, plan, on_gpu)
+
+    def _say_which_are_deferred(self) -> None:
+        """Defer those on the CPU that are listed last, as many as the layer defers."""
+        for key, row in self.rows.items():
+            deferred = _dot(self.defers[key[1]], range(self.instance.max_deferred + 1))
+            after: Any = 0
+            for access in reversed(row):
+                sides = self.runs[key][access.place]
+                for now, late in zip(sides["now"], sides["late"], strict=True):
+                    self.model.add(after <= deferred - 1).only_enforce_if(late)
+                    self.model.add(after >= deferred).only_enforce_if(now)
+                after += sum(sides["now"]) + sum(sides["late"])
 
     def _flag(self) -> Any:
         return self.model.new_bool_var("")

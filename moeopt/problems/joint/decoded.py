@@ -31,14 +31,14 @@ def decoded(model: Any, value: Callable[[Any], int]) -> Solution:
     )
 
 
-def kept_off(
+def dispatched(
     instance: Instance, plan: Solution, on_gpu: Collection[tuple[int, int, int]]
 ) -> Solution:
-    """Return a plan in which nothing but some (step, layer, expert) runs on the GPU."""
-    off = tuple(
+    """Return a plan in which exactly some (step, layer, expert) run on the GPU."""
+    swapped = tuple(
         (run.step, run.layer, expert)
         for run in layer_runs(instance, plan)
-        for expert in run.gpu
-        if (run.step, run.layer, expert) not in on_gpu
+        for expert in (*run.gpu, *run.now, *run.late)
+        if (expert in run.gpu) != ((run.step, run.layer, expert) in on_gpu)
     )
-    return plan.model_copy(update={"on_cpu": off})
+    return plan.model_copy(update={"swapped": swapped})

@@ -28,7 +28,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     for plan in _plans(instance):
         movable = _movable(instance, plan)
         for kept_off in _subsets(movable):
-            yield plan.model_copy(update={"on_cpu": kept_off}) if kept_off else plan
+            yield plan.model_copy(update={"swapped": kept_off}) if kept_off else plan
 
 
 def _plans(instance: Instance) -> Iterator[Solution]:
@@ -50,7 +50,7 @@ def _plans(instance: Instance) -> Iterator[Solution]:
                 bits=bits,
                 ways=given,
                 deferred=deferred,
-                on_cpu=(),
+                swapped=(),
             )
 
 

@@ -18,9 +18,9 @@ class Solution(SolutionEnvelope):
         By layer and expert, its width.
     ways, deferred
         By layer, cache ways, and how many of the experts on the CPU are deferred.
-    on_cpu
-        (step, layer, expert): an expert that the GPU holds and that the CPU runs nevertheless. All
-        others run on the GPU exactly where it holds them.
+    swapped
+        (step, layer, expert): an expert that the GPU holds, and that the CPU runs nevertheless.
+        All others run on the GPU exactly where it holds them.
     """
 
     problem: Literal["joint"] = "joint"
@@ -29,4 +29,4 @@ class Solution(SolutionEnvelope):
     bits: tuple[tuple[Count | None, ...], ...]
     ways: tuple[Count | None, ...]
     deferred: tuple[Count | None, ...]
-    on_cpu: tuple[tuple[Count, Count, Count], ...] = ()
+    swapped: tuple[tuple[Count, Count, Count], ...] = ()

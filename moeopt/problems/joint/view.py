@@ -51,7 +51,7 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "residents": sum(map(len, solution.resident)),
         "cache_ways": sum(ways or 0 for ways in solution.ways),
         "deferred": sum(count or 0 for count in solution.deferred),
-        "kept_off_gpu": len(solution.on_cpu),
+        "kept_off_gpu": len(solution.swapped),
         "gpu_bytes": gpu_bytes,
         "host_bytes": host_bytes,
         "loss": loss(instance, solution),

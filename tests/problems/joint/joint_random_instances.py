@@ -24,7 +24,7 @@ SHAPES: dict[str, tuple[int, int, int, int]] = {
     "widths": (2, 2, 1, 2),
     "deferral": (3, 2, 1, 1),
     "widths and deferral": (2, 2, 1, 2),
-    "caches": (1, 3, 4, 1),
+    "caches": (1, 3, 6, 1),
     "caches and deferral": (2, 2, 3, 1),
     "contexts": (2, 2, 1, 2),
     "no host copy": (2, 3, 3, 1),
@@ -61,6 +61,8 @@ def random_instance(seed: int, kind: str | None = None, *, scale: int = 1000) ->
     hand_over = rng.randint(4, 9) if kind == "long hand-over" else rng.randint(0, 2)
     contexts = [_context(rng, layers, scale) for _ in range(2 if kind == "contexts" else 1)]
     total = cells * sizes[-1]
+    room = sizes[0] if kind == "caches" else rng.randint(0, total)
+    least = total // 2 if kind == "no host copy" else cells * sizes[0]
     return Instance(
         name=f"{kind}-{seed}",
         layers=layers,
@@ -69,20 +71,18 @@ def random_instance(seed: int, kind: str | None = None, *, scale: int = 1000) ->
         expert_bytes=sizes,
         gpu_ns=[[n * ns for n in range(most + 1)] for ns in gpu],
         cpu_ns=[[n * ns for n in range(most + 1)] for ns in cpu],
-        copy_ns=[rng.randint(0, 6) * scale] * widths,
+        copy_ns=[rng.choice([0, 2, 8, 25]) * scale] * widths,
         shared_ns=[rng.randint(0, 3) * scale for _ in range(layers)],
         hand_over_ns=hand_over * scale,
         contexts=contexts,
-        gpu_bytes=rng.randint(0, total) + contexts[0]["kv_bytes"],
-        host_bytes=rng.randint(total // 2, total) if rng.random() < 0.3 else None,
+        gpu_bytes=room + contexts[0]["kv_bytes"],
+        host_bytes=rng.randint(least, total) if rng.random() < 0.3 else None,
         max_loss=rng.randint(0, 6 * cells) if rng.random() < 0.6 else None,
         host_copy=kind != "no host copy",
         width_loss=losses,
-        steps=[
-            [_active(rng, experts, most) for _ in range(layers)] for _ in range(steps)
-        ],
+        steps=_steps(rng, (steps, layers, experts), most, sticky=kind.startswith("caches")),
         **options,
-    )  # fmt: skip
+    )
 
 
 def random_solution(rng: random.Random, instance: Instance) -> Solution:
@@ -108,6 +108,20 @@ def _context(rng: random.Random, layers: int, scale: int) -> dict[str, Any]:
     }
 
 
-def _active(rng: random.Random, experts: int, most: int) -> list[tuple[int, int, int]]:
-    used = rng.sample(range(experts), rng.randint(1, min(2, experts)))
-    return [(e, rng.randint(1, most), rng.randint(0, 4)) for e in used]
+def _steps(
+    rng: random.Random, shape: tuple[int, int, int], most: int, *, sticky: bool
+) -> list[list[list[tuple[int, int, int]]]]:
+    """Return steps; sticky ones have single experts, which tend to come again."""
+    steps, layers, experts = shape
+    found: list[list[list[tuple[int, int, int]]]] = []
+    for number in range(steps):
+        step = []
+        for layer in range(layers):
+            used = rng.sample(range(experts), rng.randint(1, min(2, experts)))
+            if sticky:
+                used = used[:1]
+                if number and rng.random() < 0.7:
+                    used = [found[-1][layer][0][0]]
+            step.append([(e, rng.randint(1, most), rng.randint(0, 4)) for e in used])
+        found.append(step)
+    return found

@@ -32,7 +32,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     engine = Engine([*devices, Resource("hand-over", capacity=None)])
     context = instance.contexts[solution.context or 0]
     caches: list[list[int]] = [[] for _ in range(instance.layers)]
-    kept_off = set(solution.on_cpu)
+    kept_off = set(solution.swapped)
     copies: list[int] = []
     done: list[int] = []
     for number, step in enumerate(instance.steps):
