@@ -71,7 +71,7 @@ def random_instance(seed: int, kind: str | None = None, *, scale: int = 1000) ->
         expert_bytes=sizes,
         gpu_ns=[[n * ns for n in range(most + 1)] for ns in gpu],
         cpu_ns=[[n * ns for n in range(most + 1)] for ns in cpu],
-        copy_ns=[rng.choice([0, 2, 8, 25]) * scale] * widths,
+        copy_ns=[rng.choice([0, 2, 8, 40]) * scale] * widths,
         shared_ns=[rng.randint(0, 3) * scale for _ in range(layers)],
         hand_over_ns=hand_over * scale,
         contexts=contexts,
