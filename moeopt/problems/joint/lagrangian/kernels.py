@@ -250,7 +250,7 @@ def run_steps(start, expert, gpu, cpu, copy_ns, late, attention, shared, hand_ov
                         on_cpu += cpu[on[m], j]
                         swapped[on[m]] = True
                         misses += 1
-        _set_lengths(lengths, row, misses > 0, a, shared[layer], min(0, s), s, on_gpu, on_cpu, put_off_ns)  # fmt: skip
+        _set_lengths(lengths, row, misses > 0, a, shared[layer], 0, s, on_gpu, on_cpu, put_off_ns)  # fmt: skip
         end = now + a + shared[layer] + on_gpu
         later = 0
         if misses:
@@ -289,4 +289,126 @@ def experts_best(cost, weight, chosen):  # type: ignore[no-untyped-def]
                 best = state
         chosen[cell] = best
         total += cost[cell, best] + weight[cell, best]
+    return total
+
+
+@compiled
+def _changed_row(first, last, layer, expert, gpu, cpu, late, attention, shared, hand_over, copy, held, width, hit, count, who, state, found):  # type: ignore[no-untyped-def]
+    """Set `found` to a row's arcs with one expert (none: -1) in another state; return its loss.
+
+    As `run_steps`, but the CPU is taken to be free when experts may go there, what caches hold
+    stands in `hit`, and arc 3 is not there without experts on the CPU.
+    """
+    widths = gpu.shape[1]
+    on_gpu, on_cpu, misses, put_off, put_off_ns, lost, movable = 0, 0, 0, 0, 0, 0, 0
+    on = np.zeros(MOST_SWAPPED, dtype=np.int64)
+    at = np.zeros(MOST_SWAPPED, dtype=np.int64)
+    for p in range(last - 1, first - 1, -1):
+        e = expert[p]
+        own, j = held[layer, e], width[layer, e]
+        if e == who:
+            own, j = state >= widths, state % widths
+        if own or hit[p]:
+            on_gpu += gpu[p, j]
+            if movable < MOST_SWAPPED and (copy or not own):
+                on[movable], at[movable] = p, j
+                movable += 1
+        else:
+            misses += 1
+            if put_off < count:
+                put_off += 1
+                put_off_ns += cpu[p, j]
+                lost += late[p]
+            else:
+                on_cpu += cpu[p, j]
+    a, s = attention[layer], hand_over
+    cpu_end = 2 * s + on_cpu if misses else 0
+    if count == 0 and movable and shared[layer] + on_gpu > cpu_end:
+        best, chosen = shared[layer] + on_gpu, 0
+        for subset in range(1, 1 << movable):
+            there_ns, here_ns = on_gpu, on_cpu
+            for m in range(movable):
+                if subset >> m & 1:
+                    there_ns -= gpu[on[m], at[m]]
+                    here_ns += cpu[on[m], at[m]]
+            end = max(shared[layer] + there_ns, 2 * s + here_ns)
+            if end < best:
+                best, chosen = end, subset
+        for m in range(movable):
+            if chosen >> m & 1:
+                on_gpu -= gpu[on[m], at[m]]
+                on_cpu += cpu[on[m], at[m]]
+                misses += 1
+    found[0] = a + shared[layer] + on_gpu
+    found[1] = a + 2 * s + on_cpu if misses else found[0]
+    found[2] = on_cpu + s
+    found[3] = a + s + on_cpu + put_off_ns if misses else -(2**60)
+    found[4] = on_cpu + put_off_ns
+    return lost
+
+
+@compiled
+def _end_of_step(lengths, row, layer, layers, a, c, first):  # type: ignore[no-untyped-def]
+    """Return when a step ends from the clocks of a layer on, whose arcs are `first`."""
+    to_a = max(a + max(first[0], first[1]), c + first[2])
+    to_c = max(a + first[3], c + first[4])
+    for later in range(1, layers - layer):
+        arc = lengths[row + later]
+        a, c = to_a, to_c
+        to_a = max(a + max(arc[0], arc[1]), c + arc[2])
+        to_c = max(a + arc[3], c + arc[4])
+    return to_a
+
+
+@compiled
+def gains(start, expert, gpu, cpu, late, attention, shared, hand_over, copy, held, width, deferred, hit, most, by_state, by_state_loss, by_count, by_count_loss):  # type: ignore[no-untyped-def]
+    """Return the time of all steps, and set what single changes add to time and deferral loss.
+
+    `by_state` and `by_state_loss` of shape (layers, experts, states), `by_count` and
+    `by_count_loss` of shape (layers, most + 1).
+    """
+    layers, experts = held.shape
+    rows = len(start) - 1
+    widths = gpu.shape[1]
+    lengths = np.zeros((rows, ARCS), dtype=np.int64)
+    lost = np.zeros(rows, dtype=np.int64)
+    clock = np.zeros((rows, 2), dtype=np.int64)
+    ends = np.zeros(rows // layers, dtype=np.int64)
+    total = 0
+    by_state[:] = 0
+    by_state_loss[:] = 0
+    by_count[:] = 0
+    by_count_loss[:] = 0
+    for row in range(rows):
+        layer = row % layers
+        lost[row] = _changed_row(start[row], start[row + 1], layer, expert, gpu, cpu, late, attention, shared, hand_over, copy, held, width, hit, deferred[layer], -1, 0, lengths[row])  # fmt: skip
+        if layer == 0:
+            clock[row, 1] = -(2**60)
+        else:
+            arc, a, c = lengths[row - 1], clock[row - 1, 0], clock[row - 1, 1]
+            clock[row, 0] = max(a + max(arc[0], arc[1]), c + arc[2])
+            clock[row, 1] = max(a + arc[3], c + arc[4])
+        if layer == layers - 1:
+            ends[row // layers] = _end_of_step(lengths, row, layer, layers, clock[row, 0], clock[row, 1], lengths[row])  # fmt: skip
+            total += ends[row // layers]
+    found = np.zeros(ARCS, dtype=np.int64)
+    for row in range(rows):
+        layer, end = row % layers, ends[row // layers]
+        first, last = start[row], start[row + 1]
+        for p in range(first, last):
+            e = expert[p]
+            now = width[layer, e] + (widths if held[layer, e] else 0)
+            for state in range(2 * widths):
+                if state != now:
+                    loss = _changed_row(first, last, layer, expert, gpu, cpu, late, attention, shared, hand_over, copy, held, width, hit, deferred[layer], e, state, found)  # fmt: skip
+                    then = _end_of_step(lengths, row, layer, layers, clock[row, 0], clock[row, 1], found)  # fmt: skip
+                    by_state[layer, e, state] += then - end
+                    by_state_loss[layer, e, state] += loss - lost[row]
+        if layer < layers - 1:
+            for count in range(most + 1):
+                if count != deferred[layer]:
+                    loss = _changed_row(first, last, layer, expert, gpu, cpu, late, attention, shared, hand_over, copy, held, width, hit, count, -1, 0, found)  # fmt: skip
+                    then = _end_of_step(lengths, row, layer, layers, clock[row, 0], clock[row, 1], found)  # fmt: skip
+                    by_count[layer, count] += then - end
+                    by_count_loss[layer, count] += loss - lost[row]
     return total
