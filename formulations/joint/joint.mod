@@ -185,7 +185,7 @@ for {l in L} {
         "" & (min{d in D: defers[l,d] > 0.5} d) else "null") >> output;
 }
 printf "], ""swapped"": [" >> output;
-for {(t,l,e) in off} {
+for {t in T, l in L, e in E: (t,l,e) in off} {
     printf "%s[%d, %d, %d]", (if exists{(u,m,f) in off} ((u * layers + m) * experts + f
         < (t * layers + l) * experts + e) then ", " else ""), t, l, e >> output;
 }

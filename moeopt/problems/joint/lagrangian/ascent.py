@@ -16,19 +16,19 @@ from .relaxation import Floats, Multipliers, Relaxation, Relaxed, soft_flow
 SHARE = 0.1
 """What a new solution counts against the average of those before."""
 
-PATIENCE = 8
+PATIENCE = 20
 """Steps without progress before they become shorter."""
 
-LONGEST, SHORTER, SHORTEST = 0.1, 0.7, 1e-4
+LONGEST, SHORTER, SHORTEST = 0.3, 0.7, 1e-4
 """First length of a step, as a part of the gap; what shortens it; where it ends."""
 
 LEAST_GAIN = 1e-7
 """Relative rise of the bound that counts as progress."""
 
-MOVED = 1.0
+MOVED = 0.3
 """Part of the flow that moves, against the length of the step."""
 
-BUDGETS = 10.0
+BUDGETS = 1.0
 """How fast the multipliers of budgets move, against the length of the step."""
 
 COOLING = 0.02
@@ -65,6 +65,11 @@ class Ascent:
     def converged(self) -> bool:
         """Whether steps have become too short to gain anything."""
         return self._step < SHORTEST
+
+    def again(self) -> bool:
+        """Start again with long steps from the best multipliers."""
+        self._step, self._failed, self._now = LONGEST / 2, 0, self.best
+        return True
 
     def iterate(self, target_ns: int, steps: int, stopped: Callable[[], bool]) -> None:
         """Take some steps towards the target, an upper bound on what can be reached."""

@@ -155,7 +155,6 @@ def _better(
     arrays: Arrays, plan: Plan, found: Cost, at: Multipliers
 ) -> tuple[Plan, Cost] | None:
     """Return a better plan, after one batch of changes in different layers or one pair."""
-    i = arrays.instance
     known = changes(arrays, plan)
     room = _room(arrays, found)
     used = np.stack([known.gpu, known.host, known.loss])
@@ -188,7 +187,6 @@ def _better(
     for pair in pairs[:TRIES]:
         if better := _accepted(arrays, known.apply(plan, pair), found):
             return better
-    del i
     return None
 
 
