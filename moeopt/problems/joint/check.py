@@ -88,9 +88,10 @@ def layer_runs(instance: Instance, solution: Solution) -> Iterator[LayerRun]:
 
     A layer's experts are looked up in its cache together, against what the step before left. Then
     those that are not resident become the most recent ones, in the listed order, and the cache
-    keeps as many as it has ways. What is swapped runs on the other side. Of those on the CPU as many
-    as the layer defers are deferred, the last ones listed. Decisions that are missing or out of range count as no residents,
-    the first width, no ways and nothing deferred; `violations` reports them.
+    keeps as many as it has ways. What is swapped runs on the other side. Of those on the CPU as
+    many as the layer defers are deferred, the last ones listed. Decisions that are missing or out
+    of range count as no residents, the first width, no ways and nothing deferred; `violations`
+    reports them.
     """
     held = [set(row) for row in solution.resident[: instance.layers]]
     held += [set()] * (instance.layers - len(held))
@@ -100,7 +101,9 @@ def layer_runs(instance: Instance, solution: Solution) -> Iterator[LayerRun]:
     for number, step in enumerate(instance.steps):
         for layer, active in enumerate(step):
             ways, cache = _entry(solution.ways, layer), caches[layer]
-            gpu, cpu, copied = [], [], 0
+            gpu: list[tuple[int, int, int]] = []
+            cpu: list[tuple[int, int, int]] = []
+            copied = 0
             for entry in active:
                 expert = entry[0]
                 there = expert in held[layer] or expert in cache
@@ -115,20 +118,25 @@ def layer_runs(instance: Instance, solution: Solution) -> Iterator[LayerRun]:
             while len(cache) > ways:
                 del cache[next(iter(cache))]
             first = max(0, len(cpu) - _entry(solution.deferred, layer))
-            sides = (gpu, cpu[:first], cpu[first:])
-            tables = (instance.gpu_ns, instance.cpu_ns, instance.cpu_ns)
-            times = [
-                sum(table[widths[layer][expert]][tokens] for expert, tokens, _ in side)
-                for side, table in zip(sides, tables, strict=True)
-            ]
+            now, late = cpu[:first], cpu[first:]
             yield LayerRun(
-                number,
-                layer,
-                *(tuple(expert for expert, _, _ in side) for side in sides),
-                *times,
-                copied,
-                sum(loss for _, _, loss in cpu[first:]),
+                step=number,
+                layer=layer,
+                gpu=tuple(expert for expert, _, _ in gpu),
+                now=tuple(expert for expert, _, _ in now),
+                late=tuple(expert for expert, _, _ in late),
+                gpu_ns=_work_ns(instance.gpu_ns, widths[layer], gpu),
+                now_ns=_work_ns(instance.cpu_ns, widths[layer], now),
+                late_ns=_work_ns(instance.cpu_ns, widths[layer], late),
+                copy_ns=copied,
+                loss=sum(loss for _, _, loss in late),
             )
+
+
+def _work_ns(
+    tables: tuple[tuple[int, ...], ...], widths: list[int], experts: list[tuple[int, int, int]]
+) -> int:
+    return sum(tables[widths[expert]][tokens] for expert, tokens, _ in experts)
 
 
 def step_times_ns(
@@ -219,13 +227,13 @@ def _shape(instance: Instance, solution: Solution) -> Found:
         for expert, bits in enumerate(widths):
             if bits not in instance.bits:
                 yield "JT-C1", f"bits[{layer}][{expert}]: must be in {instance.bits}, not {bits}"
-    for layer, ways in enumerate(solution.ways):
-        if ways is None or ways > instance.max_ways:
-            yield "JT-C1", f"ways[{layer}]: must be from 0 to {instance.max_ways}, not {ways}"
-    for layer, count in enumerate(solution.deferred[: instance.layers]):
+    for layer, given in enumerate(solution.ways):
+        if given is None or given > instance.max_ways:
+            yield "JT-C1", f"ways[{layer}]: must be from 0 to {instance.max_ways}, not {given}"
+    for layer, late in enumerate(solution.deferred[: instance.layers]):
         most = max(instance.deferrable(layer))
-        if count is None or count > most:
-            yield "JT-C1", f"deferred[{layer}]: must be from 0 to {most}, not {count}"
+        if late is None or late > most:
+            yield "JT-C1", f"deferred[{layer}]: must be from 0 to {most}, not {late}"
 
 
 def _dispatch(instance: Instance, solution: Solution) -> Found:
@@ -273,9 +281,7 @@ def _overruns(instance: Instance, solution: Solution, claim: int) -> Found:
         return
     named: tuple[str, ...] = TIMED
     for size in range(1, len(TIMED) + 1):
-        left = {
-            rules: _time_ns(instance, solution, rules) for rules in combinations(TIMED, size)
-        }
+        left = {rules: _time_ns(instance, solution, rules) for rules in combinations(TIMED, size)}
         met = [rules for rules in left if left[rules] <= claim]
         if met:
             named = max(met, key=lambda rules: left[rules])

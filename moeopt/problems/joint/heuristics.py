@@ -12,7 +12,7 @@ Rule = Callable[[Instance], Solution | None]
 
 
 def uniform(instance: Instance) -> Solution | None:
-    """As many experts of every layer as fit, the first by number (ktransformers' "uniform").
+    """Take as many experts of every layer as fit, the first by number (ktransformers' "uniform").
 
     Like the other runtimes' defaults at one width, the widest that keeps the budgets, without
     caches, and with nothing deferred.
@@ -28,7 +28,7 @@ def uniform(instance: Instance) -> Solution | None:
 
 
 def whole_layers(instance: Instance) -> Solution | None:
-    """The last layers as a whole, as many as fit (llama.cpp's ``--n-cpu-moe``)."""
+    """Take the last layers as a whole, as many as fit (llama.cpp's ``--n-cpu-moe``)."""
     every = tuple(range(instance.experts))
     for plan in plain_plans(instance):
         found = None
@@ -41,7 +41,7 @@ def whole_layers(instance: Instance) -> Solution | None:
 
 
 def frequency(instance: Instance) -> Solution | None:
-    """The experts with the most tokens in the steps, over all layers, as many as fit."""
+    """Take the experts with the most tokens in the steps, over all layers, as many as fit."""
     order = np.argsort(-_tokens(instance).ravel(), kind="stable")
     for plan in plain_plans(instance):
         size = instance.expert_bytes[instance.bits.index(plan.bits[0][0] or 0)]

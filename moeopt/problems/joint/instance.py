@@ -328,8 +328,8 @@ class Instance(InstanceEnvelope):
             copies = integers("copy_ns", copy_ns, (len(widths),), axes="(widths,)").tolist()
         by_layer = {}
         for key, values in (("attention_ns", attention_ns), ("shared_ns", shared_ns)):
-            shape = () if np.ndim(values) == 0 else (layers,)
-            array = integers(key, values, shape, axes="(layers,)")
+            one = () if np.ndim(values) == 0 else (layers,)
+            array = integers(key, values, one, axes="(layers,)")
             by_layer[key] = np.broadcast_to(array, (layers,)).tolist()
         losses = None
         if width_loss is not None:

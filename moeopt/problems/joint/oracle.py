@@ -15,7 +15,7 @@ MAX_CANDIDATES = 2**15
 
 def count(instance: Instance) -> int:
     """Return how many candidates `candidates` yields; far more than the limit: without dispatch."""
-    experts = (2 * len(instance.bits)) ** instance.experts * (instance.max_ways + 1)
+    experts = int((2 * len(instance.bits)) ** instance.experts) * (instance.max_ways + 1)
     lines = prod(experts * len(instance.deferrable(layer)) for layer in range(instance.layers))
     total = lines * len(instance.contexts)
     if total > MAX_CANDIDATES:

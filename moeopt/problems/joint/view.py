@@ -16,9 +16,7 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     """
     context = instance.contexts[solution.context or 0]
     steps = len(instance.steps)
-    gpu = [
-        steps * (a + s) for a, s in zip(context.attention_ns, instance.shared_ns, strict=True)
-    ]
+    gpu = [steps * (a + s) for a, s in zip(context.attention_ns, instance.shared_ns, strict=True)]
     now, late, copies = ([0] * instance.layers for _ in range(3))
     for run in layer_runs(instance, solution):
         gpu[run.layer] += run.gpu_ns

@@ -11,6 +11,7 @@ the steps; a deferred expert comes a layer late and loses `deferral_price` times
 of a token sum to one in each layer; a trace without any counts all of its experts alike.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -55,6 +56,9 @@ class Options(Frozen):
     bits: Annotated[
         str, Field(description="widths of routed experts, comma-separated; empty: the model's")
     ] = ""
+    other_bits: Annotated[
+        float | None, Field(ge=0.5, le=64, description="bits of all other weights, if not native")
+    ] = None
     context: Annotated[int, Field(ge=0, le=2**24, description="tokens in each KV cache")] = 512
     kv_bits: Annotated[
         str, Field(description="widths of the KV cache, comma-separated; empty: the model's")
@@ -102,6 +106,10 @@ def generate(source: Source, options: Options) -> Instance:
         not hold what it must.
     """
     machine = source.machine
+    if options.other_bits is not None:
+        source = replace(
+            source, model=source.model.quantized(source.model.bits, options.other_bits)
+        )
     model = source.model
     trace = _trace(source, options)
     steps, scores = _steps(trace, options, model.routed_experts)
@@ -214,9 +222,7 @@ def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, .
     shapes = [model.model_copy(update={"kv_bits": float(bits)}) for bits in widths] or [model]
     found = []
     for row, shape in enumerate(shapes):
-        cost = layer_costs(
-            source.machine, shape, options.batch, options.context, source.quantum_ns
-        )
+        cost = layer_costs(source.machine, shape, options.batch, options.context, source.quantum_ns)
         kv_bytes = shape.layers * options.batch * shape.kv_bytes(options.context)
         dense = shape.layers - len(shape.moe_layers)
         name = f"{options.context} tokens"

@@ -27,7 +27,7 @@ def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Mult
     i = relaxation.instance
     shape = (len(i.steps), i.layers, 5)
     flow = soft_flow(3000 * rng.normal(size=shape), 1000.0, True)
-    price = 3000 * rng.normal(size=(len(relaxation.arrays.expert), relaxation.states))
+    price = 3000 * rng.normal(size=(len(relaxation.arrays.row), relaxation.states))
     host, loss = (
         0.0 if limit is None else 1000 * float(rng.exponential() * (rng.random() < 0.5))
         for limit in (i.host_bytes, i.max_loss)

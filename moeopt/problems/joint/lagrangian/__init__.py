@@ -12,8 +12,7 @@ objective of each plan offered is that of its execution. So an incumbent that me
 optimal.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -25,8 +24,9 @@ from moeopt.problems.search import Search
 
 from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
 from .ascent import Ascent, first_multipliers
+from .data import Floats, Ints
 from .local_search import descend, rounded
-from .relaxation import Floats, Multipliers, Relaxation
+from .relaxation import Multipliers, Relaxation
 
 __all__ = ["solve"]
 
@@ -41,6 +41,9 @@ LARGE = 4000
 
 AGAIN = 0.02
 """Multipliers start again with long steps if the last time closed this part of the gap."""
+
+POWERS = range(-8, 5)
+"""Half powers of ten that first multipliers of the budgets may be, of all time over the budget."""
 
 PATIENCE = 1.5
 """Local search may take as long as the steps of its round, times this."""
@@ -58,7 +61,7 @@ def solve(instance: Instance, search: Search) -> None:
         search.note = "NO_START"
         return
     run.raise_and_improve()
-    search.enough = len(run.arrays.expert) * len(instance.bits) > LARGE
+    search.enough = len(run.arrays.row) * len(instance.bits) > LARGE
 
 
 @dataclass
@@ -92,6 +95,13 @@ class _Run:
         """The incumbent's time."""
         return 0 if self.found is None else self.found.total_ns
 
+    @property
+    def lengths(self) -> Ints:
+        """The arcs' lengths in the incumbent, which is there."""
+        if self.found is None:
+            raise ValueError("there is no incumbent")
+        return self.found.lengths
+
     def start(self) -> None:
         """Offer what the heuristics find, and what local search makes of it."""
         none = Multipliers(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, 0.0)
@@ -107,7 +117,7 @@ class _Run:
         """Raise the lowest bound and look for better plans in turns."""
         open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
         rounds = 0
-        small = len(self.arrays.expert) * len(self.instance.bits) <= SMALL
+        small = len(self.arrays.row) * len(self.instance.bits) <= SMALL
         while not (self.search.stopped or self.search.closed):
             pending = [c for c in open_ones if not c.done and c.bound_ns < self.best_ns]
             if not pending or (small and rounds >= FEW_ROUNDS * len(open_ones)):
@@ -120,9 +130,8 @@ class _Run:
 
     def ascent(self, number: int) -> Ascent:
         """Return the first multipliers of a context, from the incumbent's long paths."""
-        assert self.found is not None
         relaxation = Relaxation(self.arrays, number)
-        lengths = self.found.lengths.astype(np.float64)
+        lengths = self.lengths.astype(np.float64)
         return Ascent(relaxation, _priced(relaxation, lengths))
 
     def work_on(self, context: _Context) -> None:
@@ -162,28 +171,17 @@ class _Run:
 
 
 def _priced(relaxation: Relaxation, lengths: Floats) -> Multipliers:
-    """Return first multipliers with the best ones of the budgets among powers of ten's roots."""
+    """Return first multipliers with good ones of the budgets, one after the other."""
     i = relaxation.instance
-    host = loss = 0.0
-    for _ in range(1 + (i.host_bytes is not None and i.max_loss is not None)):
-        if i.max_loss is not None:
-            loss = _best(relaxation, lengths, lambda value: (value, host))
-        if i.host_bytes is not None:
-            host = _best(relaxation, lengths, lambda value: (loss, value))
-    return first_multipliers(relaxation, lengths, loss, host)
-
-
-def _best(relaxation: Relaxation, lengths: Floats, at) -> float:  # type: ignore[no-untyped-def]
-    values = list(_grid(relaxation))
-    bounds = [
-        relaxation.evaluate(first_multipliers(relaxation, lengths, *at(value))).bound_ns
-        for value in values
-    ]
-    return values[int(np.argmax(bounds))]
-
-
-def _grid(relaxation: Relaxation) -> Iterator[float]:
-    """Yield values from a millionth to a thousand times what a step takes per loss or byte."""
-    yield 0.0
-    for power in range(-12, 11):
-        yield float(10.0 ** (power / 2))
+    best = first_multipliers(relaxation, lengths)
+    time_ns = float(lengths[:, 0].sum())
+    for budget, of_loss in ((i.max_loss, True), (i.host_bytes, False)):
+        if budget is None:
+            continue
+        tried = [best]
+        for k in POWERS:
+            value = time_ns / max(1, budget) * 10 ** (k / 2)
+            tried.append(replace(best, loss=value) if of_loss else replace(best, host=value))
+        values = [relaxation.evaluate(one).bound_ns for one in tried]
+        best = tried[int(np.argmax(values))]
+    return best

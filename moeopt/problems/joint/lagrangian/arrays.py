@@ -3,46 +3,35 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from moeopt.problems.joint.check import layer_runs
 from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
 
-from .kernels import run_steps
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from .data import Decisions, Flags, Frame, Ints, Steps
+from .execution import run_steps
+from .kernels import ARCS
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """An instance as arrays; row ``step * layers + layer``, entry: an expert with tokens in a row.
+    """An instance as arrays.
 
     Attributes
     ----------
-    start, expert, row
-        Where a row's entries begin, shape (rows + 1,); of an entry its expert and its row.
-    gpu_ns, cpu_ns, copy_ns
-        Shape (entries, widths).
-    late_loss
-        Of an entry that is deferred.
-    seen
-        Whether the expert was used in the layer before, shape (entries,).
-    shared_ns, loss
-        Shape (layers,) and (layers, experts, widths).
+    steps
+        See `Steps`.
+    frames
+        By context.
+    row
+        Of every entry, shape (entries,).
+    loss, size
+        Of experts, shape (layers, experts, widths), and in bytes, shape (widths,).
     """
 
     instance: Instance
-    start: Ints
-    expert: Ints
+    steps: Steps
+    frames: tuple[Frame, ...]
     row: Ints
-    gpu_ns: Ints
-    cpu_ns: Ints
-    copy_ns: Ints
-    late_loss: Ints
-    seen: Flags
-    shared_ns: Ints
     loss: Ints
     size: Ints
 
@@ -51,9 +40,10 @@ class Arrays:
         """Return the arrays of an instance."""
         rows = instance.rows
         row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
-        cell = row % instance.layers * instance.experts + rows.expert
-        _, first = np.unique(cell, return_index=True)
-        seen = np.ones(len(cell), dtype=np.bool_)
+        _, first = np.unique(
+            row % instance.layers * instance.experts + rows.expert, return_index=True
+        )
+        seen = np.ones(len(row), dtype=np.bool_)
         seen[first] = False
         shape = (instance.layers, instance.experts, len(instance.bits))
         loss = np.zeros(shape, dtype=np.int64)
@@ -65,18 +55,14 @@ class Arrays:
             known = np.array([table[:most] for table in tables], dtype=np.int64)
             return np.ascontiguousarray(known[:, rows.tokens].T)
 
-        copies = np.broadcast_to(np.array(instance.copy_ns), (len(cell), shape[2]))
+        copies = np.broadcast_to(np.array(instance.copy_ns), (len(row), shape[2]))
+        gpu_ns, cpu_ns = times(instance.gpu_ns), times(instance.cpu_ns)
+        copy_ns = np.ascontiguousarray(copies)
         return cls(
             instance=instance,
-            start=rows.start,
-            expert=rows.expert,
+            steps=Steps(rows.start, rows.expert, gpu_ns, cpu_ns, copy_ns, rows.loss, seen),
+            frames=tuple(_frame(instance, number) for number in range(len(instance.contexts))),
             row=row,
-            gpu_ns=times(instance.gpu_ns),
-            cpu_ns=times(instance.cpu_ns),
-            copy_ns=np.ascontiguousarray(copies),
-            late_loss=rows.loss,
-            seen=seen,
-            shared_ns=np.array(instance.shared_ns, dtype=np.int64),
             loss=loss,
             size=np.array(instance.expert_bytes, dtype=np.int64),
         )
@@ -85,7 +71,19 @@ class Arrays:
     def cell(self) -> Ints:
         """Of every entry, layer x experts + expert."""
         layers, experts = self.instance.layers, self.instance.experts
-        return self.row % layers * experts + self.expert
+        return self.row % layers * experts + self.steps.expert
+
+
+def _frame(instance: Instance, number: int) -> Frame:
+    """Return a context's frame; `relaxation` has the argument for `idle_ns`."""
+    context = instance.contexts[number]
+    attention = np.array(context.attention_ns, dtype=np.int64)
+    shared = np.array(instance.shared_ns, dtype=np.int64)
+    around = shared + np.append(attention + shared, 0)[1:]
+    s = instance.hand_over_ns
+    return Frame(
+        attention, shared, np.minimum(s, around - s), context.step_ns, s, instance.host_copy
+    )
 
 
 @dataclass
@@ -108,8 +106,18 @@ class Plan:
 
     def copy(self) -> "Plan":
         """Return a copy that can be changed."""
-        parts = (self.held, self.width, self.ways, self.deferred)
-        return Plan(self.context, *(part.copy() for part in parts))
+        return Plan(
+            self.context,
+            self.held.copy(),
+            self.width.copy(),
+            self.ways.copy(),
+            self.deferred.copy(),
+        )
+
+    @property
+    def decisions(self) -> Decisions:
+        """The same as compiled functions take it."""
+        return Decisions(self.held, self.width, self.ways, self.deferred)
 
 
 @dataclass(frozen=True)
@@ -138,26 +146,10 @@ def cost(arrays: Arrays, plan: Plan) -> Cost:
     """Return what a plan takes, with the dispatch that suits each row best."""
     i = arrays.instance
     context = i.contexts[plan.context]
-    swapped = np.zeros(len(arrays.expert), dtype=np.bool_)
-    lengths = np.zeros((len(arrays.start) - 1, 5), dtype=np.int64)
+    swapped = np.zeros(len(arrays.row), dtype=np.bool_)
+    lengths = np.zeros((len(arrays.steps.start) - 1, ARCS), dtype=np.int64)
     steps_ns, copies_ns, late = run_steps(
-        arrays.start,
-        arrays.expert,
-        arrays.gpu_ns,
-        arrays.cpu_ns,
-        arrays.copy_ns,
-        arrays.late_loss,
-        np.array(context.attention_ns, dtype=np.int64),
-        arrays.shared_ns,
-        i.hand_over_ns,
-        context.step_ns,
-        i.host_copy,
-        plan.held,
-        plan.width,
-        plan.ways,
-        plan.deferred,
-        swapped,
-        lengths,
+        arrays.steps, arrays.frames[plan.context], plan.decisions, swapped, lengths
     )
     size = arrays.size[plan.width]
     largest = np.where(plan.held, 0, size).max(axis=1)
@@ -204,7 +196,7 @@ def solution_of(arrays: Arrays, plan: Plan, found: Cost) -> Solution:
     entries = np.flatnonzero(found.swapped)
     steps, layers = np.divmod(arrays.row[entries], i.layers)
     swapped = zip(
-        steps.tolist(), layers.tolist(), arrays.expert[entries].tolist(), strict=True
+        steps.tolist(), layers.tolist(), arrays.steps.expert[entries].tolist(), strict=True
     )
     return Solution(
         instance=i.name,
@@ -215,8 +207,3 @@ def solution_of(arrays: Arrays, plan: Plan, found: Cost) -> Solution:
         deferred=tuple(plan.deferred.tolist()),
         swapped=tuple(swapped),
     )
-
-
-def runs_of(instance: Instance, solution: Solution) -> int:
-    """Return how many experts the GPU runs."""
-    return sum(len(run.gpu) for run in layer_runs(instance, solution))

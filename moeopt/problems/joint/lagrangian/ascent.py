@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .relaxation import Floats, Multipliers, Relaxation, Relaxed, soft_flow
+from .data import Floats
+from .relaxation import Multipliers, Relaxation, Relaxed, soft_flow
 
 SHARE = 0.1
 """What a new solution counts against the average of those before."""
@@ -138,9 +139,7 @@ class Ascent:
         return counts
 
 
-def first_multipliers(
-    relaxation: Relaxation, lengths: Floats, loss: float = 0.0, host: float = 0.0
-) -> Multipliers:
+def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
     """Return multipliers from a plan's lengths: an expert costs its time on the CPU, or the GPU.
 
     Parameters
@@ -153,7 +152,7 @@ def first_multipliers(
     heat = 5 * COOLING * float(shaped[:, :, 0].mean()) + 1.0
     flow = soft_flow(shaped, heat, i.max_deferred > 0).reshape(-1, 5)
     own = flow[arrays.row]
-    on_cpu = (own[:, 1:].sum(axis=1))[:, None] * arrays.cpu_ns
-    on_gpu = own[:, :1] * arrays.gpu_ns
+    on_cpu = (own[:, 1:].sum(axis=1))[:, None] * arrays.steps.cpu_ns
+    on_gpu = own[:, :1] * arrays.steps.gpu_ns
     price = np.concatenate([on_cpu, on_gpu], axis=1)
-    return Multipliers(price, flow, 0.0, host, loss)
+    return Multipliers(price, flow, 0.0, 0.0, 0.0)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Arrays, Cost, Flags, Ints, Plan, cost, fits
-from .kernels import gains
-from .relaxation import Floats, Multipliers
+from .arrays import Arrays, Cost, Plan, cost, fits
+from .data import Flags, Floats, Ints
+from .execution import gains
+from .relaxation import Multipliers
 
 PAIRED = 150
 """Changes of least reduced cost that pairs are made of, for each budget and direction."""
@@ -63,36 +64,17 @@ def changes(arrays: Arrays, plan: Plan) -> Changes:
     layers, experts, widths = arrays.loss.shape
     states = 2 * widths
     most = i.max_deferred
-    by_state, by_state_loss = np.zeros((2, layers, experts, states), dtype=np.int64)
-    by_count, by_count_loss = np.zeros((2, layers, most + 1), dtype=np.int64)
-    context = i.contexts[plan.context]
-    gains(
-        arrays.start,
-        arrays.expert,
-        arrays.gpu_ns,
-        arrays.cpu_ns,
-        arrays.late_loss,
-        np.array(context.attention_ns, dtype=np.int64),
-        arrays.shared_ns,
-        i.hand_over_ns,
-        i.host_copy,
-        plan.held,
-        plan.width,
-        plan.deferred,
-        in_cache(arrays, plan),
-        most,
-        by_state,
-        by_state_loss,
-        by_count,
-        by_count_loss,
-    )
+    by_state = np.zeros((2, layers, experts, states), dtype=np.int64)
+    by_count = np.zeros((2, layers, most + 1), dtype=np.int64)
+    frame = arrays.frames[plan.context]
+    gains(arrays.steps, frame, plan.decisions, in_cache(arrays, plan), by_state, by_count)
     size = np.tile(arrays.size, 2)
     held = np.arange(states) >= widths
     gpu = size * held
     host = size * (~held | i.host_copy)
     own = plan.width + widths * plan.held
     lost = np.tile(arrays.loss, 2)
-    by_state_loss += lost - np.take_along_axis(lost, own[:, :, None], axis=2)
+    by_state[1] += lost - np.take_along_axis(lost, own[:, :, None], axis=2)
     other = np.arange(states) != own[:, :, None]
     at = np.nonzero(other)
     counts = np.nonzero(np.arange(most + 1) != plan.deferred[:, None])
@@ -102,29 +84,29 @@ def changes(arrays: Arrays, plan: Plan) -> Changes:
         layer=np.concatenate([at[0], counts[0]]),
         expert=np.concatenate([at[1], none - 1]),
         value=np.concatenate([at[2], counts[1]]),
-        time_ns=np.concatenate([by_state[at], by_count[counts]]),
+        time_ns=np.concatenate([by_state[0][at], by_count[0][counts]]),
         gpu=np.concatenate([(gpu - gpu[own][:, :, None])[at], none]),
         host=np.concatenate([(host - host[own][:, :, None])[at], none]),
-        loss=np.concatenate([by_state_loss[at], by_count_loss[counts]]),
+        loss=np.concatenate([by_state[1][at], by_count[1][counts]]),
         widths=widths,
     )
 
 
 def in_cache(arrays: Arrays, plan: Plan) -> Flags:
     """Return which entries a layer's cache holds when they are used, residents left out."""
-    hit = np.zeros(len(arrays.expert), dtype=np.bool_)
+    hit = np.zeros(len(arrays.row), dtype=np.bool_)
     if not plan.ways.any():
         return hit
     i = arrays.instance
     recent: list[list[int]] = [[] for _ in range(i.layers)]
-    for row in range(len(arrays.start) - 1):
+    for row in range(len(arrays.steps.start) - 1):
         layer = row % i.layers
-        part = range(int(arrays.start[row]), int(arrays.start[row + 1]))
-        asked = [p for p in part if not plan.held[layer, arrays.expert[p]]]
+        part = range(int(arrays.steps.start[row]), int(arrays.steps.start[row + 1]))
+        asked = [p for p in part if not plan.held[layer, arrays.steps.expert[p]]]
         content = recent[layer]
         for p in asked:
-            hit[p] = int(arrays.expert[p]) in content
-        used = [int(arrays.expert[p]) for p in asked]
+            hit[p] = int(arrays.steps.expert[p]) in content
+        used = [int(arrays.steps.expert[p]) for p in asked]
         rest = [e for e in content if e not in used]
         recent[layer] = [*reversed(used), *rest][: int(plan.ways[layer])]
     return hit
@@ -151,9 +133,7 @@ def descend(
     return plan, found
 
 
-def _better(
-    arrays: Arrays, plan: Plan, found: Cost, at: Multipliers
-) -> tuple[Plan, Cost] | None:
+def _better(arrays: Arrays, plan: Plan, found: Cost, at: Multipliers) -> tuple[Plan, Cost] | None:
     """Return a better plan, after one batch of changes in different layers or one pair."""
     known = changes(arrays, plan)
     room = _room(arrays, found)

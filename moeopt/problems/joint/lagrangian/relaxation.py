@@ -30,14 +30,13 @@ counts.
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Arrays, Ints
-from .kernels import all_rows, experts_best
-
-Floats = NDArray[np.float64]
+from .arrays import Arrays
+from .data import Floats, Ints
+from .kernels import ARCS, all_rows, experts_best
 
 BISECTIONS = 40
 LARGEST = 2**60
@@ -92,14 +91,10 @@ class Relaxation:
     def __init__(self, arrays: Arrays, context: int) -> None:
         i = arrays.instance
         self.arrays, self.instance, self.context = arrays, i, i.contexts[context]
-        self.attention = np.array(self.context.attention_ns, dtype=np.int64)
-        around = np.append(self.attention + arrays.shared_ns, 0)[1:]
-        through = arrays.shared_ns + around
-        self.idle = np.minimum(i.hand_over_ns, through - i.hand_over_ns)
+        self.frame = arrays.frames[context]
         self.cells = i.layers * i.experts
         self.widths = len(i.bits)
         self.states = 2 * self.widths
-        self.copy = int(i.host_copy)
         size = np.tile(arrays.size, 2)
         held = np.arange(self.states) >= self.widths
         self.gpu_size = np.broadcast_to(size * held, (self.cells, self.states))
@@ -116,7 +111,7 @@ class Relaxation:
         cost = cost.reshape(self.cells, self.states)
         cost = cost + at.loss * self.loss + at.host * self.host_size
         gpu, selected, total = self._experts(cost)
-        state = np.zeros(len(arrays.expert), dtype=np.int64)
+        state = np.zeros(len(arrays.row), dtype=np.int64)
         rows, counts, lengths, late = self._rows(at.price, at.flow, at.loss, gpu, state)
         lost = float((selected * self.loss).sum() + late.sum()) + self.context.kv_loss
         bound = total + rows + len(i.steps) * self.context.step_ns
@@ -142,16 +137,16 @@ class Relaxation:
         price = np.rint(at.price * scale).astype(np.int64)
         flow = whole_flow(at.flow.reshape(len(i.steps), i.layers, 5), scale)
         gpu, host, loss = (
-            0 if limit is None else int(round(value * scale))
+            0 if limit is None else round(value * scale)
             for value, limit in ((at.gpu, 0), (at.host, i.host_bytes), (at.loss, i.max_loss))
         )
-        cost = np.zeros(self.cells * self.states, dtype=np.int64)
-        np.add.at(cost, self.slots, price.ravel())
-        cost = cost.reshape(self.cells, self.states)
+        summed = np.zeros(self.cells * self.states, dtype=np.int64)
+        np.add.at(summed, self.slots, price.ravel())
+        cost = summed.reshape(self.cells, self.states)
         cost = cost + loss * self.loss + host * self.host_size
         chosen = np.zeros(self.cells, dtype=np.int64)
         total = int(experts_best(cost, gpu * self.gpu_size, chosen))
-        state = np.zeros(len(self.arrays.expert), dtype=np.int64)
+        state = np.zeros(len(self.arrays.row), dtype=np.int64)
         rows, _, _, _ = self._rows(price, flow.reshape(-1, 5), loss, gpu, state)
         value = total + int(rows) - gpu * self.gpu_room - host * (i.host_bytes or 0)
         value -= loss * ((i.max_loss or 0) - self.context.kv_loss)
@@ -163,7 +158,7 @@ class Relaxation:
         largest = i.horizon_ns + float(np.abs(at.price).sum())
         sizes = float(self.arrays.size.max()) * self.cells
         largest += (at.gpu + at.host) * sizes * (2 + i.max_ways)
-        largest += at.loss * (float(self.loss.sum()) + float(self.arrays.late_loss.sum()))
+        largest += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
         places = 0
         while places < 20 and largest * 2 ** (places + 3) < LARGEST:
             places += 1
@@ -204,50 +199,44 @@ class Relaxation:
         share = 0.0 if more <= used else max(0.0, min(1.0, (self.gpu_room - used) / (more - used)))
         return high, share * over + (1 - share) * under, total
 
-    def _rows(self, price, flow, loss, gpu, state):  # type: ignore[no-untyped-def]
-        """Return the rows' sum, deferred experts, lengths, and the deferred experts' loss."""
-        i, arrays = self.instance, self.arrays
-        layers = i.layers
-        kind = price.dtype
+    def _rows(
+        self, price: Any, flow: Any, loss_price: Any, gpu: Any, state: Ints
+    ) -> tuple[Any, Ints, Ints, Ints]:
+        """Return the rows' sum, deferred experts by layer, lengths, and the deferred ones' loss."""
+        i, steps = self.instance, self.arrays.steps
         found = []
         for ways in range(1 + (i.max_ways > 0)):
-            value = np.zeros((layers, i.max_deferred + 1), dtype=kind)
-            counts, late = np.zeros((2, layers), dtype=np.int64)
-            lengths = np.zeros((len(arrays.start) - 1, 5), dtype=np.int64)
+            value = np.zeros((i.layers, i.max_deferred + 1), dtype=price.dtype)
+            counts, late = np.zeros((2, i.layers), dtype=np.int64)
+            lengths = np.zeros((len(flow), ARCS), dtype=np.int64)
             states = np.zeros_like(state)
+            kind = price.dtype.type
             all_rows(
-                arrays.start,
-                arrays.gpu_ns,
-                arrays.cpu_ns,
-                arrays.late_loss,
+                steps,
+                self.frame,
                 price,
                 flow,
-                kind.type(loss),
-                self.attention,
-                arrays.shared_ns,
-                self.idle,
-                i.hand_over_ns,
-                self.copy,
-                np.full(layers, ways),
-                arrays.seen,
-                i.max_deferred,
-                counts,
+                kind(loss_price),
+                ways,
                 value,
+                counts,
                 states,
                 lengths,
                 late,
             )
-            least = value[np.arange(layers), counts] + ways * gpu * int(arrays.size.min())
+            least = value[np.arange(i.layers), counts]
+            least = least + ways * gpu * int(self.arrays.size.min())
             found.append((least, counts, late, lengths, states))
         least, counts, late, lengths, states = found[0]
         if len(found) > 1:
             cached = found[1][0] < least
-            least = np.where(cached, found[1][0], least)
-            counts = np.where(cached, found[1][1], counts)
-            late = np.where(cached, found[1][2], late)
+            least, counts, late = (
+                np.where(cached, with_, without)
+                for with_, without in zip(found[1][:3], found[0][:3], strict=True)
+            )
             of_row = np.tile(cached, len(i.steps))
             lengths = np.where(of_row[:, None], found[1][3], lengths)
-            states = np.where(of_row[arrays.row], found[1][4], states)
+            states = np.where(of_row[self.arrays.row], found[1][4], states)
         state[:] = states
         return least.sum(), counts, lengths, late
 

@@ -79,9 +79,7 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                         on_cpu = [ran]
                     if part or kind == "immediate":
                         # Without immediate experts the CPU still answers, in its turn.
-                        waiting.append(
-                            engine.add("hand-over", instance.hand_over_ns, after=on_cpu)
-                        )
+                        waiting.append(engine.add("hand-over", instance.hand_over_ns, after=on_cpu))
         done += joins
     if copies:
         engine.add_many("copies", np.array(copies), kind="copy")
