@@ -23,6 +23,7 @@ PROBLEMS: dict[str, str] = {
     "cache": "moeopt.problems.cache",
     "bitwidth": "moeopt.problems.bitwidth",
     "placement": "moeopt.problems.placement",
+    "joint": "moeopt.problems.joint",
 }
 """Problem name -> package. A new problem is one line here."""
 

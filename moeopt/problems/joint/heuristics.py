@@ -1,0 +1,182 @@
+"""What runtimes do by default, and decisions taken one after the other."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .check import loss, memory_bytes, objective, violations
+from .instance import Instance
+from .solution import Solution
+
+Rule = Callable[[Instance], Solution | None]
+
+
+def uniform(instance: Instance) -> Solution | None:
+    """Take as many experts of every layer as fit, the first by number (ktransformers' "uniform").
+
+    Like the other runtimes' defaults at one width, the widest that keeps the budgets, without
+    caches, and with nothing deferred.
+    """
+    for plan in plain_plans(instance):
+        found = None
+        for count in range(instance.experts + 1):
+            rows = (tuple(range(count)),) * instance.layers
+            found = _if_valid(instance, plan, rows) or found
+        if found is not None:
+            return found
+    return None
+
+
+def whole_layers(instance: Instance) -> Solution | None:
+    """Take the last layers as a whole, as many as fit (llama.cpp's ``--n-cpu-moe``)."""
+    every = tuple(range(instance.experts))
+    for plan in plain_plans(instance):
+        found = None
+        for count in range(instance.layers + 1):
+            rows = ((),) * (instance.layers - count) + (every,) * count
+            found = _if_valid(instance, plan, rows) or found
+        if found is not None:
+            return found
+    return None
+
+
+def frequency(instance: Instance) -> Solution | None:
+    """Take the experts with the most tokens in the steps, over all layers, as many as fit."""
+    order = np.argsort(-_tokens(instance).ravel(), kind="stable")
+    for plan in plain_plans(instance):
+        size = instance.expert_bytes[instance.bits.index(plan.bits[0][0] or 0)]
+        room = instance.gpu_bytes - memory_bytes(instance, plan)[0]
+        count = len(order) if size == 0 else max(0, min(len(order), room // size))
+        found = _if_valid(instance, plan, _rows(instance, order[:count]))
+        if found is not None:
+            return found
+    return None
+
+
+def in_turn(instance: Instance) -> Solution | None:
+    """One decision after the other: context, widths, residents, caches, deferral.
+
+    The first context with which anything is valid; widths as narrow as the quality budget lets
+    them be, those first that save most bytes for their loss; the experts of most time on the CPU
+    as residents; what room is left in equal parts for caches, where that helps; and the same
+    number of deferred experts in every layer, where that helps.
+    """
+    plan = next(plain_plans(instance), None)
+    if plan is None:
+        return None
+    plan = _narrowed(instance, plan)
+    plan = _with_residents(instance, plan)
+    for name, most in (("ways", instance.max_ways), ("deferred", instance.max_deferred)):
+        plan = _best_count(instance, plan, name, most)
+    return plan
+
+
+def plain_plans(instance: Instance) -> Iterator[Solution]:
+    """Yield valid plans with all experts on the CPU at one width: wide ones first.
+
+    Without a host that is large enough for all there may be none of these.
+    """
+    layers, experts = instance.layers, instance.experts
+    for bits in reversed(instance.bits):
+        for row in range(len(instance.contexts)):
+            plan = Solution(
+                instance=instance.name,
+                context=row,
+                resident=((),) * layers,
+                bits=((bits,) * experts,) * layers,
+                ways=(0,) * layers,
+                deferred=(0,) * layers,
+            )
+            if not violations(instance, plan):
+                yield plan
+
+
+def _narrowed(instance: Instance, plan: Solution) -> Solution:
+    """Take narrower widths by falling bytes saved per unit of loss while the budget lasts."""
+    places = np.full((instance.layers, instance.experts), instance.bits.index(plan.bits[0][0] or 0))
+    left = None if instance.max_loss is None else instance.max_loss - loss(instance, plan)
+    if instance.width_loss is None:
+        return plan
+    steps = []
+    sizes = instance.expert_bytes
+    for layer in range(instance.layers):
+        for e in range(instance.experts):
+            wide = int(places[layer, e])
+            for j in range(wide):
+                more = instance.lost(layer, e, j) - instance.lost(layer, e, wide)
+                steps.append((-(sizes[wide] - sizes[j]) / max(more, 1e-9), layer, e, j, more))
+    done: set[tuple[int, int]] = set()
+    for _, layer, e, j, more in sorted(steps):
+        if (layer, e) not in done and left is not None and more <= left:
+            places[layer, e], left = j, left - max(0, more)
+            done.add((layer, e))
+    bits = tuple(tuple(instance.bits[j] for j in row) for row in places.tolist())
+    narrowed = plan.model_copy(update={"bits": bits})
+    return plan if violations(instance, narrowed) else narrowed
+
+
+def _with_residents(instance: Instance, plan: Solution) -> Solution:
+    """Take residents by falling CPU time per byte while they fit."""
+    tokens = _tokens(instance)
+    room = instance.gpu_bytes - memory_bytes(instance, plan)[0]
+    chosen: list[int] = []
+    worth = []
+    for layer in range(instance.layers):
+        for e in range(instance.experts):
+            j = instance.bits.index(plan.bits[layer][e] or 0)
+            time_ns = instance.cpu_ns[j][1] * int(tokens[layer, e])
+            worth.append((-time_ns / max(instance.expert_bytes[j], 1e-9), layer, e, j))
+    for _, layer, e, j in sorted(worth):
+        if instance.expert_bytes[j] <= room:
+            room -= instance.expert_bytes[j]
+            chosen.append(layer * instance.experts + e)
+    rows = _rows(instance, np.array(chosen, dtype=np.int64))
+    return _if_valid(instance, plan, rows) or plan
+
+
+def _best_count(instance: Instance, plan: Solution, name: str, most: int) -> Solution:
+    """Give every layer the same number of ways, or of deferred experts, where that helps."""
+    best, best_ns = plan, objective(instance, plan)
+    for count in range(1, most + 1):
+        last = 0 if name == "deferred" else count
+        row = (count,) * (instance.layers - 1) + (last,)
+        found = plan.model_copy(update={name: row})
+        if not violations(instance, found) and (found_ns := objective(instance, found)) < best_ns:
+            best, best_ns = found, found_ns
+    return best
+
+
+def _tokens(instance: Instance) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the tokens of every expert over all steps, shape (layers, experts)."""
+    total = np.zeros((instance.layers, instance.experts), dtype=np.int64)
+    rows = instance.rows
+    row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
+    np.add.at(total, (row % instance.layers, rows.expert), rows.tokens)
+    return total
+
+
+def _rows(
+    instance: Instance, cells: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the residents by layer of some numbers layer x experts + expert."""
+    flags = np.zeros((instance.layers, instance.experts), dtype=bool)
+    flags.ravel()[cells] = True
+    return tuple(tuple(np.flatnonzero(row).tolist()) for row in flags)
+
+
+def _if_valid(
+    instance: Instance, plan: Solution, resident: tuple[tuple[int, ...], ...]
+) -> Solution | None:
+    found = plan.model_copy(update={"resident": resident})
+    return None if violations(instance, found) else found
+
+
+HEURISTICS: dict[str, Rule] = {
+    "uniform": uniform,
+    "whole-layers": whole_layers,
+    "frequency": frequency,
+    "in-turn": in_turn,
+}
+
+WARM_START = in_turn
+"""The heuristic whose solution the exact methods start from."""

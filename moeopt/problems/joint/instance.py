@@ -1,0 +1,415 @@
+"""What a joint plan decides on: steps with routed experts, times by width, and three budgets."""
+
+from functools import cached_property
+from itertools import chain
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from moeopt.problems.arrays import integers, made
+from moeopt.problems.envelope import (
+    Count,
+    Data,
+    Flag,
+    InstanceEnvelope,
+    Name,
+    Nanoseconds,
+    field_error,
+)
+
+from .rows import Rows, rows_of_steps
+
+MAX_LAYERS = 1024
+MAX_EXPERTS = 2**14
+MAX_CELLS = 2**18
+"""Most layers x experts."""
+
+MAX_STEPS = 2**20
+MAX_WIDTHS = 16
+MAX_TABLE = 2**16
+MAX_CONTEXTS = 64
+MAX_TOTAL = 2**50
+"""Most ns that all steps may take with nothing at once, and largest loss of all decisions: sums of
+multiples stay in 64 bits."""
+
+Active = tuple[Count, Count, Count]
+"""An expert, its tokens, and what deferring it in this step adds to the loss."""
+
+Layer = Annotated[tuple[Active, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
+Step = Annotated[tuple[Layer, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+Table = Annotated[
+    tuple[Nanoseconds, ...], Field(min_length=2, max_length=MAX_TABLE, fail_fast=True)
+]
+"""The time of an expert by its tokens, from 0 on."""
+
+Width = Annotated[int, Field(strict=True, ge=1, le=64)]
+Tables = Annotated[tuple[Table, ...], Field(max_length=MAX_WIDTHS)]
+Losses = Annotated[
+    tuple[Annotated[tuple[Count, ...], Field(max_length=MAX_WIDTHS)], ...],
+    Field(max_length=MAX_EXPERTS, fail_fast=True),
+]
+
+
+class Context(Data):
+    """One way to keep the KV cache: its length, its width, how many sequences.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    kv_bytes
+        GPU memory that it takes.
+    attention_ns
+        Attention of every layer.
+    step_ns
+        What a step takes before its first layer with experts: dense layers, the head.
+    kv_loss
+        What it adds to the loss.
+    """
+
+    name: Name
+    kv_bytes: Count
+    attention_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+    step_ns: Nanoseconds = 0
+    kv_loss: Count = 0
+
+
+class Instance(InstanceEnvelope):
+    """One GPU beside a CPU, the steps to serve, and budgets of memory and quality.
+
+    Parameters
+    ----------
+    layers, experts
+        Layers with experts, and experts in each.
+    bits
+        Widths that an expert may have, rising; what follows "by width" is in this order.
+    expert_bytes
+        Size of an expert by width.
+    gpu_ns, cpu_ns
+        Time of an expert on either side by width and tokens, no tokens first.
+    copy_ns
+        Copying an expert to the GPU, by width.
+    shared_ns
+        Shared experts of every layer, on the GPU.
+    hand_over_ns
+        Handing a layer's activations from GPU to CPU or back, one way.
+    contexts
+        The ways to keep the KV cache, of which one is chosen.
+    gpu_bytes
+        GPU memory for residents, caches and KV cache.
+    host_bytes
+        Host memory for experts; None: any.
+    max_loss
+        Most loss of all decisions together; None: any.
+    host_copy
+        Whether the host holds the residents as well. Then they may run on the CPU.
+    max_ways, max_deferred
+        Most cache ways, and most deferred experts, of a layer.
+    width_loss
+        Loss by layer, expert and width; None: none.
+    steps
+        By step and layer: [expert, tokens, loss if deferred] of each expert with tokens, in order
+        of falling routing score, each expert once.
+    """
+
+    problem: Literal["joint"] = "joint"
+    layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
+    experts: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
+    bits: Annotated[tuple[Width, ...], Field(min_length=1, max_length=MAX_WIDTHS)]
+    expert_bytes: Annotated[tuple[Count, ...], Field(max_length=MAX_WIDTHS)]
+    gpu_ns: Tables
+    cpu_ns: Tables
+    copy_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_WIDTHS)]
+    shared_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+    hand_over_ns: Nanoseconds
+    contexts: Annotated[tuple[Context, ...], Field(min_length=1, max_length=MAX_CONTEXTS)]
+    gpu_bytes: Count
+    host_bytes: Count | None = None
+    max_loss: Count | None = None
+    host_copy: Flag = True
+    max_ways: Count = 0
+    max_deferred: Count = 0
+    width_loss: (
+        Annotated[tuple[Losses, ...], Field(max_length=MAX_LAYERS, fail_fast=True)] | None
+    ) = None
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS, fail_fast=True)]
+
+    @field_validator("experts")
+    @classmethod
+    def _cells_are_bounded(cls, experts: int, info: ValidationInfo) -> int:
+        if info.data.get("layers", 1) * experts > MAX_CELLS:
+            raise field_error([], f"layers x experts must be at most {MAX_CELLS}")
+        return experts
+
+    @field_validator("bits")
+    @classmethod
+    def _widths_rise(cls, bits: tuple[int, ...]) -> tuple[int, ...]:
+        for place in range(1, len(bits)):
+            if bits[place] <= bits[place - 1]:
+                reason = f"must rise: {bits[place]} comes after {bits[place - 1]}"
+                raise field_error([place], reason)
+        return bits
+
+    @field_validator("expert_bytes", "gpu_ns", "cpu_ns", "copy_ns")
+    @classmethod
+    def _one_per_width(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        widths = len(info.data.get("bits", values))
+        if len(values) != widths:
+            raise field_error([], f"must have one entry per width, {widths}, not {len(values)}")
+        return values
+
+    @field_validator("gpu_ns", "cpu_ns")
+    @classmethod
+    def _no_tokens_cost_nothing(cls, tables: tuple[Table, ...]) -> tuple[Table, ...]:
+        for width, table in enumerate(tables):
+            if table[0] != 0:
+                raise field_error([width, 0], f"no tokens cost 0, not {table[0]}")
+        return tables
+
+    @field_validator("shared_ns")
+    @classmethod
+    def _one_per_layer(cls, values: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        layers = info.data.get("layers", len(values))
+        if len(values) != layers:
+            raise field_error([], f"must have one entry per layer, {layers}, not {len(values)}")
+        return values
+
+    @field_validator("contexts")
+    @classmethod
+    def _attention_of_every_layer(
+        cls, contexts: tuple[Context, ...], info: ValidationInfo
+    ) -> tuple[Context, ...]:
+        layers = info.data.get("layers")
+        for row, context in enumerate(contexts):
+            if layers is not None and len(context.attention_ns) != layers:
+                reason = f"must have one entry per layer, {layers}, not {len(context.attention_ns)}"
+                raise field_error([row, "attention_ns"], reason)
+        return contexts
+
+    @field_validator("max_ways")
+    @classmethod
+    def _ways_are_experts(cls, ways: int, info: ValidationInfo) -> int:
+        experts = info.data.get("experts", ways)
+        if ways > experts:
+            raise field_error([], f"must be at most experts = {experts}, not {ways}")
+        return ways
+
+    @field_validator("width_loss")
+    @classmethod
+    def _loss_of_every_width(
+        cls, losses: tuple[Losses, ...] | None, info: ValidationInfo
+    ) -> tuple[Losses, ...] | None:
+        if losses is None or not {"layers", "experts", "bits"} <= set(info.data):
+            return losses
+        layers, experts, widths = (info.data["layers"], info.data["experts"], info.data["bits"])
+        if len(losses) != layers:
+            raise field_error([], f"must have one list per layer, {layers}, not {len(losses)}")
+        for layer, row in enumerate(losses):
+            if len(row) != experts:
+                reason = f"must have one list per expert, {experts}, not {len(row)}"
+                raise field_error([layer], reason)
+            for expert, entries in enumerate(row):
+                if len(entries) != len(widths):
+                    reason = f"must have one entry per width, {len(widths)}, not {len(entries)}"
+                    raise field_error([layer, expert], reason)
+        return losses
+
+    @field_validator("steps")
+    @classmethod
+    def _are_steps(cls, steps: tuple[Step, ...], info: ValidationInfo) -> tuple[Step, ...]:
+        if not {"layers", "experts", "gpu_ns", "cpu_ns"} <= set(info.data):
+            return steps
+        layers, experts = info.data["layers"], info.data["experts"]
+        longest = min(len(table) for table in (*info.data["gpu_ns"], *info.data["cpu_ns"]))
+        for row, step in enumerate(steps):
+            if len(step) != layers:
+                reason = f"must have one list per layer, {layers}, not {len(step)}"
+                raise field_error([row], reason)
+            for layer, active in enumerate(step):
+                _check_active([row, layer], active, experts, longest)
+        return steps
+
+    @model_validator(mode="after")
+    def _numbers_stay_in_64_bits(self) -> Self:
+        most_ns = self.horizon_ns + max(self.copy_ns) * self.rows.entries
+        if most_ns > MAX_TOTAL:
+            raise field_error(["steps"], f"could take {most_ns} ns; {MAX_TOTAL} is the most")
+        loss = int(self.rows.loss.sum()) + max(context.kv_loss for context in self.contexts)
+        loss += sum(max(entries) for row in self.width_loss or () for entries in row)
+        if loss > MAX_TOTAL:
+            raise field_error(["width_loss"], f"sum to {loss} at most; {MAX_TOTAL} is the most")
+        return self
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        chosen: ArrayLike,
+        experts: int,
+        expert_bytes: ArrayLike,
+        gpu_ns: ArrayLike,
+        cpu_ns: ArrayLike,
+        gpu_bytes: int,
+        bits: ArrayLike = (16,),
+        attention_ns: ArrayLike = 0,
+        shared_ns: ArrayLike = 0,
+        hand_over_ns: int = 0,
+        copy_ns: ArrayLike | None = None,
+        step_ns: int = 0,
+        kv_bytes: int = 0,
+        deferral_loss: ArrayLike | None = None,
+        width_loss: ArrayLike | None = None,
+        host_bytes: int | None = None,
+        max_loss: int | None = None,
+        host_copy: bool = True,
+        max_ways: int = 0,
+        max_deferred: int = 0,
+        name: str | None = None,
+        quantum_ns: int | None = None,
+    ) -> Self:
+        """Return the instance of single tokens and one way to keep the KV cache.
+
+        Parameters
+        ----------
+        chosen
+            Experts of each step and layer in order of falling score, shape (steps, layers, top_k).
+        experts
+            Experts in each layer.
+        bits, expert_bytes, gpu_ns, cpu_ns, copy_ns
+            Widths, rising, and by width an expert's size in bytes, its times for one token on GPU
+            and CPU, and the time to copy it in ns (default: nothing), each of shape (widths,).
+        attention_ns, shared_ns
+            Of each layer, shape (layers,), or one integer for all, in ns.
+        hand_over_ns, step_ns, kv_bytes
+            As in `Instance` and `Context`.
+        deferral_loss
+            What deferring a chosen expert adds to the loss, shape (steps, layers, top_k); default:
+            nothing.
+        width_loss
+            Shape (layers, experts, widths); default: nothing.
+        gpu_bytes, host_bytes, max_loss, host_copy, max_ways, max_deferred
+            See `Instance`.
+        name, quantum_ns
+            What the instance is called, and the unit that all times are multiples of, if any.
+
+        Raises
+        ------
+        InputError
+            If an argument is not an array of integers of this shape and range; one line with the
+            argument, the index and the value.
+
+        Examples
+        --------
+        >>> from moeopt import joint
+        >>> joint.Instance.from_arrays(
+        ...     chosen=[[[0, 1], [2, 0]]], experts=3, expert_bytes=[8], gpu_ns=[2], cpu_ns=[9],
+        ...     gpu_bytes=20, attention_ns=5, name="small",
+        ... )
+        <joint instance 'small': 2 layers of 3 experts, 1 steps, 1 widths, 20 bytes of GPU memory;
+        minimises total_ns>
+        """
+        used = integers("chosen", chosen, (None, None, None), axes="(steps, layers, top_k)")
+        layers = used.shape[1]
+        late = np.zeros_like(used)
+        if deferral_loss is not None:
+            late = integers(
+                "deferral_loss", deferral_loss, used.shape, axes="(steps, layers, top_k)"
+            )
+        widths = integers("bits", bits, (None,), axes="(widths,)").tolist()
+        by_width = {
+            key: integers(key, values, (len(widths),), axes="(widths,)").tolist()
+            for key, values in (("expert_bytes", expert_bytes), ("gpu_ns", gpu_ns))
+        }
+        by_width["cpu_ns"] = integers("cpu_ns", cpu_ns, (len(widths),), axes="(widths,)").tolist()
+        copies = [0] * len(widths)
+        if copy_ns is not None:
+            copies = integers("copy_ns", copy_ns, (len(widths),), axes="(widths,)").tolist()
+        by_layer = {}
+        for key, values in (("attention_ns", attention_ns), ("shared_ns", shared_ns)):
+            one = () if np.ndim(values) == 0 else (layers,)
+            array = integers(key, values, one, axes="(layers,)")
+            by_layer[key] = np.broadcast_to(array, (layers,)).tolist()
+        losses = None
+        if width_loss is not None:
+            shape = (layers, experts, len(widths))
+            losses = integers("width_loss", width_loss, shape, axes="(layers, experts, widths)")
+        entries = np.stack([used, np.ones_like(used), late], axis=-1)
+        return made(
+            cls,
+            name=name,
+            quantum_ns=quantum_ns,
+            layers=layers,
+            experts=experts,
+            bits=widths,
+            expert_bytes=by_width["expert_bytes"],
+            gpu_ns=[[0, ns] for ns in by_width["gpu_ns"]],
+            cpu_ns=[[0, ns] for ns in by_width["cpu_ns"]],
+            copy_ns=copies,
+            shared_ns=by_layer["shared_ns"],
+            hand_over_ns=hand_over_ns,
+            contexts=[
+                {
+                    "name": "as given",
+                    "kv_bytes": kv_bytes,
+                    "attention_ns": by_layer["attention_ns"],
+                    "step_ns": step_ns,
+                }
+            ],
+            gpu_bytes=gpu_bytes,
+            host_bytes=host_bytes,
+            max_loss=max_loss,
+            host_copy=host_copy,
+            max_ways=max_ways,
+            max_deferred=max_deferred,
+            width_loss=None if losses is None else losses.tolist(),
+            steps=entries.tolist(),
+        )
+
+    def size(self) -> str:
+        """Return how many layers, experts, steps and widths there are, in words."""
+        layers = f"{self.layers} layers of {self.experts} experts"
+        steps = f"{len(self.steps)} steps, {len(self.bits)} widths"
+        return f"{layers}, {steps}, {self.gpu_bytes} bytes of GPU memory"
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The steps as arrays."""
+        return rows_of_steps(self.steps)
+
+    def lost(self, layer: int, expert: int, width: int) -> int:
+        """Return what an expert loses at a width, given by its place in `bits`."""
+        return 0 if self.width_loss is None else self.width_loss[layer][expert][width]
+
+    @property
+    def horizon_ns(self) -> int:
+        """How long all steps take if nothing overlaps: at least as long as any solution's."""
+        entries = chain.from_iterable(chain.from_iterable(self.steps))
+        experts = 0
+        tokens = [n for _, n, _ in entries]
+        slowest = [
+            max(table[n] for table in (*self.gpu_ns, *self.cpu_ns))
+            for n in range(max(tokens, default=0) + 1)
+        ]
+        experts = sum(slowest[n] for n in tokens)
+        around = max(c.step_ns + sum(c.attention_ns) for c in self.contexts) + sum(self.shared_ns)
+        return experts + len(self.steps) * (around + 2 * self.layers * self.hand_over_ns)
+
+    def deferrable(self, layer: int) -> range:
+        """Return the counts that a layer may defer: none in the last one."""
+        return range(1 if layer == self.layers - 1 else self.max_deferred + 1)
+
+
+def _check_active(at: list[str | int], active: Layer, experts: int, longest: int) -> None:
+    """Refuse experts that do not exist, stand twice, or have no or more tokens than the tables."""
+    seen: set[int] = set()
+    for place, (expert, tokens, _) in enumerate(active):
+        if expert >= experts:
+            raise field_error([*at, place, 0], f"must be below experts = {experts}, not {expert}")
+        if expert in seen:
+            raise field_error([*at, place, 0], f"expert {expert} stands twice")
+        if not 1 <= tokens < longest:
+            reason = f"must be from 1 to {longest - 1}, which the times know, not {tokens}"
+            raise field_error([*at, place, 1], reason)
+        seen.add(expert)

@@ -1,0 +1,187 @@
+"""column-lagrangian: a bound from two-clock flows and prices, plans by rounding and local search.
+
+1. Bound (`relaxation`): for each context, layers choose columns (residents, widths, deferral) with
+   prices; rows and experts fall apart, and each step counts with a flow along its long paths.
+2. Multipliers (`ascent`): the volume algorithm raises the bound.
+3. Plans (`local_search`): from the heuristics and from the algorithm's averages, rounded, repaired
+   and improved by single changes and pairs of them.
+
+Proof. Every bound reported is the Lagrangian bound of some multipliers, computed in integers
+(`relaxation` has the argument), the least over all contexts that fit into the GPU's memory. The
+objective of each plan offered is that of its execution. So an incumbent that meets the bound is
+optimal.
+"""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from moeopt.problems.joint.bounds import lower_bound, objective_grid
+from moeopt.problems.joint.heuristics import HEURISTICS
+from moeopt.problems.joint.instance import Instance
+from moeopt.problems.search import Search
+
+from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
+from .ascent import Ascent, first_multipliers
+from .data import Floats, Ints
+from .local_search import descend, rounded
+from .relaxation import Multipliers, Relaxation
+
+__all__ = ["solve"]
+
+STEPS = 50
+"""Steps of the volume algorithm between two looks at plans."""
+
+SMALL, FEW_ROUNDS = 400, 1
+"""CP-SAT closes instances with so few experts in all steps soonest, after so many rounds."""
+
+LARGE = 4000
+"""Above it CP-SAT gains nothing."""
+
+AGAIN = 0.02
+"""Multipliers start again with long steps if the last time closed this part of the gap."""
+
+POWERS = range(-8, 5)
+"""Half powers of ten that first multipliers of the budgets may be, of all time over the budget."""
+
+PATIENCE = 1.5
+"""Local search may take as long as the steps of its round, times this."""
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Find the best plan and prove it, or report the best and the bound reached."""
+    run = _Run(instance, search)
+    if not run.contexts:
+        search.infeasible = True
+        return
+    search.prove(lower_bound(instance))
+    run.start()
+    if run.best is None:
+        search.note = "NO_START"
+        return
+    run.raise_and_improve()
+    search.enough = len(run.arrays.row) * len(instance.bits) > LARGE
+
+
+@dataclass
+class _Context:
+    """One way to keep the KV cache: its multipliers, and the bound that they have proven."""
+
+    number: int
+    ascent: Ascent
+    bound_ns: int = 0
+    marked_ns: float = 0.0
+    done: bool = False
+
+
+class _Run:
+    """One run: the incumbent, and the order in which things are tried."""
+
+    def __init__(self, instance: Instance, search: Search) -> None:
+        self.instance, self.search = instance, search
+        self.arrays = Arrays.of(instance)
+        self.grid = objective_grid(instance)
+        self.contexts = [
+            number
+            for number, context in enumerate(instance.contexts)
+            if context.kv_bytes <= instance.gpu_bytes
+        ]
+        self.best: Plan | None = None
+        self.found: Cost | None = None
+
+    @property
+    def best_ns(self) -> int:
+        """The incumbent's time."""
+        return 0 if self.found is None else self.found.total_ns
+
+    @property
+    def lengths(self) -> Ints:
+        """The arcs' lengths in the incumbent, which is there."""
+        if self.found is None:
+            raise ValueError("there is no incumbent")
+        return self.found.lengths
+
+    def start(self) -> None:
+        """Offer what the heuristics find, and what local search makes of it."""
+        none = Multipliers(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, 0.0)
+        for rule in HEURISTICS.values():
+            solution = rule(self.instance)
+            if solution is not None:
+                plan = plan_of(self.instance, solution)
+                self.offer(plan, cost(self.arrays, plan))
+        if self.best is not None:
+            self.improve(self.best, none, 0.1 * self.search.remaining_s)
+
+    def raise_and_improve(self) -> None:
+        """Raise the lowest bound and look for better plans in turns."""
+        open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
+        rounds = 0
+        small = len(self.arrays.row) * len(self.instance.bits) <= SMALL
+        while not (self.search.stopped or self.search.closed):
+            pending = [c for c in open_ones if not c.done and c.bound_ns < self.best_ns]
+            if not pending or (small and rounds >= FEW_ROUNDS * len(open_ones)):
+                break
+            context = min(pending, key=lambda c: (c.bound_ns, c.number))
+            self.work_on(context)
+            bound_ns = min(c.bound_ns for c in open_ones)
+            self.search.prove(min(self.best_ns, -(-bound_ns // self.grid) * self.grid))
+            rounds += 1
+
+    def ascent(self, number: int) -> Ascent:
+        """Return the first multipliers of a context, from the incumbent's long paths."""
+        relaxation = Relaxation(self.arrays, number)
+        lengths = self.lengths.astype(np.float64)
+        return Ascent(relaxation, _priced(relaxation, lengths))
+
+    def work_on(self, context: _Context) -> None:
+        """Raise one context's bound for a round, and round its averages to a plan."""
+        begin = perf_counter()
+        ascent = context.ascent
+        ascent.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
+        context.bound_ns = max(context.bound_ns, ascent.relaxation.certify(ascent.best.at))
+        limit_s = PATIENCE * (perf_counter() - begin)
+        at = ascent.best.at
+        plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred, at)
+        if plan is not None:
+            self.improve(plan, at, limit_s)
+        if ascent.converged or ascent.best.bound_ns >= self.best_ns:
+            gained = ascent.best.bound_ns - context.marked_ns
+            gap = self.best_ns - ascent.best.bound_ns
+            context.marked_ns = ascent.best.bound_ns
+            context.done = gap <= 0 or gained < AGAIN * gap or not ascent.again()
+
+    def improve(self, plan: Plan, at: Multipliers, limit_s: float) -> None:
+        """Offer what local search makes of a plan within some seconds."""
+        until = perf_counter() + limit_s
+        self.offer(
+            *descend(
+                self.arrays,
+                plan,
+                at,
+                lambda: self.search.stopped or perf_counter() > until,
+            )
+        )
+
+    def offer(self, plan: Plan, found: Cost) -> None:
+        """Keep a plan if it is the best so far."""
+        if fits(self.arrays, found) and (self.found is None or found.total_ns < self.best_ns):
+            self.best, self.found = plan.copy(), found
+            self.search.offer(solution_of(self.arrays, plan, found), found.total_ns)
+
+
+def _priced(relaxation: Relaxation, lengths: Floats) -> Multipliers:
+    """Return first multipliers with good ones of the budgets, one after the other."""
+    i = relaxation.instance
+    best = first_multipliers(relaxation, lengths)
+    time_ns = float(lengths[:, 0].sum())
+    for budget, of_loss in ((i.max_loss, True), (i.host_bytes, False)):
+        if budget is None:
+            continue
+        tried = [best]
+        for k in POWERS:
+            value = time_ns / max(1, budget) * 10 ** (k / 2)
+            tried.append(replace(best, loss=value) if of_loss else replace(best, host=value))
+        values = [relaxation.evaluate(one).bound_ns for one in tried]
+        best = tried[int(np.argmax(values))]
+    return best

@@ -1,0 +1,209 @@
+"""What the algorithm computes with: an instance with one of its contexts, as arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from moeopt.problems.joint.instance import Instance
+from moeopt.problems.joint.solution import Solution
+
+from .data import Decisions, Flags, Frame, Ints, Steps
+from .execution import run_steps
+from .kernels import ARCS
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """An instance as arrays.
+
+    Attributes
+    ----------
+    steps
+        See `Steps`.
+    frames
+        By context.
+    row
+        Of every entry, shape (entries,).
+    loss, size
+        Of experts, shape (layers, experts, widths), and in bytes, shape (widths,).
+    """
+
+    instance: Instance
+    steps: Steps
+    frames: tuple[Frame, ...]
+    row: Ints
+    loss: Ints
+    size: Ints
+
+    @classmethod
+    def of(cls, instance: Instance) -> "Arrays":
+        """Return the arrays of an instance."""
+        rows = instance.rows
+        row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
+        _, first = np.unique(
+            row % instance.layers * instance.experts + rows.expert, return_index=True
+        )
+        seen = np.ones(len(row), dtype=np.bool_)
+        seen[first] = False
+        shape = (instance.layers, instance.experts, len(instance.bits))
+        loss = np.zeros(shape, dtype=np.int64)
+        if instance.width_loss is not None:
+            loss = np.array(instance.width_loss, dtype=np.int64)
+
+        def times(tables: tuple[tuple[int, ...], ...]) -> Ints:
+            most = int(rows.tokens.max(initial=0)) + 1
+            known = np.array([table[:most] for table in tables], dtype=np.int64)
+            return np.ascontiguousarray(known[:, rows.tokens].T)
+
+        copies = np.broadcast_to(np.array(instance.copy_ns), (len(row), shape[2]))
+        gpu_ns, cpu_ns = times(instance.gpu_ns), times(instance.cpu_ns)
+        copy_ns = np.ascontiguousarray(copies)
+        return cls(
+            instance=instance,
+            steps=Steps(rows.start, rows.expert, gpu_ns, cpu_ns, copy_ns, rows.loss, seen),
+            frames=tuple(_frame(instance, number) for number in range(len(instance.contexts))),
+            row=row,
+            loss=loss,
+            size=np.array(instance.expert_bytes, dtype=np.int64),
+        )
+
+    @property
+    def cell(self) -> Ints:
+        """Of every entry, layer x experts + expert."""
+        layers, experts = self.instance.layers, self.instance.experts
+        return self.row % layers * experts + self.steps.expert
+
+
+def _frame(instance: Instance, number: int) -> Frame:
+    """Return a context's frame; `relaxation` has the argument for `idle_ns`."""
+    context = instance.contexts[number]
+    attention = np.array(context.attention_ns, dtype=np.int64)
+    shared = np.array(instance.shared_ns, dtype=np.int64)
+    around = shared + np.append(attention + shared, 0)[1:]
+    s = instance.hand_over_ns
+    return Frame(
+        attention, shared, np.minimum(s, around - s), context.step_ns, s, instance.host_copy
+    )
+
+
+@dataclass
+class Plan:
+    """Decisions as arrays; dispatch is decided by `cost`, each row for itself.
+
+    Attributes
+    ----------
+    held, width
+        Shape (layers, experts): residents, and places of widths.
+    ways, deferred
+        Shape (layers,).
+    """
+
+    context: int
+    held: Flags
+    width: Ints
+    ways: Ints
+    deferred: Ints
+
+    def copy(self) -> "Plan":
+        """Return a copy that can be changed."""
+        return Plan(
+            self.context,
+            self.held.copy(),
+            self.width.copy(),
+            self.ways.copy(),
+            self.deferred.copy(),
+        )
+
+    @property
+    def decisions(self) -> Decisions:
+        """The same as compiled functions take it."""
+        return Decisions(self.held, self.width, self.ways, self.deferred)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan takes.
+
+    Attributes
+    ----------
+    total_ns, loss, gpu_bytes, host_bytes
+        As the checker counts them.
+    swapped
+        Entries that run on the CPU though the GPU holds them, shape (entries,).
+    lengths
+        Of the five arcs of every row, shape (rows, 5), as `kernels` has them.
+    """
+
+    total_ns: int
+    loss: int
+    gpu_bytes: int
+    host_bytes: int
+    swapped: Flags
+    lengths: Ints
+
+
+def cost(arrays: Arrays, plan: Plan) -> Cost:
+    """Return what a plan takes, with the dispatch that suits each row best."""
+    i = arrays.instance
+    context = i.contexts[plan.context]
+    swapped = np.zeros(len(arrays.row), dtype=np.bool_)
+    lengths = np.zeros((len(arrays.steps.start) - 1, ARCS), dtype=np.int64)
+    steps_ns, copies_ns, late = run_steps(
+        arrays.steps, arrays.frames[plan.context], plan.decisions, swapped, lengths
+    )
+    size = arrays.size[plan.width]
+    largest = np.where(plan.held, 0, size).max(axis=1)
+    lost = np.take_along_axis(arrays.loss, plan.width[:, :, None], axis=2)
+    return Cost(
+        total_ns=max(steps_ns, copies_ns),
+        loss=context.kv_loss + int(lost.sum()) + late,
+        gpu_bytes=context.kv_bytes + int(size[plan.held].sum() + (plan.ways * largest).sum()),
+        host_bytes=int(size.sum() if i.host_copy else size[~plan.held].sum()),
+        swapped=swapped,
+        lengths=lengths,
+    )
+
+
+def fits(arrays: Arrays, found: Cost) -> bool:
+    """Tell whether the budgets are kept."""
+    i = arrays.instance
+    return (
+        found.gpu_bytes <= i.gpu_bytes
+        and (i.host_bytes is None or found.host_bytes <= i.host_bytes)
+        and (i.max_loss is None or found.loss <= i.max_loss)
+    )
+
+
+def plan_of(instance: Instance, solution: Solution) -> Plan:
+    """Return the arrays of a valid solution."""
+    held = np.zeros((instance.layers, instance.experts), dtype=np.bool_)
+    for row, chosen in zip(held, solution.resident, strict=True):
+        row[list(chosen)] = True
+    place = {bits: j for j, bits in enumerate(instance.bits)}
+    width = [[place[bits or 0] for bits in row] for row in solution.bits]
+    return Plan(
+        solution.context or 0,
+        held,
+        np.array(width, dtype=np.int64),
+        np.array([ways or 0 for ways in solution.ways], dtype=np.int64),
+        np.array([count or 0 for count in solution.deferred], dtype=np.int64),
+    )
+
+
+def solution_of(arrays: Arrays, plan: Plan, found: Cost) -> Solution:
+    """Return a plan as a solution."""
+    i = arrays.instance
+    entries = np.flatnonzero(found.swapped)
+    steps, layers = np.divmod(arrays.row[entries], i.layers)
+    swapped = zip(
+        steps.tolist(), layers.tolist(), arrays.steps.expert[entries].tolist(), strict=True
+    )
+    return Solution(
+        instance=i.name,
+        context=plan.context,
+        resident=tuple(tuple(np.flatnonzero(row).tolist()) for row in plan.held),
+        bits=tuple(tuple(i.bits[j] for j in row) for row in plan.width.tolist()),
+        ways=tuple(plan.ways.tolist()),
+        deferred=tuple(plan.deferred.tolist()),
+        swapped=tuple(swapped),
+    )

@@ -1,0 +1,299 @@
+"""The Lagrangian relaxation: its bound in floats, with a subgradient, and in integers.
+
+For one context. Every row (layer l of step t) gets its own copy of where its experts are and at
+which width, and multipliers `price` for agreement with the experts' own choice. Steps are longest
+paths through two clocks (`kernels` has the five arcs of a row); `flow` is a unit flow from the
+first to the last clock of every step. Memory of GPU and host and the loss have the multipliers
+`gpu`, `host` and `loss`, not negative.
+
+Proof (weak duality). Take any solution of this context, and its dispatch. A step takes at least as
+long as any path, so at least as long as the average over the paths that make up its flow: the sum
+over rows and arcs of flow times length. Adding price times (the expert's state - the row's copy of
+it), which is 0, and each multiplier times (what is used - the budget), which is at most 0, leaves a
+lower bound on the objective. It falls apart into
+
+- a subproblem for each row, which `row_subproblem` solves for each number of deferred experts; the
+  rows of a layer share this number, so the least of their sums counts;
+- a subproblem for each expert: the least over its states of prices, sizes and losses;
+- constants.
+
+Without experts on the CPU the row has no arc from a to c'. The length that stands for it is one
+that no clock contradicts: c' = a + A + idle delays nothing, as the CPU of the next layer starts
+after a + A + s anyway, and the attention after the next not before a + A + S + A' + S', which is at
+least c' + s. So a path over it is no longer than the step. Likewise arc 2 stands for all waits for
+deferred experts: where there are none, the attention waited for the immediate ones a layer before.
+
+Caches. With ways a layer's rows may run on the GPU what was used before, free of copies, and pays
+for one way of the narrowest width: a relaxation of any cache. The lesser of with and without
+counts.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from .arrays import Arrays
+from .data import Floats, Ints
+from .kernels import ARCS, all_rows, experts_best
+
+BISECTIONS = 40
+LARGEST = 2**60
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Prices of shape (entries, 2 x widths), flows of shape (rows, arcs), and three of budgets."""
+
+    price: Floats
+    flow: Floats
+    gpu: float
+    host: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The relaxation's value and solution.
+
+    Attributes
+    ----------
+    bound_ns
+        Its value.
+    at
+        The multipliers, `gpu` at its best for the others.
+    selected
+        The experts' states, shape (cells, 2 x widths), from 0 to 1.
+    state
+        Of every entry in its row, 3 x state + side.
+    deferred
+        By layer, how many experts.
+    lengths
+        Of the arcs of every row.
+    lost, host_bytes
+        What the solution uses of these budgets.
+    """
+
+    bound_ns: float
+    at: Multipliers
+    selected: Floats
+    state: Ints
+    deferred: Ints
+    lengths: Ints
+    lost: float
+    host_bytes: float
+
+
+class Relaxation:
+    """The relaxation of an instance with one of its contexts."""
+
+    def __init__(self, arrays: Arrays, context: int) -> None:
+        i = arrays.instance
+        self.arrays, self.instance, self.context = arrays, i, i.contexts[context]
+        self.frame = arrays.frames[context]
+        self.cells = i.layers * i.experts
+        self.widths = len(i.bits)
+        self.states = 2 * self.widths
+        size = np.tile(arrays.size, 2)
+        held = np.arange(self.states) >= self.widths
+        self.gpu_size = np.broadcast_to(size * held, (self.cells, self.states))
+        on_host = size * (~held | i.host_copy)
+        self.host_size = np.broadcast_to(on_host, (self.cells, self.states))
+        self.loss = np.tile(arrays.loss.reshape(self.cells, self.widths), 2)
+        self.gpu_room = i.gpu_bytes - self.context.kv_bytes
+        self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
+
+    def evaluate(self, at: Multipliers) -> Relaxed:
+        """Evaluate the relaxation in floats, with the best multiplier of the GPU's memory."""
+        i, arrays = self.instance, self.arrays
+        cost = np.bincount(self.slots, at.price.ravel(), self.cells * self.states)
+        cost = cost.reshape(self.cells, self.states)
+        cost = cost + at.loss * self.loss + at.host * self.host_size
+        gpu, selected, total = self._experts(cost)
+        state = np.zeros(len(arrays.row), dtype=np.int64)
+        rows, counts, lengths, late = self._rows(at.price, at.flow, at.loss, gpu, state)
+        lost = float((selected * self.loss).sum() + late.sum()) + self.context.kv_loss
+        bound = total + rows + len(i.steps) * self.context.step_ns
+        bound -= gpu * self.gpu_room
+        bound -= at.host * (i.host_bytes or 0)
+        bound -= at.loss * ((i.max_loss or 0) - self.context.kv_loss)
+        return Relaxed(
+            bound_ns=float(bound),
+            at=replace(at, gpu=gpu),
+            selected=selected,
+            state=state,
+            deferred=counts,
+            lengths=lengths,
+            lost=lost,
+            host_bytes=float((selected * self.host_size).sum()),
+        )
+
+    def certify(self, at: Multipliers) -> int:
+        """Return the bound in whole ns that rounded multipliers prove, in integers."""
+        i = self.instance
+        bits = self._bits(at)
+        scale = 1 << bits
+        price = np.rint(at.price * scale).astype(np.int64)
+        flow = whole_flow(at.flow.reshape(len(i.steps), i.layers, 5), scale)
+        gpu, host, loss = (
+            0 if limit is None else round(value * scale)
+            for value, limit in ((at.gpu, 0), (at.host, i.host_bytes), (at.loss, i.max_loss))
+        )
+        summed = np.zeros(self.cells * self.states, dtype=np.int64)
+        np.add.at(summed, self.slots, price.ravel())
+        cost = summed.reshape(self.cells, self.states)
+        cost = cost + loss * self.loss + host * self.host_size
+        chosen = np.zeros(self.cells, dtype=np.int64)
+        total = int(experts_best(cost, gpu * self.gpu_size, chosen))
+        state = np.zeros(len(self.arrays.row), dtype=np.int64)
+        rows, _, _, _ = self._rows(price, flow.reshape(-1, 5), loss, gpu, state)
+        value = total + int(rows) - gpu * self.gpu_room - host * (i.host_bytes or 0)
+        value -= loss * ((i.max_loss or 0) - self.context.kv_loss)
+        return -(-value // scale) + len(i.steps) * self.context.step_ns
+
+    def _bits(self, at: Multipliers) -> int:
+        """Return how many binary places keep every sum in 64 bits."""
+        i = self.instance
+        largest = i.horizon_ns + float(np.abs(at.price).sum())
+        sizes = float(self.arrays.size.max()) * self.cells
+        largest += (at.gpu + at.host) * sizes * (2 + i.max_ways)
+        largest += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+        places = 0
+        while places < 20 and largest * 2 ** (places + 3) < LARGEST:
+            places += 1
+        return places
+
+    def _experts(self, cost: Floats) -> tuple[float, Floats, float]:
+        """Return the best multiplier of the GPU's memory, the states, and their cost with it."""
+        chosen = np.zeros(self.cells, dtype=np.int64)
+        row = np.arange(self.cells)
+
+        def at(gpu: float) -> tuple[float, float]:
+            total = experts_best(cost, gpu * self.gpu_size, chosen)
+            return float(total), float(self.gpu_size[row, chosen].sum())
+
+        def flags() -> Floats:
+            found = np.zeros((self.cells, self.states))
+            found[row, chosen] = 1
+            return found
+
+        total, used = at(0.0)
+        if used <= self.gpu_room:
+            return 0.0, flags(), total
+        sizes = np.maximum(self.arrays.size, 1)
+        spread = float(np.ptp(cost, axis=1).max(initial=0.0))
+        low, high = 0.0, spread / float(sizes.min()) + 1e-12
+        over, more = flags(), used
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            total, used = at(middle)
+            if used > self.gpu_room:
+                low, over, more = middle, flags(), used
+            else:
+                high = middle
+            if high - low < 1e-9 * high:
+                break
+        total, used = at(high)
+        under = flags()
+        share = 0.0 if more <= used else max(0.0, min(1.0, (self.gpu_room - used) / (more - used)))
+        return high, share * over + (1 - share) * under, total
+
+    def _rows(
+        self, price: Any, flow: Any, loss_price: Any, gpu: Any, state: Ints
+    ) -> tuple[Any, Ints, Ints, Ints]:
+        """Return the rows' sum, deferred experts by layer, lengths, and the deferred ones' loss."""
+        i, steps = self.instance, self.arrays.steps
+        found = []
+        for ways in range(1 + (i.max_ways > 0)):
+            value = np.zeros((i.layers, i.max_deferred + 1), dtype=price.dtype)
+            counts, late = np.zeros((2, i.layers), dtype=np.int64)
+            lengths = np.zeros((len(flow), ARCS), dtype=np.int64)
+            states = np.zeros_like(state)
+            kind = price.dtype.type
+            all_rows(
+                steps,
+                self.frame,
+                price,
+                flow,
+                kind(loss_price),
+                ways,
+                value,
+                counts,
+                states,
+                lengths,
+                late,
+            )
+            least = value[np.arange(i.layers), counts]
+            least = least + ways * gpu * int(self.arrays.size.min())
+            found.append((least, counts, late, lengths, states))
+        least, counts, late, lengths, states = found[0]
+        if len(found) > 1:
+            cached = found[1][0] < least
+            least, counts, late = (
+                np.where(cached, with_, without)
+                for with_, without in zip(found[1][:3], found[0][:3], strict=True)
+            )
+            of_row = np.tile(cached, len(i.steps))
+            lengths = np.where(of_row[:, None], found[1][3], lengths)
+            states = np.where(of_row[self.arrays.row], found[1][4], states)
+        state[:] = states
+        return least.sum(), counts, lengths, late
+
+
+def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:
+    """Return the flow of paths that are drawn the more often the longer they are.
+
+    Parameters
+    ----------
+    lengths
+        Shape (steps, layers, 5).
+    heat
+        In ns: a path that is longer by this is drawn e times as often.
+    deferral
+        Whether paths may go over the CPU's clock.
+    """
+    steps, layers, _ = lengths.shape
+    ways = lengths.astype(np.float64).copy() / heat
+    if not deferral:
+        ways[:, :, 3] = -inf
+    ways[:, -1, 3:] = -inf
+    to_end = np.zeros((layers + 1, 2, steps))
+    to_end[layers, 1] = -1e300
+    share = np.zeros((steps, layers, 5))
+    for layer in range(layers - 1, -1, -1):
+        after = to_end[layer + 1]
+        arcs = ways[:, layer].T + after[[0, 0, 0, 1, 1]]
+        for clock, own in ((0, [0, 1, 3]), (1, [2, 4])):
+            top = arcs[own].max(axis=0)
+            parts = np.exp(arcs[own] - top)
+            total = parts.sum(axis=0)
+            to_end[layer, clock] = top + np.log(total)
+            share[:, layer, own] = (parts / total).T
+    flow = np.zeros_like(share)
+    there = np.zeros((2, steps))
+    there[0] = 1
+    for layer in range(layers):
+        flow[:, layer, [0, 1, 3]] = share[:, layer, [0, 1, 3]] * there[0][:, None]
+        flow[:, layer, [2, 4]] = share[:, layer, [2, 4]] * there[1][:, None]
+        there = np.stack([flow[:, layer, :3].sum(axis=1), flow[:, layer, 3:].sum(axis=1)])
+    return flow
+
+
+def whole_flow(flow: Floats, scale: int) -> Ints:
+    """Return a flow of `scale` units in integers, near a flow of one; shape (steps, layers, 5)."""
+    steps, layers, _ = flow.shape
+    found = np.zeros(flow.shape, dtype=np.int64)
+    there = np.zeros((2, steps), dtype=np.int64)
+    there[0] = scale
+    for layer in range(layers):
+        last = layer == layers - 1
+        late = np.zeros(steps, dtype=np.int64) if last else np.rint(flow[:, layer, 3] * scale)
+        late = np.clip(late.astype(np.int64), 0, there[0])
+        busy = np.clip(np.rint(flow[:, layer, 1] * scale).astype(np.int64), 0, there[0] - late)
+        stay = np.zeros(steps, dtype=np.int64) if last else np.rint(flow[:, layer, 4] * scale)
+        stay = np.clip(stay.astype(np.int64), 0, there[1])
+        parts = [there[0] - late - busy, busy, there[1] - stay, late, stay]
+        found[:, layer] = np.stack(parts, axis=1)
+        there = np.stack([parts[0] + parts[1] + parts[2], late + stay])
+    return found

@@ -1,0 +1,85 @@
+"""What reports say about a joint plan, and what each device does in it."""
+
+from collections.abc import Iterator
+
+from moeopt.problems.view import Bar, Difference, Lane
+
+from .check import layer_runs, loss, memory_bytes, step_times_ns
+from .instance import Instance
+from .solution import Solution
+
+
+def lanes(instance: Instance, solution: Solution) -> list[Lane]:
+    """Return GPU, CPU and copies with the work of all steps, one bar per layer.
+
+    In truth they take turns, step by step and layer by layer, and wait for each other.
+    """
+    context = instance.contexts[solution.context or 0]
+    steps = len(instance.steps)
+    gpu = [steps * (a + s) for a, s in zip(context.attention_ns, instance.shared_ns, strict=True)]
+    now, late, copies = ([0] * instance.layers for _ in range(3))
+    for run in layer_runs(instance, solution):
+        gpu[run.layer] += run.gpu_ns
+        now[run.layer] += run.now_ns
+        late[run.layer] += run.late_ns
+        copies[run.layer] += run.copy_ns
+    cpu: list[Bar] = []
+    at = 0
+    for layer in range(instance.layers):
+        for length, kind in ((now[layer], "work"), (late[layer], "deferred")):
+            if length:
+                cpu.append(Bar(at, at + length, str(layer), kind))  # type: ignore[arg-type]
+                at += length
+    return [_lane("GPU", gpu), Lane("CPU", tuple(cpu)), _lane("copies", copies)]
+
+
+def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
+    """Return what takes longest, what is decided in numbers, and the budgets' use."""
+    times, copies = step_times_ns(instance, solution)
+    runs = list(layer_runs(instance, solution))
+    on_gpu, on_cpu = (
+        sum(run.gpu_ns for run in runs),
+        sum(run.now_ns + run.late_ns for run in runs),
+    )
+    bottleneck = "copies" if copies > sum(times) else "CPU" if on_cpu > on_gpu else "GPU"
+    gpu_bytes, host_bytes = memory_bytes(instance, solution)
+    return {
+        "bottleneck": bottleneck,
+        "context": instance.contexts[solution.context or 0].name,
+        "residents": sum(map(len, solution.resident)),
+        "cache_ways": sum(ways or 0 for ways in solution.ways),
+        "deferred": sum(count or 0 for count in solution.deferred),
+        "kept_off_gpu": len(solution.swapped),
+        "gpu_bytes": gpu_bytes,
+        "host_bytes": host_bytes,
+        "loss": loss(instance, solution),
+    }
+
+
+def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
+    """Yield decisions that differ: experts by their bits, layers by counts, then the context."""
+    if ours.context != best.context:
+        names = [instance.contexts[plan.context or 0].name for plan in (ours, best)]
+        yield instance.experts, "context", names[0], names[1]
+    words = {False: "CPU", True: "GPU"}
+    for layer in range(instance.layers):
+        for name in ("ways", "deferred"):
+            a, b = (getattr(plan, name)[layer] or 0 for plan in (ours, best))
+            if a != b:
+                yield abs(a - b), f"layer {layer}", f"{a} {name}", f"{b} {name}"
+        for e in range(instance.experts):
+            pairs = [
+                (words[e in plan.resident[layer]], plan.bits[layer][e]) for plan in (ours, best)
+            ]
+            if pairs[0] != pairs[1]:
+                said = [f"{where}, {bits} bits" for where, bits in pairs]
+                yield 1, f"layer {layer}, expert {e}", said[0], said[1]
+
+
+def _lane(device: str, lengths: list[int]) -> Lane:
+    bars, at = [], 0
+    for layer, length in enumerate(lengths):
+        if length:
+            bars.append(Bar(at, at + length, str(layer), "work"))
+            at += length
+    return Lane(device, tuple(bars))

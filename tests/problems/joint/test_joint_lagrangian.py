@@ -1,0 +1,117 @@
+"""The relaxation bounds from below whatever its multipliers; plans cost what the checker says."""
+
+import random
+
+import numpy as np
+import pytest
+
+from moeopt.problems.joint import check
+from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
+from moeopt.problems.joint.lagrangian.ascent import Ascent, first_multipliers
+from moeopt.problems.joint.lagrangian.local_search import changes
+from moeopt.problems.joint.lagrangian.relaxation import (
+    Multipliers,
+    Relaxation,
+    soft_flow,
+    whole_flow,
+)
+from moeopt.solvers.run import solve
+from tests.problems.joint.joint_random_instances import KINDS, random_instance, random_solution
+
+BUDGETS = ("JT-C2", "JT-C3", "JT-C4")
+SHARES = [range(30), pytest.param(range(30, 300), marks=pytest.mark.slow)]
+
+
+def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Multipliers:
+    """Return prices and flows without any sense, and prices of the budgets that there are."""
+    i = relaxation.instance
+    shape = (len(i.steps), i.layers, 5)
+    flow = soft_flow(3000 * rng.normal(size=shape), 1000.0, True)
+    price = 3000 * rng.normal(size=(len(relaxation.arrays.row), relaxation.states))
+    host, loss = (
+        0.0 if limit is None else 1000 * float(rng.exponential() * (rng.random() < 0.5))
+        for limit in (i.host_bytes, i.max_loss)
+    )
+    return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss)
+
+
+@pytest.mark.parametrize("seeds", SHARES)
+def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
+    """Random ones, and those of some steps of the volume algorithm, in integers."""
+    rng = np.random.default_rng(seeds.start)
+    close = 0
+    for seed in seeds:
+        instance = random_instance(seed)
+        best = solve(instance, "cp-sat", warm_start=False).objective
+        if best is None:
+            continue
+        arrays = Arrays.of(instance)
+        random_ones, raised = [], []
+        for number in range(len(instance.contexts)):
+            relaxation = Relaxation(arrays, number)
+            found = relaxation.evaluate(random_multipliers(rng, relaxation))
+            random_ones.append(relaxation.certify(found.at))
+            assert abs(random_ones[-1] - found.bound_ns) <= 100
+            plan = plan_of(instance, random_solution(random.Random(seed), instance))
+            lengths = cost(arrays, plan).lengths.astype(np.float64)
+            ascent = Ascent(relaxation, first_multipliers(relaxation, lengths))
+            ascent.iterate(best, 40, lambda: False)
+            raised.append(relaxation.certify(ascent.best.at))
+        assert min(random_ones) <= best, seed
+        assert min(raised) <= best, seed
+        close += min(raised) > 0.9 * best
+    assert close
+
+
+def test_plans_cost_what_the_checker_says() -> None:
+    """Time with the best dispatch, loss and memory; never more than without swapping."""
+    rng = random.Random(2)
+    swapped = 0
+    for seed in range(150):
+        instance = random_instance(seed)
+        arrays = Arrays.of(instance)
+        plain = random_solution(rng, instance)
+        found = cost(arrays, plan_of(instance, plain))
+        plan = solution_of(arrays, plan_of(instance, plain), found)
+        assert {rule for rule, _ in check.violations(instance, plan)} <= {*BUDGETS}
+        assert check.objective(instance, plan) == found.total_ns
+        assert found.total_ns <= check.objective(instance, plain)
+        assert check.loss(instance, plan) == found.loss
+        assert check.memory_bytes(instance, plan) == (found.gpu_bytes, found.host_bytes)
+        swapped += len(plan.swapped)
+    assert swapped
+
+
+def test_changes_add_what_they_say() -> None:
+    """Time and loss of single changes, where nothing is swapped and no cache is there."""
+    rng = random.Random(3)
+    seen = 0
+    for seed in range(60):
+        instance = random_instance(seed, KINDS[seed % 4])
+        arrays = Arrays.of(instance)
+        plan = plan_of(instance, random_solution(rng, instance))
+        before = cost(arrays, plan)
+        known = changes(arrays, plan)
+        for n in range(len(known.layer)):
+            after = cost(arrays, known.apply(plan, np.array([n])))
+            if not (before.swapped.any() or after.swapped.any()):
+                assert after.total_ns - before.total_ns == known.time_ns[n]
+                seen += 1
+            assert after.loss - before.loss == known.loss[n]
+            assert after.gpu_bytes - before.gpu_bytes == known.gpu[n]
+            assert after.host_bytes - before.host_bytes == known.host[n]
+    assert seen > 100
+
+
+def test_flows_are_flows() -> None:
+    """What goes into a clock goes out of it, one in all, also in integers."""
+    rng = np.random.default_rng(0)
+    flow = soft_flow(rng.normal(size=(4, 5, 5)), 0.5, True)
+    for of, one in ((flow, 1.0), (whole_flow(flow, 1 << 20).astype(float), 2.0**20)):
+        assert (of >= 0).all()
+        into_a, into_c = of[:, :, :3].sum(axis=2), of[:, :, 3:].sum(axis=2)
+        out_of_a, out_of_c = of[:, :, [0, 1, 3]].sum(axis=2), of[:, :, [2, 4]].sum(axis=2)
+        assert np.allclose(out_of_a[:, 0], one)
+        assert np.allclose(into_a[:, :-1], out_of_a[:, 1:])
+        assert np.allclose(into_c[:, :-1], out_of_c[:, 1:])
+        assert np.allclose(into_a[:, -1], one)

@@ -1,0 +1,154 @@
+"""The oracle against hand computation, and every exact method against the oracle."""
+
+from typing import Any
+
+import pytest
+
+from moeopt.problems.joint.bounds import lower_bound, objective_grid
+from moeopt.problems.joint.check import CONSTRAINTS, objective, violations
+from moeopt.problems.joint.cpsat import Model
+from moeopt.problems.joint.heuristics import HEURISTICS
+from moeopt.problems.joint.instance import Instance
+from moeopt.problems.joint.oracle import candidates, count
+from moeopt.solvers.run import solve
+from tests.problems.joint.joint_random_instances import KINDS, random_instance
+
+SEEDS = 30 * len(KINDS)
+SHARES = [range(len(KINDS)), pytest.param(range(len(KINDS), SEEDS), marks=pytest.mark.slow)]
+METHODS = ("column-lagrangian", "cp-sat", "milp", "mathprog")
+
+
+def small(chosen: Any, gpu_bytes: int, **changes: Any) -> Instance:
+    """Return experts of 1 byte: 2 ns on the GPU, 9 on the CPU, attention 5, a hand-over 1."""
+    data: dict[str, Any] = {"experts": 3, "expert_bytes": [1], "gpu_ns": [2], "cpu_ns": [9]}
+    data |= {"attention_ns": 5, "hand_over_ns": 1, "name": "small"}
+    return Instance.from_arrays(chosen=chosen, gpu_bytes=gpu_bytes, **(data | changes))
+
+
+TWO = [[[0, 1]]]
+IN_TURN = [[[0]], [[0]], [[1]], [[1]], [[2]], [[2]]]
+WIDTHS: dict[str, Any] = {
+    "bits": [4, 8],
+    "expert_bytes": [1, 2],
+    "gpu_ns": [2, 4],
+    "cpu_ns": [9, 18],
+    "width_loss": [[[5, 0]]],
+    "experts": 1,
+}
+
+ANCHORS: dict[str, tuple[Instance, int]] = {
+    # 5 + 1 + 9 + 9 + 1.
+    "no room": (small(TWO, 0), 25),
+    # The CPU's 5 + 1 + 9 + 1, the GPU's 5 + 2 meanwhile.
+    "room for one": (small(TWO, 1), 16),
+    "room for both": (small(TWO, 2), 9),
+    # The GPU is slow: both on the CPU, 5 + 1 + 2 + 2 + 1, although both are resident.
+    "free dispatch": (small(TWO, 2, gpu_ns=[9], cpu_ns=[2]), 11),
+    # Slower still on the CPU: one each, 5 + 1 + 5 + 1 beside 5 + 7.
+    "one on either side": (small(TWO, 2, gpu_ns=[7], cpu_ns=[5]), 12),
+    # Two layers on the CPU: 16 each.
+    "nothing deferred": (small([[[0], [0]]], 0), 32),
+    # The first answers at 7 and is done at 15; the second runs from 15 to 24 and is back at 25.
+    "one deferred": (small([[[0], [0]]], 0, max_deferred=1), 25),
+    # Deferring the first loses 4.
+    "too dear to defer": (
+        small([[[0], [0]]], 0, max_deferred=1, max_loss=3, deferral_loss=[[[4], [0]]]),
+        32,
+    ),
+    # A resident serves two of six steps: 2 x 7 + 4 x 16.
+    "no cache": (small(IN_TURN, 1), 78),
+    # A way serves every second step: 3 x 7 + 3 x 16, and three copies of 10 beside.
+    "a cache": (small(IN_TURN, 1, max_ways=1, copy_ns=[10]), 69),
+    # Three copies of 30 take longer than a resident's 78.
+    "slow copies": (small(IN_TURN, 1, max_ways=1, copy_ns=[30]), 78),
+    # The narrow width fits but loses 5: the wide one on the CPU takes 5 + 1 + 18 + 1.
+    "no loss": (small([[[0]]], 1, max_loss=4, **WIDTHS), 25),
+    "some loss": (small([[[0]]], 1, max_loss=5, **WIDTHS), 7),
+    # The host has room for the narrow width alone.
+    "a small host": (small([[[0]]], 0, host_bytes=1, **WIDTHS), 16),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+def test_hand_computed_anchors(name: str) -> None:
+    """By brute force, and CP-SAT says the same."""
+    instance, expected = ANCHORS[name]
+    for method in ("brute-force", "cp-sat"):
+        found = solve(instance, method, warm_start=False)
+        assert (found.status, found.objective) == ("optimal", expected), method
+
+
+def test_the_context_is_a_decision() -> None:
+    """A narrow KV cache leaves room for the expert, if the loss is allowed."""
+    wide = {"name": "wide", "kv_bytes": 2, "attention_ns": [5]}
+    narrow = {"name": "narrow", "kv_bytes": 1, "attention_ns": [5], "kv_loss": 3}
+    base = small([[[0]]], 2, experts=1)
+    for limit, expected in ((2, (0, 16)), (3, (1, 7)), (None, (1, 7))):
+        changed = base.model_dump() | {"contexts": [wide, narrow], "max_loss": limit}
+        found = solve(Instance.model_validate(changed), "brute-force")
+        assert (found.solution.context, found.objective) == expected
+
+
+@pytest.mark.parametrize("seeds", SHARES)
+def test_every_method_agrees_with_brute_force(seeds: range) -> None:
+    """Statuses and optima, without any help; bounds below, heuristics above and valid."""
+    seen = set()
+    tight = 0
+    for seed in seeds:
+        instance = random_instance(seed)
+        truth = solve(instance, "brute-force", warm_start=False)
+        seen.add(truth.status)
+        for method in METHODS:
+            found = solve(instance, method, warm_start=False)
+            answer = (found.status, found.objective)
+            assert answer == (truth.status, truth.objective), (method, seed)
+        if truth.objective is None:
+            continue
+        assert lower_bound(instance) <= truth.objective
+        assert truth.objective % objective_grid(instance) == 0
+        for rule in HEURISTICS.values():
+            plan = rule(instance)
+            if plan is not None:
+                assert violations(instance, plan) == []
+                assert objective(instance, plan) >= truth.objective
+                tight += objective(instance, plan) == truth.objective
+    assert "optimal" in seen
+    assert tight
+
+
+@pytest.mark.parametrize("rule", CONSTRAINTS)
+def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
+    """Without it the model finds less than the optimum, or what the checker rejects."""
+    assert rule in Model.constraints()
+    for seed in range(60):
+        instance = random_instance(seed)
+        with_all = solve(instance, "cp-sat", warm_start=False)
+        without = solve(instance, "cp-sat", without=[rule], warm_start=False)
+        if without.objective != with_all.objective or without.violations:
+            return
+    pytest.fail(f"{rule} changes nothing")
+
+
+@pytest.mark.parametrize("more", ["gpu_bytes", "max_loss", "max_deferred", "max_ways"])
+def test_more_never_costs(more: str) -> None:
+    """More memory, quality to lose or choice gives no slower optimum."""
+    changed = 0
+    for seed in range(12):
+        instance = random_instance(seed, "caches" if more == "max_ways" else None)
+        value = getattr(instance, more)
+        if value is None:
+            continue
+        less = instance.model_copy(update={more: max(0, value - 1)})
+        before, after = (solve(of, "cp-sat") for of in (less, instance))
+        if before.objective is not None:
+            assert after.objective is not None
+            assert after.objective <= before.objective, instance
+            changed += after.objective < before.objective
+    assert changed
+
+
+def test_the_count_of_candidates_is_exact() -> None:
+    """Also where dispatch multiplies decisions."""
+    for seed in (0, 5, 7):
+        instance = random_instance(seed)
+        assert count(instance) == sum(1 for _ in candidates(instance))
