@@ -90,7 +90,7 @@ def test_the_page_says_what_counts_do_not() -> None:
     """One line; neither caches nor deferral nor hold-out are there."""
     planned = small()
     text, data = page(planned), planned.to_dict()
-    assert text.splitlines()[2] == COUNTS
+    assert text.splitlines()[3] == COUNTS
     assert "drawn from the counts" in text.splitlines()[1]
     assert "drawn anew" in text
     assert "held out" not in text

@@ -93,7 +93,8 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
     Raises
     ------
     InputError
-        If there are fewer than two points of a runtime.
+        If there are fewer than two points of a runtime, or they have several numbers of threads,
+        none of them the machine's.
 
     Notes
     -----
@@ -114,6 +115,7 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
     'calibrated on this model'
     """
     expect("machine", machine, Machine, what="a machine")
+    points = _of_one_number_of_threads(machine, points)
     found, residuals = [], []
     for runtime in dict.fromkeys(point.runtime for point in points):
         own = [point for point in points if point.runtime == runtime]
@@ -143,6 +145,23 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
         update={"runtimes": kept + tuple(found), "sources": machine.sources | {"runtimes": said}}
     )
     return Calibrated(changed, tuple(residuals))
+
+
+def _of_one_number_of_threads(
+    machine: Machine, points: Sequence[Measurement]
+) -> Sequence[Measurement]:
+    """Return the points with the machine's number of threads, if they have several."""
+    measured = {point.threads for point in points if point.threads is not None}
+    if len(measured) < 2:
+        return points
+    own = None if machine.cpu is None else machine.cpu.threads
+    if own not in measured:
+        said = ", ".join(map(str, sorted(measured)))
+        raise InputError(
+            f"points: measured with {said} threads, machine {machine.name} has"
+            f" {'no number of them' if own is None else own} (cpu.threads)"
+        )
+    return [point for point in points if point.threads in (own, None)]
 
 
 def _rows(machine: Machine, points: Sequence[Measurement]) -> NDArray[np.float64]:
