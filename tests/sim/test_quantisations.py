@@ -45,6 +45,11 @@ FILES = {
     ("deepseek-v3", "Q5_K_S"): 461.81,
     ("deepseek-v3", "Q4_1"): 419.94,
     ("deepseek-v3", "Q4_K_M"): 404.43,
+    # llama-bench's table in discussions and pull requests of ikawrakow/ik_llama.cpp
+    ("deepseek-v2-lite", "Q4_K_M"): 9.65 * GIB,
+    ("deepseek-v2-lite", "F16"): 29.26 * GIB,
+    ("deepseek-v3", "Q4_K_S"): 353.90 * GIB,
+    ("qwen3-235b-a22b", "Q8_0"): 232.77 * GIB,
     # unsloth/gpt-oss-120b-GGUF as ailocalcheck.com lists it; ggml-org's MXFP4 by llama-bench
     ("gpt-oss-120b", "Q2_K"): 58.27 * GIB,
     ("gpt-oss-120b", "Q4_0"): 58.32 * GIB,
@@ -95,6 +100,17 @@ def test_rows_that_are_no_whole_number_of_blocks_get_another_type() -> None:
     assert types["ffn_gate_exps"] == {"Q4_K": 26}
     assert types["ffn_down_shexp"] == {"Q4_K": 14, "Q6_K": 12}  # two of 1408 together
     assert types["attn_k_b"] == {"Q5_0": 27}  # heads of 128
+
+
+def test_low_mixes_of_ik_llama_cpp_spare_the_first_layer_and_shared_experts() -> None:
+    """By its own rules; IQ1_S_R4 is no repacked IQ1_S but has 1.5 bits."""
+    types = tensor_types("IQ1_S_R4", get_model("glm-4.5-air"))
+    assert (types["ffn_up"], types["ffn_up_exps"]) == ({"IQ3_K": 1}, {"IQ1_S_R4": 45})
+    assert (types["ffn_gate_shexp"], types["attn_v"]) == ({"IQ4_K": 45}, {"IQ4_K": 46})
+    assert (types["attn_q"], types["token_embd"]) == ({"Q4_K": 46}, {"Q2_K": 1})
+    bits = named_bits("iq4_ks_r4", get_model("qwen3-235b-a22b"))
+    assert bits == named_bits("IQ4_KS", get_model("qwen3-235b-a22b"))
+    assert bits["experts"] == pytest.approx(4.25, abs=0.02)
 
 
 def test_names_of_any_case_and_aliases_are_the_same() -> None:

@@ -131,6 +131,20 @@ def test_llama_bench(tmp_path: Path) -> None:
     assert sum(gpu.on(machine).host_calls) == 12
 
 
+def test_what_llama_bench_really_wrote(root: Path) -> None:
+    """A CPU-only run with one and two threads: only those of the machine count."""
+    file = root / "tests" / "sim" / "data" / "llama_bench" / "threads_prompt_depth.json"
+    points = read_measurements(file, model="qwen3-30b-a3b", bits="Q8_0")
+    assert {point.threads for point in points} == {1, 2}
+    assert all(point.cpu_only for point in points)
+    two = moeopt.set_machine(get_machine("ryzen-am5"), {"cpu.threads": 2})
+    kept = calibrate(two, points).residuals
+    assert 2 <= len(kept) < len(points)
+    assert {left.measurement.threads for left in kept} == {2}
+    with pytest.raises(InputError, match="measured with 1, 2 threads"):
+        calibrate(get_machine("ryzen-am5"), points)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -149,7 +163,9 @@ def test_llama_bench(tmp_path: Path) -> None:
         ("[" * 100_000, "no valid JSON"),
         ('[{"n_gen": 3}]', "avg_ts: is missing"),
         ("[]", "no test generates tokens only"),
-        (json.dumps([BENCH | {"avg_ts": "x"}]), "avg_ts: must be a number above 0"),
+        (json.dumps([BENCH | {"avg_ts": "x"}]), "must be numbers above 0"),
+        (json.dumps([BENCH | {"samples_ts": [3, -1]}]), "must be numbers above 0"),
+        (json.dumps([BENCH, BENCH | {"model_filename": "b.gguf"}]), "has 2 models"),
         (json.dumps([BENCH | {"n_cpu_moe": True}]), "n_cpu_moe: must be a whole number"),
     ],
 )
