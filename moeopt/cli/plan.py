@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers
+from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, read_counts
 
 Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
@@ -17,11 +17,22 @@ def plan_command(
     model: Annotated[
         str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
     ],
-    trace: Annotated[Path, typer.Option(help="Routing trace.", show_default=False)],
+    trace: Annotated[
+        Path | None, typer.Option(help="Routing trace, or counts.", show_default=False)
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
+    ] = None,
+    where: Where = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Preset or JSON file; with none of the three the model's.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
     steps: Annotated[int, typer.Option(help="Most steps to decide on, and to hold out.")] = 200,
-    held_out: Annotated[float, typer.Option(help="Share of the trace that is held out.")] = 0.3,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of the trace that is held out; default: 0.3.")
+    ] = None,
     keep_repeats: Annotated[
         bool,
         typer.Option("--keep-repeats", help="Do not leave out what the trace reads twice."),
@@ -37,7 +48,7 @@ def plan_command(
     ] = None,
     bits: Annotated[
         str | None,
-        typer.Option(help="Bits of all weights; with an average: widths, default 2,4,8,16."),
+        typer.Option(help="Bits of all weights, or Q4_K_M etc.; with an average: widths to use."),
     ] = None,
     other_bits: Annotated[
         float | None, typer.Option(help="Bits per weight of everything but the routed experts.")
@@ -45,6 +56,13 @@ def plan_command(
     kv_bits: Annotated[float | None, typer.Option(help="Bits in the KV cache.")] = None,
     loss_table: Annotated[
         Path | None, typer.Option(help="Measured losses; default: random experts'.")
+    ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose times: moeopt list runtimes, or machine; default: calibrated, the machine"
+            " file's own, llama.cpp."
+        ),
     ] = None,
     time_limit: TimeLimit = 60.0,
     workers: Workers = 2,
@@ -58,7 +76,7 @@ def plan_command(
     """Plan residents, cache ways, deferral and bits for a model on a GPU beside a CPU.
 
     Decided on one part of the trace; the event engine executes the plan on the held-out part, next
-    to what runtimes do by default.
+    to what runtimes do by default. Of counts or a workload, steps are drawn, and drawn anew.
     """
     import moeopt
     from moeopt.cli.progress import solving
@@ -71,6 +89,8 @@ def plan_command(
             machine,
             model,
             trace,
+            counts=read_counts(counts, where),
+            workload=workload,
             batch=batch,
             context=context,
             steps=steps,
@@ -83,6 +103,7 @@ def plan_command(
             other_bits=other_bits,
             kv_bits=kv_bits,
             loss_table=loss_table,
+            runtime=runtime,
             time_limit_s=time_limit,
             workers=workers,
             seed=seed,

@@ -44,6 +44,7 @@ def whole_instance(
         context=request.context,
         reserved_gib=request.reserved_gib,
         seed=request.seed,
+        quantum_ns=request.quantum_ns,
     )
     if bits is None:
         return instance

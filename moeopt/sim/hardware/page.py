@@ -23,7 +23,8 @@ take it as `--machine FILE`.
 - `moeopt machine import bench.json --machine M --out M2.json` takes what another tool measured: a
   JSON with read, triad, add, copy or scale rates (the first of these that is there), in GB/s
   unless the key, the value or a key `unit` says otherwise; keys with h2d or pcie are the link,
-  with gpu, hbm, vram or device the GPU's memory, others the CPU's. It says what was taken.
+  with gpu, hbm, vram or device the GPU's memory, others the CPU's. It says what was taken. Of a
+  triad or an add the machine gets 4/3, if its peak allows: STREAM counts three of four transfers.
 
 **Peaks and rates.** `gpu.hbm_gb_s` and `dram.striped_gb_s` are peaks of data sheets: nothing is
 faster. What is reached stands beside them: `cpu.bandwidth_gb_s` as measured,
@@ -48,6 +49,14 @@ constant, for which `machine set` takes the number alone.
 **Sources.** `sources` maps a field's path to where its number stands: a paper's section, vendor
 data, a measurement, or the word *assumed* and why.
 """
+
+SOURCES = """\
+`moeopt machine show rtx4090+epyc-9004` says for every number where it stands. *checked* names the
+page or file in which the vendor's number was found again: tables of data sheets (hmc-tech.com,
+codesota.com, glennklockwood.com, waredb.com, hpctech.co.jp), lists of server makers, public
+repositories; the vendors' own pages were not at hand. *Not checked: from memory* are the PCIe
+generations of the RTX 4090 and the H100 PCIe, and the memory bandwidth of the A100 40GB as a PCIe
+card. *Assumed* are utilization, efficiency of memory reads, and half of the peak of CPUs."""
 
 TITLES = {
     "": "The machine",
@@ -123,5 +132,5 @@ def _parts() -> Iterator[str]:
         )
         yield f"| `{name}` | {cpu.name} | " + " | ".join(f"{n:g}" for n in rates) + " |"
     yield ""
-    yield "Sources: `moeopt machine show rtx4090+epyc-9004`."
+    yield from SOURCES.splitlines()
     yield ""
