@@ -18,10 +18,8 @@ def uniform(instance: Instance) -> Solution | None:
     caches, and with nothing deferred.
     """
     for plan in plain_plans(instance):
-        found = None
-        for count in range(instance.experts + 1):
-            rows = (tuple(range(count)),) * instance.layers
-            found = _if_valid(instance, plan, rows) or found
+        count = min(instance.experts, _room(instance, plan) // instance.layers)
+        found = _if_valid(instance, plan, (tuple(range(count)),) * instance.layers)
         if found is not None:
             return found
     return None
@@ -31,10 +29,9 @@ def whole_layers(instance: Instance) -> Solution | None:
     """Take the last layers as a whole, as many as fit (llama.cpp's ``--n-cpu-moe``)."""
     every = tuple(range(instance.experts))
     for plan in plain_plans(instance):
-        found = None
-        for count in range(instance.layers + 1):
-            rows = ((),) * (instance.layers - count) + (every,) * count
-            found = _if_valid(instance, plan, rows) or found
+        count = min(instance.layers, _room(instance, plan) // instance.experts)
+        rows = ((),) * (instance.layers - count) + (every,) * count
+        found = _if_valid(instance, plan, rows)
         if found is not None:
             return found
     return None
@@ -44,9 +41,7 @@ def frequency(instance: Instance) -> Solution | None:
     """Take the experts with the most tokens in the steps, over all layers, as many as fit."""
     order = np.argsort(-_tokens(instance).ravel(), kind="stable")
     for plan in plain_plans(instance):
-        size = instance.expert_bytes[instance.bits.index(plan.bits[0][0] or 0)]
-        room = instance.gpu_bytes - memory_bytes(instance, plan)[0]
-        count = len(order) if size == 0 else max(0, min(len(order), room // size))
+        count = min(len(order), _room(instance, plan))
         found = _if_valid(instance, plan, _rows(instance, order[:count]))
         if found is not None:
             return found
@@ -89,6 +84,13 @@ def plain_plans(instance: Instance) -> Iterator[Solution]:
             )
             if not violations(instance, plan):
                 yield plan
+
+
+def _room(instance: Instance, plan: Solution) -> int:
+    """Return how many experts of a plain plan's width fit beside its KV cache."""
+    size = instance.expert_bytes[instance.bits.index(plan.bits[0][0] or 0)]
+    left = instance.gpu_bytes - memory_bytes(instance, plan)[0]
+    return left // size if size else instance.layers * instance.experts
 
 
 def _narrowed(instance: Instance, plan: Solution) -> Solution:

@@ -86,8 +86,8 @@ class Options(Frozen):
         Field(ge=0, le=1, description="budget: share of the outputs of all layers and steps"),
     ] = None
     deferral_price: Annotated[
-        Literal["1", "0.1", "0"], Field(description="loss of a deferred expert per score")
-    ] = "1"
+        Literal["0.04", "1", "0"], Field(description="loss of a deferred expert per score")
+    ] = "0.04"
     losses: Annotated[
         Literal["gptq", "rtn"], Field(description="how random experts are quantised")
     ] = "gptq"
@@ -155,6 +155,21 @@ def generate(source: Source, options: Options) -> Instance:
         width_loss=width_loss,
         steps=steps,
     )
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same steps under another value of a settlement; None if that takes the trace."""
+    options = (instance.provenance or {}).get("options")
+    made = options.get("deferral_price") if isinstance(options, dict) else None
+    if settlement != "deferral_price":
+        return None
+    if value == "0":
+        steps = tuple(
+            tuple(tuple((e, n, 0) for e, n, _ in active) for active in step)
+            for step in instance.steps
+        )
+        return instance.model_copy(update={"steps": steps})
+    return instance if made == value else None
 
 
 def _steps(trace: Trace, options: Options, experts: int) -> tuple[Any, Floats]:
