@@ -49,6 +49,9 @@ class Request:
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     expect
         Where the times come from and what to expect of them, in words.
+    joint_time_s
+        Of the time limit, what deciding everything at once may take; None: half of it; 0: decisions
+        are taken one after the other, without a bound on all of them.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
     """
@@ -71,6 +74,7 @@ class Request:
     other_bits: float | None = None
     loss_table: Path | None = None
     expect: str = ""
+    joint_time_s: float | None = None
     time_limit_s: float = 60.0
     workers: int = 1
     seed: int = 0
