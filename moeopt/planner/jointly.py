@@ -101,7 +101,7 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
         context=request.context,
         bits=(request.bits or WIDTHS) if several else "",
         reserved_gib=request.reserved_gib,
-        max_ways=request.model.routed_experts if _caches(request) else 0,
+        max_ways=request.model.routed_experts if _caches(request) and not several else 0,
         max_deferred=request.most_deferred,
         deferral_price="0",
         loss_table=request.loss_table,
@@ -120,7 +120,7 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
 
 
 def _caches(request: Request) -> bool:
-    """Return whether caches are asked for: of single tokens whose order is known."""
+    """Return whether caches are possible: for single tokens whose order is known."""
     return request.batch == 1 and request.knows_order
 
 
