@@ -9,6 +9,7 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.quantisations import at_bits
 from moeopt.sim.runtimes.calibration import calibrate
@@ -143,6 +144,23 @@ def test_what_llama_bench_really_wrote(root: Path) -> None:
     assert {left.measurement.threads for left in kept} == {2}
     with pytest.raises(InputError, match="measured with 1, 2 threads"):
         calibrate(get_machine("ryzen-am5"), points)
+
+
+def test_two_models_that_llama_bench_really_wrote(root: Path) -> None:
+    """2 and 8 experts per token: each file is looked for beside the results; --model is none."""
+    file = root / "tests" / "sim" / "data" / "llama_bench" / "two_models.json"
+
+    def model_of(name: str, bits: str) -> ModelShape:
+        assert Path(name).parent == file.parent
+        top_k = int(Path(name).name.removeprefix("random-q4_0-top")[0])
+        return get_model("qwen3-30b-a3b").model_copy(update={"name": name, "top_k": top_k})
+
+    points = read_measurements(file, model_of=model_of)
+    assert [point.model.top_k for point in points] == [2, 8]
+    fitted = calibrate(get_machine("epyc-9004"), points)
+    assert max(abs(left.error) for left in fitted.residuals) < 0.05
+    with pytest.raises(InputError, match="has 2 models; --model can name one only"):
+        read_measurements(file, model="qwen3-30b-a3b")
 
 
 @pytest.mark.parametrize(
