@@ -23,7 +23,7 @@ from .defaults import Default, defaults
 from .predict import known_steps, loads_of
 from .request import Request
 from .residency import memory
-from .routing import notes, routing_of
+from .routing import counts_known, notes, routing_of
 from .verdict import Verdict, verdict
 
 
@@ -276,7 +276,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         ours.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
     if in_turn is not chosen:
         ours.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
-    used = loads.counts.sum(axis=0)
+    used = counts_known(request.trace, kept, request.model.routed_experts)
     plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
     plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, used)]
     return Planned(
