@@ -35,7 +35,10 @@ def plan_command(
     ] = None,
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
-    steps: Annotated[int, typer.Option(help="Most steps to decide on, and to hold out.")] = 200,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Most steps to decide on, and to hold out; default: 1000 and 500."),
+    ] = None,
     decide_steps: Annotated[
         int | None, typer.Option(help="Most steps to decide on; default: --steps.")
     ] = None,

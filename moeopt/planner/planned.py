@@ -23,7 +23,7 @@ from .defaults import Default, defaults
 from .predict import known_steps, loads_of
 from .request import Request
 from .residency import memory
-from .routing import notes, routing_of
+from .routing import counts_known, notes, routing_of
 from .verdict import Verdict, verdict
 
 
@@ -117,7 +117,7 @@ def plan(
     workload: Workload | str | Path | None = None,
     batch: int = 1,
     context: int = 512,
-    steps: int = 200,
+    steps: int | None = None,
     decide_steps: int | None = None,
     hold_out_steps: int | None = None,
     held_out: float | None = None,
@@ -157,7 +157,7 @@ def plan(
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
-        Most steps that are decided on, and most that are held out.
+        Most steps that are decided on, and most that are held out; None: 1000 and 500.
     decide_steps, hold_out_steps
         The one or the other alone; by default `steps`.
     held_out
@@ -265,8 +265,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     check(request)
     begin = perf_counter()
     kept, rest = request.parts()
-    held_out_steps = request.hold_out_steps or request.steps
-    loads, later = loads_of(request, kept), loads_of(request, rest, held_out_steps)
+    loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     search = Search(request, kept, loads)
     found = list(search.candidates())
@@ -277,7 +276,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         ours.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
     if in_turn is not chosen:
         ours.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
-    used = loads.counts.sum(axis=0)
+    used = counts_known(request.trace, kept, request.model.routed_experts)
     plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
     plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, used)]
     return Planned(

@@ -67,7 +67,7 @@ def known_steps(decided: Loads, held_out: Loads) -> int:
 
 def available(request: Request, part: Trace, most: int | None = None) -> int:
     """Return how many steps of a part are used."""
-    return min(most or request.decide_steps or request.steps, part.tokens // request.batch)
+    return min(most or request.most_decided_on, part.tokens // request.batch)
 
 
 def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:

@@ -57,8 +57,9 @@ class Gain:
     def __str__(self) -> str:
         """Return it in percent."""
         if self.low is None or self.high is None:
-            return f"{self.mean:+.1%}"
-        return f"{self.mean:+.1%}, 95 % interval {self.low:+.1%} to {self.high:+.1%}"
+            return _percent(self.mean)
+        interval = f"{_percent(self.low)} to {_percent(self.high)}"
+        return f"{_percent(self.mean)}, 95 % interval {interval}"
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,11 @@ def student_t(freedom: int) -> float:
 
 def _mean_ms(comparison: Comparison) -> float:
     return comparison.later.mean_ms
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent with its sign; nothing has none."""
+    return f"{round(share, 3) + 0.0:+.1%}"
 
 
 def _batch_means(values: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from moeopt.planner.defaults import Default, defaults
-from moeopt.planner.predict import loads_of
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
-from tests.planner.small_plans import MODEL, planned
+from moeopt.sim.trace import Counts
+from tests.planner.small_plans import MODEL, planned, planned_for
 
 
 def found(gpu_slots: int, model: ModelShape = MODEL) -> dict[str, Default]:
@@ -69,12 +69,23 @@ def test_experts_of_several_widths_fit_as_well() -> None:
         assert sum(sizes[layer][e] for layer, row in enumerate(rows) for e in row) <= 100
 
 
-def test_counts_are_those_of_the_steps_decided_on() -> None:
-    """The plan's frequency default knows no more than the plan does."""
-    made = planned()
-    kept, _ = made.request.parts()
-    counts = loads_of(made.request, kept).counts.sum(axis=0)
+def test_counts_are_all_that_is_known() -> None:
+    """Of the whole part decided on, not of its first steps, and never of held-out ones."""
+    made = planned_for(steps=5)
+    kept, rest = made.request.parts()
+    counts = kept.step_counts(1, experts=16).counts.sum(axis=0)
+    assert counts.sum() == (120 - rest.tokens) * 4 * 4
     chosen = next(c for c in made.comparisons if "frequency" in c.plan.name)
     rows = chosen.plan.resident or ()
     held = [counts[layer][e] for layer, row in enumerate(rows) for e in row]
     assert sum(held) == np.sort(counts, axis=None)[::-1][: len(held)].sum()
+
+
+def test_counts_from_a_file_are_known_themselves() -> None:
+    """Not only the steps that were drawn from them."""
+    counts = Counts("file", COUNTS[None] * 100 + 1)
+    made = planned_for(trace=counts, steps=2)
+    chosen = next(c for c in made.comparisons if "frequency" in c.plan.name)
+    rows = chosen.plan.resident or ()
+    held = sorted(COUNTS[layer][e] for layer, row in enumerate(rows) for e in row)
+    assert held == [*range(64 - len(held), 64)]

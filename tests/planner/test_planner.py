@@ -100,9 +100,14 @@ def test_no_slower_than_the_decisions_in_turn_or_any_default() -> None:
 def test_nothing_deferred_unless_asked_for() -> None:
     """Deferral changes the model's output: by default there is none."""
     asked = request()
-    options = {name: getattr(asked, name) for name in asked.__dataclass_fields__}
-    del options["max_deferred"]
-    planned = moeopt.plan(**options)
+    planned = moeopt.plan(
+        asked.machine,
+        asked.model,
+        asked.trace,
+        steps=asked.steps,
+        reserved_gib=asked.reserved_gib,
+        time_limit_s=600,
+    )
     assert planned.chosen.deferred == 0
     assert set(planned.chosen.plan.deferred) == {0}
     assert planned.chosen.kept.mean_ms >= small().chosen.kept.mean_ms
@@ -221,7 +226,9 @@ def test_steps_to_decide_on_and_to_hold_out() -> None:
         ({"decide_steps": 40, "hold_out_steps": 99}, 40, 18),  # of 42 and 18
     ):
         found = small_plans.planned_for(trace=drawn, steps=12, **changes).comparisons[0]
-        assert (found.kept.steps, found.held_out.steps) == (kept, held_out)
+        assert (found.kept.steps, found.later.steps) == (kept, held_out)
+    asked = replace(request(), steps=None)
+    assert (asked.most_decided_on, asked.most_held_out) == (1000, 500)
 
 
 @pytest.mark.parametrize("time_limit_s", [1e-6, 0.05])
