@@ -79,6 +79,10 @@ def plan_command(
             " file's own, llama.cpp."
         ),
     ] = None,
+    joint_time: Annotated[
+        float | None,
+        typer.Option(help="Seconds of the limit to decide all at once; default: half; 0: none."),
+    ] = None,
     time_limit: TimeLimit = 60.0,
     workers: Workers = 2,
     seed: Seed = 0,
@@ -136,6 +140,7 @@ def plan_command(
             kv_bits=kv_bits,
             loss_table=loss_table,
             runtime=runtime,
+            joint_time_s=joint_time,
             time_limit_s=time_limit,
             workers=workers,
             seed=seed,

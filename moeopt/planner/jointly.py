@@ -5,7 +5,8 @@ budget of quality. The plan of separate decisions is one of the plans that the b
 that it says of any plan, this one too, how far ahead another could be at most.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +17,13 @@ from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
 from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.generate import generate
-from moeopt.sim.generators.joint import GIB
 from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.trace import Trace
 from moeopt.solvers.run import solve
 
 from .bits import WIDTHS
 from .budget import host_memory
+from .candidates import Candidate
 from .decision import Decision
 from .predict import Predicted, available, predicted
 from .request import Request
@@ -39,17 +40,40 @@ class Jointly:
     ----------
     decision
         The instance and its result.
-    plan, kept
-        Its plan for the engine, and what that takes on the steps decided on; None if none was
-        found in time.
+    candidate
+        Its plan, executed on the steps decided on; None if none was found in time.
     bound_ms
         No plan of these kinds takes less for all of these steps; None without a bound.
     """
 
     decision: Decision
-    plan: Plan | None
-    kept: Predicted | None
+    candidate: Candidate | None
     bound_ms: float | None
+
+    def ahead(self, kept: Predicted) -> float | None:
+        """Return by how much another plan could be faster at most; None without a bound."""
+        return None if not self.bound_ms else max(0.0, total_ms(kept) / self.bound_ms - 1.0)
+
+    def kinds(self) -> str:
+        """Return what the plans that the bound is about may decide."""
+        instance = self.decision.instance
+        if not isinstance(instance, Instance):
+            raise TypeError(f"{instance!r} is no instance of joint")
+        parts = ["residents"]
+        if len(instance.bits) > 1:
+            parts.append(f"widths {', '.join(map(str, instance.bits))} that lose no more")
+        parts += ["caches"] if instance.max_ways else []
+        parts += [f"up to {instance.max_deferred} deferred"] if instance.max_deferred else []
+        return ", ".join(parts)
+
+    def to_dict(self, kept: Predicted) -> dict[str, Any]:
+        """Return it as JSON values; `kept` is what the chosen plan takes."""
+        return self.decision.to_dict() | {
+            "bound_ms": self.bound_ms,
+            "plan_ms": total_ms(kept),
+            "ahead": self.ahead(kept),
+            "kinds": self.kinds(),
+        }
 
 
 def jointly(
@@ -68,20 +92,27 @@ def jointly(
         do, nor have a larger average.
     """
     instance = _instance(request, part, widths)
-    share = request.joint_time_s
-    limit_s = request.time_limit_s / 2 if share is None else share
     result = solve(
-        instance, METHOD, time_limit_s=limit_s, seed=request.seed, workers=request.workers
+        instance,
+        METHOD,
+        time_limit_s=request.joint_limit_s,
+        seed=request.seed,
+        workers=request.workers,
     )
     bound = result.bound
     bound_ms = bound / 1e6 if isinstance(bound, int) else None
-    says = f"all decisions at once, {len(instance.bits)} widths"
+    says = "residents, widths, caches and deferral at once"
     decision = Decision("jointly", instance, result, says)
     solution = result.solution
     if not isinstance(solution, Solution):
-        return Jointly(decision, None, None, bound_ms)
+        return Jointly(decision, None, bound_ms)
     plan = _plan(instance, solution, times)
-    return Jointly(decision, plan, predicted(request, plan, loads), bound_ms)
+    held = sum(len(layer) for layer in plan.resident or ())
+    room = held / (held + sum(plan.cache_ways)) if held else 0.0
+    kept = predicted(request, plan, loads)
+    made = (decision,) if widths is None else (widths, decision)
+    found = Candidate(plan, made, kept, sum(plan.deferred), room)
+    return Jointly(decision, found, bound_ms)
 
 
 def total_ms(kept: Predicted) -> float:
@@ -115,8 +146,7 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
         # what runtimes do: the GPU's experts run there, and the host need not hold them
         return instance.model_copy(update={"host_copy": False, "host_bytes": host.room})
     room = host.experts if host.room is None else min(host.experts, host.room)
-    changed = instance.model_copy(update={"host_bytes": room})
-    return changed.model_copy(update={"max_loss": _loss_of(changed, widths)})
+    return instance.model_copy(update={"host_bytes": room, "max_loss": _loss_of(instance, widths)})
 
 
 def _caches(request: Request) -> bool:
@@ -127,16 +157,9 @@ def _caches(request: Request) -> bool:
 def _loss_of(instance: Instance, widths: Decision) -> int:
     """Return what widths that were decided before lose."""
     decided = widths.solved_as(Bits)
-    plan = next(plain_plans(replace_budgets(instance)), None)
-    if plan is None:
-        raise RuntimeError(f"{instance.name}: nothing fits even without budgets")
+    plan = next(plain_plans(instance))  # no budgets yet: all experts on the CPU
     bits = tuple(tuple(int(width or 0) for width in layer) for layer in decided.bits)
     return loss(instance, plan.model_copy(update={"bits": bits}))
-
-
-def replace_budgets(instance: Instance) -> Instance:
-    """Return the instance without budgets of host memory and quality."""
-    return instance.model_copy(update={"host_bytes": None, "max_loss": None})
 
 
 def _plan(instance: Instance, solution: Solution, times: Times) -> Plan:

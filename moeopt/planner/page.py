@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from moeopt.sim.trace import Counts, Trace
 
 from .comparison import Comparison
+from .jointly import Jointly
 from .planned import Planned
 
 MIB = 2**20
@@ -78,7 +79,21 @@ def _decisions(planned: Planned) -> Iterator[str]:
         yield f"{'':10} mean of the experts chosen, in units of the table: {lost.table}"
     if planned.candidates > 1:
         tried = f"the fastest of {planned.candidates} combinations on the steps decided on"
-        yield f"{'together':10} {tried}; nothing is proven of others"
+        yield f"{'together':10} {tried}"
+    if planned.together is not None:
+        yield from _bound(planned.together, planned)
+    else:
+        yield f"{'':10} nothing is proven of other combinations"
+
+
+def _bound(together: Jointly, planned: Planned) -> Iterator[str]:
+    """Yield how far ahead any plan could be on the steps decided on."""
+    ahead, result = together.ahead(planned.chosen.kept), together.decision.result
+    if ahead is None:
+        yield f"{'':10} nothing is proven of other combinations: no bound in {result.method}'s time"
+        return
+    yield f"{'proven':10} no plan of these kinds is more than {ahead:.2%} faster on these steps"
+    yield f"{'':10} ({together.kinds()}; problem joint, method {result.method})"
 
 
 def _latencies(planned: Planned) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Making a plan from beginning to end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,6 +20,7 @@ from .candidates import Candidate, Search, best_of
 from .checks import check
 from .comparison import Comparison, compared
 from .defaults import Default, defaults
+from .jointly import Jointly, jointly
 from .predict import known_steps, loads_of
 from .request import Request
 from .residency import memory
@@ -48,6 +49,9 @@ class Planned:
         Held-out steps that put the same load on every expert as one that was decided on.
     placement
         The placement instance with all of the room for residents.
+    together
+        The problem joint on the same steps, with a bound on every plan; None if that was not asked
+        for.
     candidates
         How many plans the engine has executed to choose it.
     notes
@@ -63,6 +67,7 @@ class Planned:
     removed_tokens: int
     known_steps: int
     placement: Placement
+    together: Jointly | None
     candidates: int
     seconds: float
     notes: tuple[str, ...] = ()
@@ -102,6 +107,7 @@ class Planned:
             "losses": None if self.losses is None else self.losses.to_dict(),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "verdict": None if self.verdict is None else self.verdict.to_dict(),
+            "joint": None if self.together is None else self.together.to_dict(self.chosen.kept),
             "candidates": self.candidates,
             "seconds": round(self.seconds, 3),
             "plan": self.chosen.plan.model_dump(mode="json"),
@@ -131,6 +137,7 @@ def plan(
     kv_bits: float | None = None,
     loss_table: Path | None = None,
     runtime: str | None = None,
+    joint_time_s: float | None = None,
     time_limit_s: float = 60.0,
     workers: int = 1,
     seed: int = 0,
@@ -189,6 +196,9 @@ def plan(
         Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
         the machine's file states. None: a runtime that the machine was calibrated for, else what
         its file states, else llama.cpp.
+    joint_time_s
+        Of the time limit, what deciding everything at once may take (problem joint), which also
+        proves how far ahead any plan could be; None: half of it; 0: nothing.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
 
@@ -242,6 +252,7 @@ def plan(
         other_bits=other_bits,
         loss_table=loss_table,
         expect=timed.expect,
+        joint_time_s=joint_time_s,
         time_limit_s=time_limit_s,
         workers=workers,
         seed=seed,
@@ -267,9 +278,15 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     kept, rest = request.parts()
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
-    search = Search(request, kept, loads)
+    joint_s = request.joint_limit_s
+    search = Search(replace(request, time_limit_s=request.time_limit_s - joint_s), kept, loads)
     found = list(search.candidates())
-    chosen, in_turn = best_of(found), found[0]
+    in_turn = found[0]
+    together = None
+    if joint_s > 0:
+        together = jointly(request, kept, loads, search.times, search.widths)
+        found += [together.candidate] if together.candidate is not None else []
+    chosen = best_of(found)
     ours = [chosen.plan]
     if chosen.deferred:
         exact = best_of([candidate for candidate in found if candidate.deferred == 0])
@@ -289,6 +306,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
         placement=search.whole,
+        together=together,
         candidates=len(found),
         seconds=perf_counter() - begin,
         notes=notes(request.trace, request.batch, default),

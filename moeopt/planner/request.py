@@ -94,6 +94,9 @@ class Request:
                 raise InputError(f"{name}: must be at least 1, not {value}")
         if not 0 < self.time_limit_s < float("inf"):
             raise InputError(f"time_limit_s: must be above 0, not {self.time_limit_s}")
+        if not 0 <= self.joint_limit_s < self.time_limit_s:
+            most = f"from 0 to below the time limit, {self.time_limit_s:g}"
+            raise InputError(f"joint_time_s: must be {most}, not {self.joint_time_s}")
         for name in ("context", "max_deferred", "reserved_gib", "host_reserved_gib"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name}: must not be negative, not {getattr(self, name)}")
@@ -112,6 +115,11 @@ class Request:
             raise InputError(f"{name}: needs a trace: {what} has no tokens in order to leave out")
         if isinstance(known, Counts) and self.max_deferred:
             raise InputError("max_deferred: needs a trace: counts have no scores to defer by")
+
+    @property
+    def joint_limit_s(self) -> float:
+        """Of the time limit, what deciding everything at once may take."""
+        return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
 
     @cached_property
     def quantum_ns(self) -> int:
