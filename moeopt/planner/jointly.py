@@ -101,17 +101,18 @@ def jointly(
     )
     bound = result.bound
     bound_ms = bound / 1e6 if isinstance(bound, int) else None
-    says = "residents, widths, caches and deferral at once"
-    decision = Decision("jointly", instance, result, says)
     solution = result.solution
     if not isinstance(solution, Solution):
-        return Jointly(decision, None, bound_ms)
+        return Jointly(Decision("jointly", instance, result, "no plan in time"), None, bound_ms)
     plan = _plan(instance, solution, times)
-    held = sum(len(layer) for layer in plan.resident or ())
-    room = held / (held + sum(plan.cache_ways)) if held else 0.0
     kept = predicted(request, plan, loads)
+    counts = [len(layer) for layer in plan.resident or ()]
+    says = f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
+    says += f", {sum(plan.cache_ways)} cache ways" if sum(plan.cache_ways) else ""
+    decision = Decision("jointly", instance, result, f"{says}, decided at once")
     made = (decision,) if widths is None else (widths, decision)
-    found = Candidate(plan, made, kept, sum(plan.deferred), room)
+    share = sum(counts) / max(1, sum(counts) + sum(plan.cache_ways))
+    found = Candidate(plan, made, kept, sum(plan.deferred), share)
     return Jointly(decision, found, bound_ms)
 
 

@@ -59,7 +59,8 @@ def _memory(planned: Planned) -> Iterator[str]:
 def _decisions(planned: Planned) -> Iterator[str]:
     for decision in planned.chosen.decisions:
         yield f"{decision.name:10} {decision.says}"
-        yield f"{'':10} {decision.proof()}"
+        if decision.name != "jointly":  # its bound stands below, for any plan
+            yield f"{'':10} {decision.proof()}"
     counts = planned.chosen.plan.deferred
     if planned.chosen.deferred == 0:
         yield f"{'deferral':10} none"
