@@ -54,4 +54,4 @@ def of_profile(instance: Instance) -> Usage:
 
 def of_steps(instance: Instance) -> Usage:
     """Return the usage in the steps themselves, which nobody knows beforehand."""
-    return Usage(instance.tokens, HINDSIGHT)
+    return Usage(instance.tokens, HINDSIGHT, instance.scores)

@@ -18,7 +18,8 @@ from pydantic import AfterValidator, Field
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.host_memory import absent
-from moeopt.problems.placement.instance import MAX_TABLE, Instance, Restriction
+from moeopt.problems.placement.costs import MAX_TABLE
+from moeopt.problems.placement.instance import Instance, Restriction
 from moeopt.sim.batching import Batching
 from moeopt.sim.cost import path_cost, to_quanta
 from moeopt.sim.machine import Machine
