@@ -17,6 +17,7 @@ class Kind(StrEnum):
     gpus = "gpus"
     hosts = "hosts"
     models = "models"
+    quantisations = "quantisations"
     workloads = "workloads"
     instances = "instances"
     targets = "targets"
@@ -37,6 +38,8 @@ def list_command(
         _list_instances(path)
     elif kind is Kind.targets:
         _list_targets()
+    elif kind is Kind.quantisations:
+        _list_quantisations()
     elif kind in (Kind.gpus, Kind.hosts):
         from moeopt.sim.presets import parts
 
@@ -74,6 +77,17 @@ def _list_settlements() -> None:
             others = " | ".join(s.alternatives)
             taken = ", ".join(s.methods) or "instances"
             print(f"{name}\t{s.name}\t{s.default}\t{others}\t{taken}")
+
+
+def _list_quantisations() -> None:
+    """Print each name, what it is called as well, and its bits per weight for one model."""
+    from moeopt.sim.presets import get_model
+    from moeopt.sim.quantisations import ALIASES, names, quantised
+
+    model = get_model("qwen3-30b-a3b")
+    for name in names():
+        also = ", ".join(alias for alias, meant in ALIASES.items() if meant == name)
+        print(f"{name}\t{also}\t{model.name}: {quantised(model, name).bits_in_words()}")
 
 
 def _list_targets() -> None:

@@ -37,7 +37,7 @@ def plan_command(
     ] = None,
     bits: Annotated[
         str | None,
-        typer.Option(help="Bits of all weights; with an average: widths, default 2,4,8,16."),
+        typer.Option(help="Bits of all weights, or Q4_K_M etc.; with an average: widths to use."),
     ] = None,
     other_bits: Annotated[
         float | None, typer.Option(help="Bits per weight of everything but the routed experts.")

@@ -7,6 +7,7 @@ from moeopt.problems.bitwidth.solution import Solution
 from moeopt.problems.wording import shown
 from moeopt.sim.generate import generate
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.quantisations import is_name, quantised
 from moeopt.sim.trace import Trace
 
 from .decision import Decision, decided
@@ -28,8 +29,9 @@ def model_at(
     Parameters
     ----------
     bits
-        Without `average_bits` the width of every weight, one number; else the widths that experts
-        may have, which `bits` decides on.
+        Without `average_bits` the width of every weight, one number, or the name of a quantisation
+        (``moeopt list quantisations``) with its width of each kind of tensor; else the widths that
+        experts may have, which `bits` decides on.
     average_bits
         Mean width of the routed experts, and the width of everything else.
     other_bits
@@ -40,14 +42,20 @@ def model_at(
     Raises
     ------
     InputError
-        If there are several widths and no average, or a width is none.
+        If there are several widths and no average, a name is unknown or beside an average, or a
+        width is none.
     """
+    if bits is not None and is_name(bits):
+        if average_bits is not None:
+            reason = "widths of experts beside average_bits, not the name of a quantisation"
+            raise InputError(f"bits: must be {reason}, {shown(bits)}")
+        model, bits = quantised(model, str(bits)), None
     width = average_bits
     if average_bits is None and bits is not None:
         try:
             width = float(bits)
         except ValueError:
-            reason = "a single width of all weights, or widths of experts with average_bits"
+            reason = "a width or a quantisation's name, or widths of experts with average_bits"
             raise InputError(f"bits: must be {reason}, not {shown(bits)}") from None
     others = width if other_bits is None else other_bits
     for name, value in (("bits", width), ("other_bits", others), ("kv_bits", kv_bits)):

@@ -141,8 +141,9 @@ def plan(
         Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
         least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
     bits
-        Bits per weight of the whole model, one number such as 4.5. With `average_bits`: the widths
-        to choose from for each expert, comma-separated, by default "2,4,8,16".
+        Bits per weight of the whole model, one number such as 4.5, or a quantisation by name such
+        as "Q4_K_M" (``moeopt list quantisations``). With `average_bits`: the widths to choose from
+        for each expert, comma-separated, by default "2,4,8,16".
     average_bits
         Bits per weight of the routed experts on average, and of everything else.
     other_bits

@@ -49,7 +49,7 @@ def test_json(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--machine", "cxl-ndp"], "cpu: is missing"),
         (["--batch", "0"], "batch: must be at least 1"),
         (["--average-bits", "1", "--bits", "2,4"], "no solution"),
-        (["--bits", "2,4"], "bits: must be a single width of all weights, or widths of experts"),
+        (["--bits", "2,4"], "bits: must be a width or a quantisation's name, or widths of experts"),
         (["--bits", "0.1"], "bits: must be from 0.5 to 64, not 0.1"),
         (["--bits", "nan"], "bits: must be from 0.5 to 64, not nan"),
         (["--average-bits", "nan"], "bits: must be from 0.5 to 64, not nan"),

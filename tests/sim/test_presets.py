@@ -76,6 +76,50 @@ def test_a_preset_comes_back_the_same_from_a_file_of_its_own(
     assert find(kind, KINDS[kind], str(path)) == preset
 
 
+PARAMETERS = {
+    # model cards and papers; sebastianraschka.com, LLM architecture gallery, lists most of them
+    "deepseek-moe-16b": (16.4, 2.8, ()),
+    "deepseek-v2": (236, 21, ()),
+    "deepseek-v2.5": (236, 21, ()),
+    "deepseek-v2-lite": (15.7, 2.4, ("embedding",)),
+    "deepseek-v3": (671, 37, ("embedding",)),
+    "deepseek-r1": (671, 37, ("embedding",)),
+    "kimi-k2": (1040, 32, ("embedding",)),
+    "glm-4.5-air": (106, 12, ("embedding", "head")),
+    "gpt-oss-20b": (20.91, 3.61, ("embedding",)),
+    "gpt-oss-120b": (116.83, 5.13, ("embedding",)),
+    "minimax-m2": (230, 10, ("embedding", "head")),
+    "mixtral-8x7b": (46.7, 12.9, ()),
+    "mixtral-8x22b": (141, 39, ()),
+    "phi-3.5-moe": (41.9, 6.6, ()),
+    "qwen2-57b-a14b": (57.4, 14, ()),
+    "qwen3-30b-a3b": (30.5, 3.3, ()),
+    "qwen3-235b-a22b": (235, 22, ()),
+    "qwen3-next-80b-a3b": (80, 3, ("embedding", "head")),
+}
+"""Model -> billions of parameters in all and per token as published, and which matrices the latter
+leaves out."""
+
+
+@pytest.mark.parametrize("name", names("models"))
+def test_a_model_has_as_many_parameters_as_published(name: str) -> None:
+    """In all to 1.5 % (most to 0.5 %), per token to 2.2 % or half of the last digit."""
+    model = get_model(name)
+    total, active, left_out = PARAMETERS[name]
+    weights = {kind: model.weights_of(kind) / 1e9 for kind in TENSORS}
+    assert sum(weights.values()) == pytest.approx(total, rel=0.015)
+    weights["experts"] *= model.top_k / model.routed_experts
+    per_token = sum(count for kind, count in weights.items() if kind not in left_out)
+    digits = len(str(active).partition(".")[2])
+    assert abs(per_token - active) <= max(0.022 * active, 0.5 * 10**-digits)
+
+
+@pytest.mark.parametrize("name", names("models"))
+def test_a_model_says_what_its_sizes_were_checked_on(name: str) -> None:
+    """Every preset; nothing stands there from memory alone."""
+    assert "; sizes checked: " in get_model(name).source
+
+
 def test_names_lists_the_files_of_a_kind() -> None:
     """A new preset is a new file and nothing else."""
     for kind in KINDS:

@@ -49,6 +49,14 @@ constant, for which `machine set` takes the number alone.
 data, a measurement, or the word *assumed* and why.
 """
 
+SOURCES = """\
+`moeopt machine show rtx4090+epyc-9004` says for every number where it stands. *checked* names the
+page or file in which the vendor's number was found again: tables of data sheets (hmc-tech.com,
+codesota.com, glennklockwood.com, waredb.com, hpctech.co.jp), lists of server makers, public
+repositories; the vendors' own pages were not at hand. *Not checked: from memory* are the PCIe
+generations of the RTX 4090 and the H100 PCIe, and the memory bandwidth of the A100 40GB as a PCIe
+card. *Assumed* are utilization, efficiency of memory reads, and half of the peak of CPUs."""
+
 TITLES = {
     "": "The machine",
     "gpu": "`gpu`",
@@ -123,5 +131,5 @@ def _parts() -> Iterator[str]:
         )
         yield f"| `{name}` | {cpu.name} | " + " | ".join(f"{n:g}" for n in rates) + " |"
     yield ""
-    yield "Sources: `moeopt machine show rtx4090+epyc-9004`."
+    yield from SOURCES.splitlines()
     yield ""

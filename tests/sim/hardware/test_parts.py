@@ -1,5 +1,6 @@
 """Parts that people own, and the page made of the schema."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def test_every_pair_is_a_machine(gpu: str, host: str) -> None:
     else:
         assert (machine.gpu, machine.pcie_gb_s) == (None, None)
         assert "pcie_gb_s" not in machine.sources
+
+
+@pytest.mark.parametrize("name", [*parts.gpu_names(), *parts.host_names()])
+def test_what_a_vendor_says_was_looked_up_or_is_said_not_to_be(name: str) -> None:
+    """Each number that is neither assumed nor computed names the page it was checked on."""
+    gpu = name in parts.gpu_names()
+    sources = (parts.gpu_part(name) if gpu else parts.host_part(name)).sources
+    computed = {"dram.striped_gb_s", "dram.localized_gb_s"}
+    for path, source in sources.items():
+        if not path.endswith(".name") and path not in computed:
+            assert re.search("checked: |assumed|KTransformers", source), (path, source)
+        assert "vendor data" not in source
 
 
 @pytest.mark.parametrize("name", parts.host_names())
