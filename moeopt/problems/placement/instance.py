@@ -219,7 +219,7 @@ class Instance(InstanceEnvelope):
     @model_validator(mode="after")
     def _fields_of_schema_2(self) -> Self:
         for name in FIELDS_OF_SCHEMA_2:
-            if self.schema_version == 1 and getattr(self, name) not in (None, "resident"):
+            if self.schema_version == 1 and self._states(name):
                 raise field_error([name], "is a field of schema 2: schema_version must be 2")
         if self.dispatch == "free" and not self.host_copy:
             raise field_error(["dispatch"], "free needs a copy of every expert: host_copy is false")
@@ -234,6 +234,14 @@ class Instance(InstanceEnvelope):
                 raise field_error(["steps"], reason)
         check_scores(self.step_scores, self.score_scale, self.steps)
         return self
+
+    def _states(self, name: str) -> bool:
+        return getattr(self, name) not in (None, "resident")
+
+    @property
+    def uses_schema_2(self) -> bool:
+        """Whether it says anything that schema 1 has no field for."""
+        return any(map(self._states, FIELDS_OF_SCHEMA_2))
 
     @classmethod
     def from_arrays(
@@ -363,18 +371,6 @@ class Instance(InstanceEnvelope):
             for layer, active in enumerate(step):
                 for expert, count in active:
                     total[layer, expert] += count
-        return total
-
-    @cached_property
-    def scores(self) -> NDArray[np.int64] | None:
-        """Routing weights of every expert over all steps, shape (layers, experts), if known."""
-        if self.step_scores is None:
-            return None
-        total = np.zeros((self.layers, self.experts), dtype=np.int64)
-        for step, scores in zip(self.steps, self.step_scores, strict=True):
-            for layer, (active, of_layer) in enumerate(zip(step, scores, strict=True)):
-                for (expert, _), score in zip(active, of_layer, strict=True):
-                    total[layer, expert] += score
         return total
 
     @cached_property
