@@ -30,6 +30,7 @@ gap                                how far heuristics are from the optimum, over
 load_trace, load_counts, save_trace, generate    instances from routing traces
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
+predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
 get_machine, detect_machine, set_machine, import_bandwidths    machines: of others and one's own
 
 Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
@@ -71,6 +72,9 @@ if TYPE_CHECKING:
     from moeopt.sim.presets import get_machine as get_machine
     from moeopt.sim.repeats import dedupe_trace as dedupe_trace
     from moeopt.sim.repeats import find_repeats as find_repeats
+    from moeopt.sim.runtimes.calibration import calibrate as calibrate
+    from moeopt.sim.runtimes.measurements import read_measurements as read_measurements
+    from moeopt.sim.runtimes.predict import predict as predict
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
@@ -103,6 +107,9 @@ _HOME = {
     "detect_machine": "moeopt.sim.hardware.detect",
     "set_machine": "moeopt.sim.hardware.edit",
     "import_bandwidths": "moeopt.sim.hardware.bandwidth_files",
+    "predict": "moeopt.sim.runtimes.predict",
+    "calibrate": "moeopt.sim.runtimes.calibration",
+    "read_measurements": "moeopt.sim.runtimes.measurements",
     "Plan": "moeopt.sim.plan.schema",
     "load_plan": "moeopt.sim.plan.schema",
     "MoeoptError": "moeopt.errors",

@@ -95,6 +95,29 @@ def test_the_examples_print_what_they_say(
     assert capsys.readouterr().out == expected
 
 
+def test_the_page_on_counts_does_what_it_says(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file of docs/counts.md, every command on it, and the page of its plan, word for word."""
+    text = (root / "docs" / "counts.md").read_text()
+    [(source, expected)] = PYTHON.findall(text)
+    (tmp_path / "example").mkdir()
+    monkeypatch.chdir(tmp_path / "example")
+    Path("program.py").write_text(source)
+    capsys.readouterr()
+    runpy.run_path("program.py", run_name="__main__")
+    assert capsys.readouterr().out == expected
+    commands = [line for block in SHELL.findall(text) for line in block.splitlines()]
+    assert len(commands) == 5
+    said = []
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert (program, run(arguments)) == ("moeopt", 0), command
+        said.append(capsys.readouterr().out)
+    [page] = re.findall(r"```sh\nmoeopt plan [^\n]*\n```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert said[0] == page
+
+
 def text_of(page: Path) -> str:
     """Return what a reader sees of a page of the site, with single spaces."""
     article = page.read_text().split("<article", 1)[1].split("</article>", 1)[0]

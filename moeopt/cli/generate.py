@@ -1,5 +1,6 @@
 """``moeopt generate PROBLEM``: make an instance; one subcommand per problem with its options."""
 
+import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Seed, file_name
+from moeopt.cli.options import Seed, Where, file_name, read_counts
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "machine": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
@@ -19,6 +20,11 @@ COMMON: dict[str, tuple[Any, Any]] = {
         Annotated[Path | None, typer.Option(help="Routing trace of any known format.")],
         None,
     ),
+    "counts": (
+        Annotated[Path | None, typer.Option(help="Tokens per expert, for placement.")],
+        None,
+    ),
+    "where": (Where, None),
     "workload": (Annotated[str | None, typer.Option(help="Preset or JSON file.")], None),
     "seed": (Seed, 0),
     "quantum_ns": (
@@ -75,13 +81,23 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
 
 def _generate(problem: str, given: dict[str, Any]) -> int:
     import moeopt
+    from moeopt.errors import InputError
+    from moeopt.interop.traces import read_routing
     from moeopt.problems.json_files import to_json
+    from moeopt.sim.count_sample import UNKNOWN
+    from moeopt.sim.trace import Counts
 
     out: Path | None = given.pop("out")
     trace: Path | None = given.pop("trace")
-    instance = moeopt.generate(
-        problem, trace=None if trace is None else moeopt.load_trace(trace), **given
-    )
+    counts = read_counts(given.pop("counts"), given.pop("where"))
+    found = None if trace is None else read_routing(trace, read=moeopt.load_trace)
+    if isinstance(found, Counts):
+        if counts is not None:
+            raise InputError("--trace, --counts: at most one of the two may be given")
+        found, counts = None, found
+    instance = moeopt.generate(problem, trace=found, counts=counts, **given)
+    if counts is not None:
+        print(f"moeopt: {counts.name}: {UNKNOWN}", file=sys.stderr)
     if out is None:
         print(to_json(instance.model_dump(mode="json")), end="")
     else:

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     hosts = "hosts"
     models = "models"
     quantisations = "quantisations"
+    runtimes = "runtimes"
     workloads = "workloads"
     instances = "instances"
     targets = "targets"

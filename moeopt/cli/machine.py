@@ -49,9 +49,9 @@ def detect_command(
     from moeopt.cli.options import stem
     from moeopt.sim.hardware.detect import detect_machine
 
-    _check_place(out)
+    check_place(out)
     machine = detect_machine(name=stem(out), measure=measure, changes=_changes(changes or []))
-    _write(machine, out)
+    write_machine(machine, out)
     _print(machine, as_json)
     return 0
 
@@ -81,7 +81,7 @@ def set_command(
 
     place = _place(machine, out)
     changed = set_machine(get_machine(machine), _changes(fields), source=source or BY_USER)
-    _write(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
     return 0
 
 
@@ -110,8 +110,11 @@ def import_command(
     if machine is None:
         raise InputError("--machine: is missing: name the machine that was measured")
     place = _place(machine, out)
-    changed = with_bandwidths(get_machine(machine), found, str(file))
-    _write(changed.model_copy(update={"name": _name(changed, place, out)}), place)
+    measured = get_machine(machine)
+    if measured.gpu is None and (of_gpu := [of for of in found if of != "cpu"]):
+        print(f"left out: {', '.join(of_gpu)}: {_plain(measured.name)} has no GPU")
+    changed = with_bandwidths(measured, found, str(file))
+    write_machine(changed.model_copy(update={"name": _name(changed, place, out)}), place)
     return 0
 
 
@@ -128,18 +131,22 @@ def _changes(given: list[str]) -> dict[str, object]:
     import json
 
     from moeopt.errors import InputError
+    from moeopt.problems.wording import shortened
 
     wrong = [text for text in given if not text.partition("=")[1] or text.startswith("=")]
     if wrong:
-        what = ", ".join(repr(text) for text in wrong)
+        what = ", ".join(repr(shortened(text)) for text in wrong[:5])
         raise InputError(f"FIELD=VALUE: must be as in cpu.bandwidth_gb_s=80, not {what}")
     changes: dict[str, object] = {}
     for text in given:
         field, _, value = text.partition("=")
+        field = field.strip()
+        if field in changes:
+            raise InputError(f"FIELD=VALUE: {shortened(field)} is given twice")
         try:
-            changes[field.strip()] = json.loads(value)
+            changes[field] = json.loads(value)
         except (ValueError, RecursionError):
-            changes[field.strip()] = value
+            changes[field] = value
     return changes
 
 
@@ -150,17 +157,21 @@ def _place(machine: str, out: Path | None) -> Path:
     place = Path(machine) if out is None else out
     if out is None and not place.is_file():
         raise InputError(f"--out: is missing: {machine!r} is not a file that could be changed")
-    _check_place(place)
+    check_place(place)
     return place
 
 
-def _check_place(out: Path) -> None:
+def check_place(out: Path) -> None:
+    """Raise InputError unless a machine file can be written there."""
     from moeopt.errors import InputError
 
-    if out.is_dir():
-        raise InputError(f"--out: {out} is a folder; name a file")
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out: {out}: there is no folder {out.absolute().parent}")
+    try:
+        if out.is_dir():
+            raise InputError(f"--out: {out} is a folder; name a file")
+        if not out.absolute().parent.is_dir():
+            raise InputError(f"--out: {out}: there is no folder {out.absolute().parent}")
+    except OSError as error:  # a name too long, a folder closed to us
+        raise InputError(f"--out: cannot be written: {error.strerror}") from None
 
 
 def _name(machine: "Machine", place: Path, out: Path | None) -> str:
@@ -170,7 +181,8 @@ def _name(machine: "Machine", place: Path, out: Path | None) -> str:
     return machine.name if out is None else stem(place)
 
 
-def _write(machine: "Machine", out: Path) -> None:
+def write_machine(machine: "Machine", out: Path) -> None:
+    """Write a machine file, absent fields left out."""
     from moeopt.problems.json_files import save
     from moeopt.sim.hardware.edit import plain_machine
 

@@ -12,6 +12,7 @@ from typing import TextIO
 import typer
 
 from moeopt.cli import (
+    calibrate,
     check,
     explain,
     export,
@@ -23,6 +24,7 @@ from moeopt.cli import (
     machine,
     pareto,
     plan,
+    predict,
     profile,
     reproduce,
     simulate,
@@ -55,6 +57,8 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("simulate")(simulate.simulate_command)
     app.command("export")(export.export_command)
     app.command("plan")(plan.plan_command)
+    app.command("predict")(predict.predict_command)
+    app.command("calibrate")(calibrate.calibrate_command)
     app.command("profile")(profile.profile_command)
     app.command("reproduce")(reproduce.reproduce_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")

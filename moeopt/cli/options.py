@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from moeopt.problems.objective import Objective
+    from moeopt.sim.trace import Counts
 
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
@@ -17,7 +18,34 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everythi
 Workers = Annotated[
     int, typer.Option("--workers", metavar="N", help="Threads; 1 gives the same answer each time.")
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
+
+
+def labels(where: list[str] | None) -> dict[str, str]:
+    """Return what ``--where`` says, label -> value."""
+    from moeopt.errors import InputError
+
+    pairs = [entry.partition("=") for entry in where or []]
+    for entry, (label, sign, _) in zip(where or [], pairs, strict=True):
+        if not label or not sign:
+            raise InputError(f"--where: must be LABEL=VALUE, not {entry!r}")
+    return {label: value for label, _, value in pairs}
+
+
+def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
+    """Return what ``--counts`` and ``--where`` say, None without them."""
+    from moeopt.errors import InputError
+    from moeopt.interop.traces import load_counts
+
+    if file is None:
+        if where:
+            raise InputError("--where: chooses rows of a file of --counts, which is missing")
+        return None
+    return load_counts(file, where=labels(where))
 
 
 def print_error(message: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers
+from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, read_counts
 
 Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
@@ -17,11 +17,22 @@ def plan_command(
     model: Annotated[
         str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
     ],
-    trace: Annotated[Path, typer.Option(help="Routing trace.", show_default=False)],
+    trace: Annotated[
+        Path | None, typer.Option(help="Routing trace, or counts.", show_default=False)
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="Tokens per expert: imatrix GGUF, recorder .pt, CSV.")
+    ] = None,
+    where: Where = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Preset or JSON file; with none of the three the model's.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
     steps: Annotated[int, typer.Option(help="Most steps to decide on, and to hold out.")] = 200,
-    held_out: Annotated[float, typer.Option(help="Share of the trace that is held out.")] = 0.3,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of the trace that is held out; default: 0.3.")
+    ] = None,
     keep_repeats: Annotated[
         bool,
         typer.Option("--keep-repeats", help="Do not leave out what the trace reads twice."),
@@ -58,7 +69,7 @@ def plan_command(
     """Plan residents, cache ways, deferral and bits for a model on a GPU beside a CPU.
 
     Decided on one part of the trace; the event engine executes the plan on the held-out part, next
-    to what runtimes do by default.
+    to what runtimes do by default. Of counts or a workload, steps are drawn, and drawn anew.
     """
     import moeopt
     from moeopt.cli.progress import solving
@@ -71,6 +82,8 @@ def plan_command(
             machine,
             model,
             trace,
+            counts=read_counts(counts, where),
+            workload=workload,
             batch=batch,
             context=context,
             steps=steps,

@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed
+from moeopt.cli.options import Json, Seed, Where, labels
 
 if TYPE_CHECKING:
     from moeopt.sim.fit.fitting import Fit
 
 
 def fit_command(
-    file: Annotated[Path, typer.Argument(help="A routing trace.", show_default=False)],
+    file: Annotated[
+        Path | None, typer.Argument(help="A routing trace, or counts.", show_default=False)
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option("--counts", help="Instead: tokens per expert.")
+    ] = None,
+    where: Where = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", metavar="K", help="Experts per token, for counts.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Save the workload to this JSON file.")
     ] = None,
@@ -30,21 +39,34 @@ def fit_command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
-    """Fit a synthetic workload to a trace and print both side by side; exit 2 on bad input."""
+    """Fit a synthetic workload to a trace and print both side by side; exit 2 on bad input.
+
+    Of counts the popularity of experts is fitted; order, topics and affinity are not in them.
+    """
     from moeopt.errors import InputError
-    from moeopt.interop.traces import load_trace
+    from moeopt.interop.traces import load_counts, load_trace, read_routing
     from moeopt.problems.json_files import save
-    from moeopt.sim.fit.fitting import fit_trace
+    from moeopt.sim.fit.fitting import fit_counts, fit_trace
+    from moeopt.sim.trace import Trace
 
     if out is not None and not out.parent.is_dir():
         raise InputError(f"--out: {out.parent} is not a folder")
-    fit = fit_trace(
-        load_trace(file),
-        experts=experts,
-        name=name or (out or file).stem,
-        seed=seed,
-        evaluations=evaluations,
-    )
+    if (path := file or counts) is None or None not in (file, counts):
+        raise InputError("FILE, --counts: exactly one of the two must be given")
+    chosen = labels(where)
+    if counts is None:
+        found = read_routing(path, chosen, load_trace)
+    else:
+        found = load_counts(counts, where=chosen)
+    called = name or (out or path).stem
+    if isinstance(found, Trace):
+        if top_k is not None:
+            raise InputError("--top-k: is for counts; a trace says it itself")
+        fit = fit_trace(found, experts=experts, name=called, seed=seed, evaluations=evaluations)
+    else:
+        if top_k is None:
+            raise InputError(f"{path}: --top-k: is missing: counts do not say experts per token")
+        fit = fit_counts(found, top_k=top_k, experts=experts, name=called, seed=seed)
     if out is not None:
         save(fit.workload.facts(), out)
     if as_json:

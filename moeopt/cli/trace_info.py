@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json
+from moeopt.cli.options import Json, Where, labels
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,10 +31,7 @@ def info_command(
         int | None,
         typer.Option("--experts", metavar="E", help="Per layer; default: highest id plus one."),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="LABEL=VALUE", help="Rows of a CSV with further columns."),
-    ] = None,
+    where: Where = None,
     as_json: Json = False,
 ) -> int:
     """Print a trace's size, repeats, skew, reuse, similarities and cache hit rates.
@@ -44,7 +41,7 @@ def info_command(
     from moeopt.interop.formats import FORMATS, format_of
 
     if where or not FORMATS[format_of(file, None)].trace:
-        sizes, summary = _of_counts(file, layer, experts, _chosen(where or []))
+        sizes, summary = _of_counts(file, layer, experts, labels(where))
         repeats = None
     else:
         sizes, summary, repeats = _of_trace(file, layer, batch, experts)
@@ -78,16 +75,6 @@ def _of_trace(
     trace = read_trace(file)
     routing = Routing.of(trace, experts, None if layer is None else [layer])
     return _sizes(trace, routing), summarise(routing, batch), find_repeats(trace)
-
-
-def _chosen(where: list[str]) -> dict[str, str]:
-    from moeopt.errors import InputError
-
-    pairs = [entry.partition("=") for entry in where]
-    for entry, (label, sign, _) in zip(where, pairs, strict=True):
-        if not label or not sign:
-            raise InputError(f"--where: must be LABEL=VALUE, not {entry!r}")
-    return {label: value for label, _, value in pairs}
 
 
 def _of_counts(

@@ -16,6 +16,10 @@ MAX_COUNT = 2**42
 """Largest number of tokens that an expert may have got."""
 
 
+class CountsOnlyError(InputError):
+    """A file with counts was read as a trace."""
+
+
 def name_of(path: Path) -> str:
     """Return what a trace is called: folder and file, nothing else of where it lies."""
     full = path.absolute()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.interop.checked import (
+    CountsOnlyError,
     checked_counts,
     checked_trace,
     layer_facts,
@@ -37,7 +38,8 @@ def read_sglang_trace(path: Path, top_k: int | None = None) -> Trace:
     """Read a recording of mode "per_token": passes in order, in each the tokens of all ranks."""
     records, slots = _load(path)
     if slots is None:
-        raise InputError(f"{path}: topk_ids_of_layer: is missing: the file holds counts only")
+        where = f"{path}: topk_ids_of_layer"
+        raise CountsOnlyError(f"{where}: is missing: the file holds counts only, no tokens")
     parts, marks = [], []
     for record in records.values():
         ids = _array(path, record, "topk_ids_of_layer", 3)

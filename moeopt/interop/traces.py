@@ -1,11 +1,12 @@
 """Reading routing traces and counts, whatever their format."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from moeopt.errors import InputError, MoeoptWarning, expect
+from moeopt.interop.checked import CountsOnlyError
 from moeopt.interop.formats import FORMATS, format_of, reader_of
 from moeopt.sim.batching import Batching
 from moeopt.sim.repeats import find_repeats
@@ -71,8 +72,42 @@ def read_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     name = format_of(path, format)
     reader = FORMATS[name].trace
     if reader is None:
-        raise InputError(f"{path}: format: {name} holds counts only, no tokens; use load_counts")
+        takers = "`moeopt plan`, `generate placement` and `trace fit` take it, and load_counts"
+        raise CountsOnlyError(f"{path}: {name} holds counts only, no tokens: {takers}")
     return cast(Trace, _read(path, reader, top_k))
+
+
+def read_routing(
+    path: str | Path,
+    where: Mapping[str, str] | None = None,
+    read: Callable[[Path], Trace] = read_trace,
+) -> Trace | Counts:
+    """Read a trace, or counts where a file holds no more.
+
+    Parameters
+    ----------
+    path, where
+        As for `load_counts`; with `where` the file is one of counts.
+    read
+        What reads a trace: `read_trace`, or `load_trace`, which warns of repeats.
+
+    Returns
+    -------
+    Trace | Counts
+        What the file holds.
+
+    Raises
+    ------
+    InputError
+        As for `load_trace`.
+    """
+    path = Path(path)
+    if where:
+        return load_counts(path, where=where)
+    try:
+        return read(path)
+    except CountsOnlyError:
+        return load_counts(path)
 
 
 def load_counts(

@@ -69,7 +69,7 @@ class Search:
         """Yield plans; the first is the one of decisions taken one after the other."""
         # Caches are for single tokens, and for experts of one size.
         several = self.request.batch == 1 and self.widths is None and self.whole.gpu_slots > 0
-        shares = SHARES if several else SHARES[:1]
+        shares = SHARES if several and self.request.knows_order else SHARES[:1]
         for share in shares:
             yield from self._at(share, len(shares))
 

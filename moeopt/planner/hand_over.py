@@ -5,6 +5,7 @@ from pathlib import Path
 from moeopt.errors import InputError, MoeoptError
 from moeopt.exporters.run import export
 from moeopt.problems.json_files import save, write_bytes
+from moeopt.sim.workload import Workload
 
 from .planned import Planned
 
@@ -16,6 +17,8 @@ TARGETS = {
 }
 """Problem -> the runtimes whose formats take its decisions."""
 
+ANY_EXPERTS = ("llama.cpp", "elsa", "ktransformers-flags")
+"""Runtimes whose formats name layers and numbers, no single experts: a workload's are made up."""
 
 DEFERRAL_FLAG = "--kt-max-deferred-experts-per-token"
 
@@ -43,6 +46,9 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
         save(decision.solution, folder / f"{decision.name}-solution.json")
         lines.append(f"{decision.name}-solution.json: for `moeopt check` and `moeopt export`")
         for target in TARGETS[decision.instance.problem]:
+            if isinstance(planned.request.trace, Workload) and target not in ANY_EXPERTS:
+                lines.append(f"{target}: nothing written: the workload's experts are made up")
+                continue
             try:
                 made = export(
                     decision.solution, decision.instance, to=target, model=planned.request.model

@@ -5,13 +5,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from moeopt.interop.traces import read_trace
 from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
+from moeopt.sim.workload import Workload
 
 from .bits import model_at
 from .candidates import Candidate, Search, best_of
@@ -19,15 +20,37 @@ from .defaults import defaults
 from .predict import Predicted, known_steps, loads_of, predicted
 from .request import Request
 from .residency import memory
+from .routing import notes, routing_of
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan by name, on the steps that were decided on and on the held-out ones."""
+    """A plan by name, on the steps that were decided on and on others.
+
+    Attributes
+    ----------
+    held_out, drawn_anew
+        On the held-out part of a trace; on steps drawn anew where there is none. The other is None.
+    """
 
     plan: Plan
     kept: Predicted
-    held_out: Predicted
+    held_out: Predicted | None
+    drawn_anew: Predicted | None = None
+
+    @property
+    def later(self) -> Predicted:
+        """On the steps that were not decided on, held out or drawn anew."""
+        found = self.drawn_anew if self.held_out is None else self.held_out
+        if found is None:
+            raise RuntimeError(f"{self.plan.name}: executed on no other steps")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values; what there is none of is null."""
+        executed = {"held_out": self.held_out, "drawn_anew": self.drawn_anew}
+        on_others = {name: None if of is None else of.to_dict() for name, of in executed.items()}
+        return {"name": self.plan.name, "kept": self.kept.to_dict()} | on_others
 
 
 @dataclass(frozen=True)
@@ -51,6 +74,8 @@ class Planned:
         The placement instance with all of the room for residents.
     candidates
         How many plans the engine has executed to choose it.
+    notes
+        What must be known of steps that are no recording but drawn from counts or a workload.
     """
 
     request: Request
@@ -62,6 +87,7 @@ class Planned:
     placement: Placement
     candidates: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         r = self.request
@@ -75,6 +101,8 @@ class Planned:
             "machine": r.machine.name,
             "model": r.model.name,
             "trace": r.trace.name,
+            "routing": type(r.trace).__name__.lower(),
+            "notes": list(self.notes),
             "batch": r.batch,
             "context": r.context,
             "removed_tokens": self.removed_tokens,
@@ -83,10 +111,7 @@ class Planned:
             "gpu_slots": self.placement.gpu_slots,
             "decisions": [decision.to_dict() for decision in self.chosen.decisions],
             "deferred": self.chosen.deferred,
-            "comparisons": [
-                {"name": c.plan.name, "kept": c.kept.to_dict(), "held_out": c.held_out.to_dict()}
-                for c in self.comparisons
-            ],
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "candidates": self.candidates,
             "seconds": round(self.seconds, 3),
             "plan": self.chosen.plan.model_dump(mode="json"),
@@ -96,12 +121,14 @@ class Planned:
 def plan(
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
-    trace: Trace | str | Path,
+    trace: Trace | Counts | Workload | str | Path | None = None,
     *,
+    counts: Counts | str | Path | None = None,
+    workload: Workload | str | Path | None = None,
     batch: int = 1,
     context: int = 512,
     steps: int = 200,
-    held_out: float = 0.3,
+    held_out: float | None = None,
     keep_repeats: bool = False,
     reserved_gib: float = 1.0,
     max_deferred: int | None = None,
@@ -125,13 +152,21 @@ def plan(
     machine, model
         Objects, names of presets (``moeopt list machines``) or JSON files.
     trace
-        A trace or its file.
+        A trace or its file; counts, a workload or their file instead.
+    counts
+        How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
+        are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
+    workload
+        A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
+        drawn; with none of the three the model's default one. Its experts are made up, and so would
+        be their order: caches are left out.
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
         Most steps that are decided on, and most that are held out.
     held_out
-        Share of the trace that is held out.
+        Share of the trace that is held out; None: 0.3. Counts and workloads have no trace to
+        hold out from: their plans are executed on steps drawn anew.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
         held-out steps may then equal steps that were decided on.
@@ -182,10 +217,11 @@ def plan(
     """
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
+    routing, default = routing_of(trace, counts, workload, shape)
     request = Request(
         machine=known,
         model=model_at(shape, bits, average_bits, other_bits, kv_bits),
-        trace=trace if isinstance(trace, Trace) else read_trace(trace),
+        trace=routing,
         batch=batch,
         context=context,
         steps=steps,
@@ -217,14 +253,19 @@ def plan(
     return Planned(
         request=request,
         chosen=chosen,
-        comparisons=tuple(
-            Comparison(one, predicted(request, one, loads), predicted(request, one, later))
-            for one in plans
-        ),
+        comparisons=tuple(_compared(request, one, loads, later) for one in plans),
         memory=memory(request),
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
         placement=search.whole,
         candidates=len(found),
         seconds=perf_counter() - begin,
+        notes=notes(routing, batch, default),
     )
+
+
+def _compared(request: Request, plan: Plan, loads: Loads, later: Loads) -> Comparison:
+    kept, others = predicted(request, plan, loads), predicted(request, plan, later)
+    if isinstance(request.trace, Trace):
+        return Comparison(plan, kept, held_out=others)
+    return Comparison(plan, kept, held_out=None, drawn_anew=others)

@@ -8,7 +8,9 @@ from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.repeats import MIN_RUN
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
+
+from .routing import Routing, drawn_parts
 
 
 @dataclass(frozen=True)
@@ -17,12 +19,14 @@ class Request:
 
     Attributes
     ----------
+    trace
+        A trace; or counts or a workload, from which steps are drawn.
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
         Most steps that are decided on, and most that are held out.
     held_out
-        Share of the trace that is held out.
+        Share of the trace that is held out; None: 0.3. Only of a trace.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace; held-out steps may then equal
         steps that were decided on.
@@ -42,11 +46,11 @@ class Request:
 
     machine: Machine
     model: ModelShape
-    trace: Trace
+    trace: Routing
     batch: int = 1
     context: int = 512
     steps: int = 200
-    held_out: float = 0.3
+    held_out: float | None = None
     keep_repeats: bool = False
     reserved_gib: float = 1.0
     max_deferred: int | None = None
@@ -70,13 +74,36 @@ class Request:
             name = self.machine.name
             raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
 
+        if not isinstance(self.trace, Trace):
+            self._check_drawn(self.trace)
+
+    def _check_drawn(self, known: Routing) -> None:
+        """Raise InputError if something is asked for that only a trace can give."""
+        what = "a file of counts" if isinstance(known, Counts) else "a workload"
+        if self.held_out is not None or self.keep_repeats:
+            name = "keep_repeats" if self.held_out is None else "held_out"
+            raise InputError(f"{name}: needs a trace: {what} has no tokens in order to leave out")
+        if isinstance(known, Counts) and self.max_deferred:
+            raise InputError("max_deferred: needs a trace: counts have no scores to defer by")
+
+    @property
+    def knows_order(self) -> bool:
+        """Whether it is known which tokens follow one another, which a cache lives on."""
+        return isinstance(self.trace, Trace)
+
     @property
     def most_deferred(self) -> int:
         """Most experts of a layer that may be deferred."""
-        cap = max(0, self.model.top_k - 2)
+        cap = 0 if isinstance(self.trace, Counts) else max(0, self.model.top_k - 2)
         return cap if self.max_deferred is None else min(self.max_deferred, cap)
 
     def parts(self) -> tuple[Trace, Trace]:
-        """Return the part of the trace that is decided on, and the held-out one."""
+        """Return the part of the trace that is decided on, and the held-out one.
+
+        Of counts and workloads both are drawn, the second one anew.
+        """
+        if not isinstance(self.trace, Trace):
+            return drawn_parts(self.trace, self.model, self.steps * self.batch, self.seed)
         min_run = None if self.keep_repeats else MIN_RUN
-        return hold_out(self.trace, self.held_out, self.batch, min_run=min_run)
+        share = 0.3 if self.held_out is None else self.held_out
+        return hold_out(self.trace, share, self.batch, min_run=min_run)

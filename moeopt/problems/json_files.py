@@ -105,7 +105,13 @@ def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
 
 
 def write_bytes(payload: bytes, path: Path) -> None:
-    """Replace `path` atomically: a reader sees the old bytes or the new ones, never a part."""
+    """Replace `path` atomically: a reader sees the old bytes or the new ones, never a part.
+
+    What is no regular file (/dev/stdout, a pipe) is written to, not replaced.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(payload)
+        return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -68,7 +68,7 @@ def expert_costs(
     a roofline: operations over the rate reached at that many tokens, and on the GPU and the NDP
     units no faster than their memory delivers the weights. Then Eq. 1 (hit), Eq. 2
     (miss: the longest of computation, PCIe transfer and DRAM read), Eq. 3 (CPU: the longer of
-    computation and DRAM read) and Eq. 4 (NDP).
+    computation and DRAM read, plus `cpu.kernel_us`) and Eq. 4 (NDP).
     """
     by_path = {
         f"{path}_ns": path_cost(machine, model, path, tokens, quantum_ns) for path in get_args(Path)
@@ -99,7 +99,8 @@ def path_cost(
         layout = "localized" if path.endswith("localized") else "striped"
         seconds = computation_s(machine, model, "cpu" if path.startswith("cpu") else "gpu", tokens)
         if path.startswith("cpu"):
-            seconds = np.maximum(seconds, cpu_read_s(machine, model, layout))
+            fixed_s = (machine.require_cpu().kernel_us or 0.0) / 1e6
+            seconds = np.maximum(seconds, cpu_read_s(machine, model, layout)) + fixed_s
         elif path != "gpu_hit":
             fetch = max(transfer_s(machine, model), dram_read_s(machine, model, layout))
             seconds = np.maximum(seconds, fetch)

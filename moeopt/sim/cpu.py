@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.problems.envelope import Frozen, field_error
+from moeopt.problems.envelope import Frozen, Name, field_error
 from moeopt.sim.curve import Curve
 from moeopt.sim.fields import about
 
@@ -24,7 +24,7 @@ class FewTokenKernel(Frozen):
     KTransformers 3.2 uses AVX-512 instead of AMX at or below four tokens per expert.
     """
 
-    name: Annotated[str, about("its name, e.g. AVX-512")]
+    name: Annotated[Name, about("its name, e.g. AVX-512")]
     max_tokens: Annotated[
         Annotated[int, Field(strict=True, ge=1, le=2**20)],
         about("tokens per expert up to which it is used", "tokens"),
@@ -78,7 +78,7 @@ class Cpu(Frozen):
     means, its unit and where to find it: docs/machine.md.
     """
 
-    name: Annotated[str, about("its name, and how many sockets", find="`lscpu`: Model name")]
+    name: Annotated[Name, about("its name, and how many sockets", find="`lscpu`: Model name")]
     tflops: Annotated[
         Curve,
         about(
@@ -115,6 +115,15 @@ class Cpu(Frozen):
             "fraction of that bandwidth that its kernels reach",
             find="fitted to measurements",
             absent="1",
+        ),
+    ] = None
+    kernel_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of computing one expert (waking threads, barriers)",
+            "us",
+            "fitted to measurements",
+            "0",
         ),
     ] = None
     numa: Annotated[

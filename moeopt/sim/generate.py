@@ -13,11 +13,12 @@ from moeopt.problems.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import describe
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.count_sample import UNKNOWN, counts_of_model
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.source import Source
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Workload
 
 Option = bool | int | float | str | Path | None
@@ -31,6 +32,7 @@ def generate(
     model: ModelShape | str | Path,
     trace: Trace | None = None,
     workload: Workload | str | Path | None = None,
+    counts: Counts | None = None,
     seed: int = 0,
     quantum_ns: int | None = None,
     name: str | None = None,
@@ -46,7 +48,10 @@ def generate(
     machine, model, workload
         Objects, names of presets (``moeopt list machines``) or JSON files.
     trace
-        A routing trace from `moeopt.load_trace`; either this or `workload`.
+        A routing trace from `moeopt.load_trace`; either this, `workload` or `counts`.
+    counts
+        Tokens per expert from `moeopt.load_counts`, for placement: its steps are drawn from them,
+        which its provenance says. Other problems need what counts do not tell.
     seed
         Chooses the decode step of a real trace, or draws the synthetic one.
     quantum_ns
@@ -89,11 +94,20 @@ def generate(
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
     if seed < 0:
         raise InputError(f"seed: must not be negative, not {seed}")
+    shape = model if isinstance(model, ModelShape) else get_model(model)
+    if counts is not None:
+        expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
+        if not getattr(generator, "FROM_COUNTS", False):
+            raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
+        if trace is not None or workload is not None:
+            raise InputError("trace, counts, workload: exactly one of them must be given")
+        counts = counts_of_model(counts, shape)
     source = Source(
         machine=machine if isinstance(machine, Machine) else get_machine(machine),
-        model=model if isinstance(model, ModelShape) else get_model(model),
+        model=shape,
         trace=trace,
         workload=_workload(workload),
+        counts=counts,
         seed=seed,
         quantum_ns=quantum_ns,
         name=name,

@@ -6,10 +6,11 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
 from moeopt.errors import InputError
-from moeopt.problems.envelope import Frozen, field_error
+from moeopt.problems.envelope import Frozen, Name, field_error
 from moeopt.sim.cpu import Cpu, Fraction, NonNegative, Positive
 from moeopt.sim.curve import Curve, Device, TimeTable
 from moeopt.sim.fields import about
+from moeopt.sim.runtimes.calibrated import CalibratedRuntime
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
 LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
@@ -21,7 +22,7 @@ class Gpu(Frozen):
     What each field means, its unit and where to find it: docs/machine.md.
     """
 
-    name: Annotated[str, about("its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`")]
+    name: Annotated[Name, about("its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`")]
     peak_tflops: Annotated[
         Positive,
         about(
@@ -78,6 +79,24 @@ class Gpu(Frozen):
             "0",
         ),
     ] = None
+    step_fixed_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of a step: sampling, building the graph of kernels",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+
+    @field_validator("utilization")
+    @classmethod
+    def _utilization_is_a_fraction(cls, curve: Curve) -> Curve:
+        for row, (_, value) in enumerate(curve.points):
+            if value > 1:
+                reason = f"must be a fraction of peak_tflops, at most 1, not {value:g}"
+                raise field_error(["points", row, 1], reason)
+        return curve
 
 
 class Dram(Frozen):
@@ -184,7 +203,7 @@ class Machine(Frozen):
     What each field means, its unit and where to find it: docs/machine.md.
     """
 
-    name: Annotated[str, about("name of the machine")]
+    name: Annotated[Name, about("name of the machine")]
     gpu: Annotated[Gpu | None, about("its GPU", absent="none: the CPU computes alone")] = None
     cpu: Annotated[
         Cpu | None,
@@ -225,6 +244,11 @@ class Machine(Frozen):
             find="`moeopt profile`",
             absent="none",
         ),
+    ] = ()
+    runtimes: Annotated[
+        tuple[CalibratedRuntime, ...],
+        Field(max_length=20),
+        about("runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"),
     ] = ()
     sources: Annotated[
         dict[str, str], about("where each number stands: field path -> source; may be empty")

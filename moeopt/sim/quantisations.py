@@ -132,6 +132,25 @@ def quantised(model: ModelShape, name: str) -> ModelShape:
     return model.model_copy(update=changes | {"kv_bits": model.bits_of("kv")})
 
 
+def at_bits(model: ModelShape, bits: str | float) -> ModelShape:
+    """Return a model at the width of all weights, or as a quantisation of that name makes it.
+
+    Raises
+    ------
+    InputError
+        If it is neither a width from 0.5 to 64 nor a known name.
+    """
+    if isinstance(bits, str) and is_name(bits):
+        return quantised(model, bits)
+    try:
+        width = float(bits)
+    except ValueError:
+        raise InputError(
+            f"bits: must be a width or a quantisation's name, not {bits!r:.40}"
+        ) from None
+    return model.quantized(width, width)
+
+
 def weight_bytes(model: ModelShape) -> int:
     """Return the bytes of all weights: what a file of the model has, less norms and biases.
 

@@ -8,14 +8,15 @@ from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.synthetic import synthetic_trace
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Workload
 
 
 @dataclass(frozen=True)
 class Source:
-    """The common input of all generators; exactly one of `trace` and `workload` is given.
+    """The common input of all generators; exactly one of `trace`, `counts`, `workload` is given.
 
+    `counts` are in one step and the model's; only generators that say `FROM_COUNTS` take them.
     `notes` is added to the provenance as it is: licence, origin, paper.
     """
 
@@ -23,6 +24,7 @@ class Source:
     model: ModelShape
     trace: Trace | None = None
     workload: Workload | None = None
+    counts: Counts | None = None
     seed: int = 0
     quantum_ns: int = DEFAULT_QUANTUM_NS
     name: str | None = None

@@ -118,7 +118,8 @@ def test_lines_and_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_table_is_no_trace(tmp_path: Path) -> None:
     """Tokens cannot be recovered from counts."""
     message = refusal(written(tmp_path, "0,0,3\n"))
-    assert message == "format: count-csv holds counts only, no tokens; use load_counts"
+    takers = "`moeopt plan`, `generate placement` and `trace fit` take it, and load_counts"
+    assert message == f"count-csv holds counts only, no tokens: {takers}"
 
 
 LABELLED = "model,domain,layer,expert,count\nm,law,0,0,3\nm,code,0,0,5\nm,law,0,1,1\n"

@@ -70,9 +70,14 @@ def test_prediction_is_what_the_engine_says_on_held_out_steps() -> None:
     _, held_out = r.parts()
     found = moeopt.simulate(planned.chosen.plan, r.machine, r.model, held_out, steps=12)
     said = planned.comparisons[0].held_out
+    assert said is not None
     assert said.steps == found.steps
     end_ns = max(found.makespan_ns, int(found.step_ns.sum()))
-    assert said.mean_ms == pytest.approx(end_ns / found.steps / 1e6)
+    past_ns = end_ns - int(found.step_ns[0])  # the first step has empty caches and stands apart
+    assert said.first_ms == pytest.approx(found.step_ns[0] / 1e6)
+    assert said.mean_ms == pytest.approx(past_ns / (found.steps - 1) / 1e6)
+    assert said.tokens_per_s == pytest.approx(1e3 / said.mean_ms)
+    assert said.median_ms == pytest.approx(np.median(found.step_ns[1:]) / 1e6)
 
 
 def test_no_slower_than_the_decisions_in_turn_or_any_default() -> None:
@@ -157,7 +162,7 @@ def test_what_cannot_be_planned(changes: dict[str, object], reason: str) -> None
 
 def candidate(mean_ms: float, deferred: int, share: float) -> Candidate:
     """Return a candidate of which only the ranking counts."""
-    predicted = Predicted(1, mean_ms, mean_ms, mean_ms, 1.0)
+    predicted = Predicted(1, mean_ms, mean_ms, mean_ms, 1.0, mean_ms)
     return Candidate(small().chosen.plan, (), predicted, deferred, share)
 
 
@@ -190,4 +195,4 @@ def test_json_and_page() -> None:
     assert data["plan"]["name"] == "plan"
     for comparison in planned.comparisons:
         assert comparison.plan.name in text
-    assert f"{data['comparisons'][0]['held_out']['mean_ms']:.2f}" in text
+    assert f"{data['comparisons'][0]['held_out']['median_ms']:.2f}" in text

@@ -616,3 +616,14 @@ def test_a_million_bad_rows_give_one_error(tmp_path: Path) -> None:
     assert message.startswith("experts[0]: must be an object")
     more = re.search(r"\(and (\d+) more\)$", message)
     assert more is None or int(more[1]) < 10
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As /dev/stdout is: what is no regular file stays what it is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    moeopt.save({"a": 1}, pipe)
+    assert json.loads(os.read(reader, 100)) == {"a": 1}
+    os.close(reader)
+    assert pipe.is_fifo()

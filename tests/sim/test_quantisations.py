@@ -45,6 +45,11 @@ FILES = {
     ("deepseek-v3", "Q5_K_S"): 461.81,
     ("deepseek-v3", "Q4_1"): 419.94,
     ("deepseek-v3", "Q4_K_M"): 404.43,
+    # llama-bench's table in discussions and pull requests of ikawrakow/ik_llama.cpp
+    ("deepseek-v2-lite", "Q4_K_M"): 9.65 * GIB,
+    ("deepseek-v2-lite", "F16"): 29.26 * GIB,
+    ("deepseek-v3", "Q4_K_S"): 353.90 * GIB,
+    ("qwen3-235b-a22b", "Q8_0"): 232.77 * GIB,
     # unsloth/gpt-oss-120b-GGUF as ailocalcheck.com lists it; ggml-org's MXFP4 by llama-bench
     ("gpt-oss-120b", "Q2_K"): 58.27 * GIB,
     ("gpt-oss-120b", "Q4_0"): 58.32 * GIB,

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from moeopt.errors import InputError
+from moeopt.sim.count_sample import UNKNOWN, check_layer
 from moeopt.sim.fit.search import Shape, scaled, search
 from moeopt.sim.fit.table import Row, Targets, compare
-from moeopt.sim.statistics.loads import loads
-from moeopt.sim.statistics.routing import Floats, Routing
+from moeopt.sim.statistics.loads import cold_share, loads, skew
+from moeopt.sim.statistics.routing import Floats, Routing, average
 from moeopt.sim.statistics.summary import usual_capacities
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Sequences, Workload
 
 SEARCH_TOKENS, SEARCH_LAYERS = 4000, 6
@@ -18,6 +19,9 @@ SEARCH_TOKENS, SEARCH_LAYERS = 4000, 6
 
 NEAR, NEAR_ROUNDS = (0.7, 1.4), 6
 """Last factor of the popularity law, sought on traces as long as the real one."""
+
+COUNT_TOKENS = 4000
+"""Tokens that are drawn of a workload fitted to counts, which may be of millions."""
 
 LEAST_TOKENS = 64
 
@@ -79,10 +83,11 @@ def fit_trace(
     _check(seed, evaluations)
     whole = Routing.of(trace, experts)
     real = Targets.of(whole)
-    skew, shape, scale = _popularity(whole)
+    used = np.maximum((whole.ids >= 0).any(axis=2).sum(axis=1, keepdims=True), 1)
+    law, shape, scale = _popularity(-np.sort(-loads(whole) / used, axis=1), whole.tokens)
     start = Workload(
         name=name,
-        skew=skew,
+        skew=law,
         drift=0.0,
         source=source or f"fitted to {trace.name}",
         shape=shape,
@@ -95,6 +100,68 @@ def fit_trace(
     found = scaled(found, real, size, seed, NEAR, NEAR_ROUNDS)
     made = Targets.of(size.draw(found, seed + 1))
     return Fit(found, compare(real, made, usual_capacities(whole)))
+
+
+def fit_counts(
+    counts: Counts,
+    *,
+    top_k: int,
+    experts: int | None = None,
+    name: str = "fitted",
+    source: str | None = None,
+    seed: int = 0,
+) -> Fit:
+    """Fit the popularity law of a workload to counts, which say nothing of anything else.
+
+    As in `fit_trace`, but with neither recall nor topic, affinity and sequences: tokens of this
+    workload choose independently of each other, and so do layers.
+
+    Parameters
+    ----------
+    counts
+        In tokens, of all steps together.
+    top_k
+        Experts per token, which counts do not tell.
+    experts
+        Experts per layer; by default as many as the counts have.
+    name, source
+        Of the workload; by default the source names the counts and says what is not fitted.
+    seed
+        The same seed gives the same workload.
+
+    Returns
+    -------
+    Fit
+        The workload, and how near the loads of `COUNT_TOKENS` drawn tokens come.
+
+    Raises
+    ------
+    InputError
+        If `top_k` is out of range, or tokens that use so many experts cannot have such counts.
+    """
+    whole = counts if experts is None else counts.padded(experts)
+    if not 1 <= top_k <= whole.experts:
+        raise InputError(f"top_k: must be from 1 to {whole.experts}, not {top_k}")
+    _check(seed, 1)
+    uses = whole.total()
+    for number, layer in enumerate(uses):
+        check_layer(f"{counts.name}: count: layer {number}", layer, top_k)
+    tokens = uses.sum(axis=1, keepdims=True) / top_k
+    law, shape, scale = _popularity(-np.sort(-uses, axis=1) / tokens, float(tokens.min()))
+    start = Workload(
+        name=name,
+        skew=law,
+        drift=0.0,
+        source=source or f"popularity fitted to counts of {counts.name}; {UNKNOWN}",
+        shape=shape,
+        layer_scale=scale,
+    )
+    real = Targets(skew=average(skew(uses)), cold_70=average(cold_share(uses)))
+    size = Shape(whole.experts, top_k, whole.layers, COUNT_TOKENS)
+    found = scaled(start, real, size, seed, NEAR, NEAR_ROUNDS)
+    made = loads(size.draw(found, seed + 1))
+    near = Targets(skew=average(skew(made)), cold_70=average(cold_share(made)))
+    return Fit(found, compare(real, near, []))
 
 
 def fit_targets(
@@ -157,14 +224,21 @@ def _check(seed: int, evaluations: int) -> None:
         raise InputError(f"evaluations: must be at least 1, not {evaluations}")
 
 
-def _popularity(routing: Routing) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
-    """Return skew, shape and layer_scale such that a token's chances are those of the trace.
+def _popularity(
+    shares: Floats, tokens: float
+) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
+    """Return skew, shape and layer_scale such that a token's chances are the shares.
 
     If tokens took expert e with a clock of rate w, the share that uses it would be 1 - exp(-w).
+
+    Parameters
+    ----------
+    shares
+        Shape (layers, experts): of the tokens that use each expert, the most used one first.
+    tokens
+        How many were counted: less than half a token's share is not told apart from none.
     """
-    used = np.maximum((routing.ids >= 0).any(axis=2).sum(axis=1, keepdims=True), 1)
-    shares = -np.sort(-loads(routing) / used, axis=1)
-    least, most = 0.5 / routing.tokens, 1 - 0.5 / routing.tokens
+    least, most = 0.5 / tokens, 1 - 0.5 / tokens
     by_layer = _scores(np.clip(shares, least, most))
     law = _scores(np.clip(shares.mean(axis=0), least, most))
     weight = shares.mean(axis=0)
@@ -172,10 +246,10 @@ def _popularity(routing: Routing) -> tuple[float, tuple[float, ...], tuple[float
     centred = law - np.average(law, weights=weight)
     spread = (weight * centred**2).sum()
     scale = (by_layer * centred * weight).sum(axis=1) / spread if spread else np.ones(len(shares))
-    fall = np.arange(routing.experts) / routing.experts
+    fall = np.arange(len(law)) / len(law)
     law -= law[0]
-    skew = max(0.0, float(-(law * fall).sum() / max((fall**2).sum(), 1e-12)))
-    return round(skew, 4), _rounded(law + skew * fall), _rounded(np.maximum(scale, 0.0))
+    slope = max(0.0, float(-(law * fall).sum() / max((fall**2).sum(), 1e-12)))
+    return round(slope, 4), _rounded(law + slope * fall), _rounded(np.maximum(scale, 0.0))
 
 
 def _scores(shares: Floats) -> Floats:

@@ -7,7 +7,8 @@ at the stated context, and a reserve.
 
 What the published rules may know comes before the steps: with `first_sequence` the prompts of the
 sequences that the steps decode, as the papers have it, and as an offline profile all other
-sequences; else the trace's earlier steps. Provenance says which.
+sequences; else the trace's earlier steps. Provenance says which. Of counts the steps are drawn
+(`moeopt.sim.count_sample`), and the counts are the profile.
 """
 
 from typing import Annotated, Any, Literal
@@ -20,20 +21,25 @@ from moeopt.problems.envelope import Frozen
 from moeopt.problems.host_memory import absent
 from moeopt.problems.placement.costs import MAX_TABLE
 from moeopt.problems.placement.instance import Dispatch, Instance, Restriction
+from moeopt.problems.placement.known import Known
 from moeopt.sim.batching import Batching
 from moeopt.sim.cost import path_cost, to_quanta
+from moeopt.sim.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.source import Source
 from moeopt.sim.steps_served import SCORE_SCALE, Served, Stretch, served, served_after_prompts
 from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Trace
+from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.windows import MAX_SYNTHETIC_TOKENS
 
 GIB = 2**30
 NS_PER_US = 1000
 
 MAX_US = 1e9
+
+FROM_COUNTS = True
+"""Counts are enough at one token per step; the steps are drawn from them."""
 
 PROMPT_SHARE = 0.5
 """Of a sequence, where its trace marks no generated tokens."""
@@ -166,7 +172,10 @@ def generate(source: Source, options: Options) -> Instance:
     model = source.model if options.bits is None else source.model.quantized(options.bits)
     trace = _trace(source, options)
     found = _served(trace, options, model.routed_experts)
-    counts, known = found.counts, found.known
+    counts, known, words = found.counts, found.known, found.words
+    if source.counts is not None:
+        profile = source.counts.total()[: counts.shape[1]]
+        known, words = Known(profile_counts=profile.tolist()), {"profile_counts": "the counts"}
     if options.rules_know == "steps":
         known = None
     most = min(MAX_TABLE - 1, max(options.batch, int(counts.max(initial=1))))
@@ -178,7 +187,7 @@ def generate(source: Source, options: Options) -> Instance:
         decided["prompt_share"] = options.prompt_share or PROMPT_SHARE
     provenance = source.provenance(trace, options.model_dump() | decided)
     if known is not None:
-        provenance["known"] = found.words
+        provenance["known"] = words
     schema_2 = _schema_2(source, options, model, found, sizes, most)
     if known is not None:
         schema_2["known"] = known
@@ -305,7 +314,9 @@ def _room(
 
 
 def _trace(source: Source, options: Options) -> Trace:
-    """Return the real trace, or a synthetic one long enough for the steps."""
+    """Return the real trace, or one that is drawn and long enough for the steps."""
+    if source.counts is not None:
+        return _sampled(source, source.counts, options)
     if source.workload is None or source.trace is not None:
         return source.trace_of(1)
     if options.batching != "window":
@@ -317,6 +328,19 @@ def _trace(source: Source, options: Options) -> Trace:
     layers = min(options.layers or len(model.moe_layers), len(model.moe_layers))
     experts, top_k = model.routed_experts, model.top_k
     return routing_trace(source.workload, experts, top_k, layers, tokens, source.seed)
+
+
+def _sampled(source: Source, counts: Counts, options: Options) -> Trace:
+    """Return the steps drawn from counts, which have no order to start, batch or prompt by."""
+    asked = {
+        "batching": options.batching != "window",
+        "first_step": options.first_step > 0,
+        "first_sequence": options.first_sequence is not None,
+    }
+    for name, needed in asked.items():
+        if needed:
+            raise InputError(f"{name}: needs a trace; {UNKNOWN}")
+    return sample_trace(counts, source.model.top_k, options.steps * options.batch, source.seed)
 
 
 def _served(trace: Trace, options: Options, experts: int) -> Served:

@@ -11,6 +11,9 @@ from moeopt.sim.machine import Machine
 
 BY_USER = "given by the user (moeopt machine set)"
 
+MOST = 2**20
+"""Above this neither channels nor their speed are believed; the schema refuses them."""
+
 
 def set_machine(
     machine: Machine, changes: Mapping[str, object], *, source: str = BY_USER
@@ -150,7 +153,9 @@ def _follow_channels(data: dict[str, Any], changed: set[str]) -> None:
 
 def _bandwidths(dram: dict[str, Any]) -> Iterator[tuple[str, float, str]]:
     channels, speed = dram.get("channels"), dram.get("speed_mt_s")
-    if isinstance(speed, int | float) and isinstance(channels, int):
+    if not isinstance(speed, int | float) or not isinstance(channels, int):
+        return
+    if 0 < speed <= MOST and 0 < channels <= MOST:
         each = speed * 8 / 1000
         yield (
             "striped_gb_s",

@@ -23,7 +23,8 @@ take it as `--machine FILE`.
 - `moeopt machine import bench.json --machine M --out M2.json` takes what another tool measured: a
   JSON with read, triad, add, copy or scale rates (the first of these that is there), in GB/s
   unless the key, the value or a key `unit` says otherwise; keys with h2d or pcie are the link,
-  with gpu, hbm, vram or device the GPU's memory, others the CPU's. It says what was taken.
+  with gpu, hbm, vram or device the GPU's memory, others the CPU's. It says what was taken. Of a
+  triad or an add the machine gets 4/3, if its peak allows: STREAM counts three of four transfers.
 
 **Peaks and rates.** `gpu.hbm_gb_s` and `dram.striped_gb_s` are peaks of data sheets: nothing is
 faster. What is reached stands beside them: `cpu.bandwidth_gb_s` as measured,

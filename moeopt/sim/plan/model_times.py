@@ -1,6 +1,6 @@
 """What a plan's steps cost besides routed experts, by the cost model instead of by numbers."""
 
-from moeopt.sim.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.cost import DEFAULT_QUANTUM_NS, to_quanta
 from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -32,10 +32,11 @@ def times_of_model(
     """
     cost = layer_costs(machine, model, tokens, context, quantum_ns)
     dense_layers = model.layers - len(model.moe_layers)
+    fixed = int(to_quanta((machine.require_gpu().step_fixed_us or 0.0) * 1e3, quantum_ns))
     return Times(
         attention_ns=(cost.attention_ns,),
         shared_ns=(cost.shared_ns,),
         to_host_ns=(cost.sync_ns,),
         to_gpu_ns=(cost.sync_ns,),
-        step_ns=dense_layers * (cost.attention_ns + cost.dense_ns) + cost.head_ns,
+        step_ns=dense_layers * (cost.attention_ns + cost.dense_ns) + cost.head_ns + fixed,
     )

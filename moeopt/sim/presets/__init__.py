@@ -19,6 +19,9 @@ M = TypeVar("M", bound=Frozen)
 
 FOLDER = Path(__file__).parent
 
+LONGEST = 300
+"""Most characters of an unknown name that are repeated."""
+
 
 def names(kind: str) -> list[str]:
     """Return the names of the presets of a kind: "machines", "models" or "workloads"."""
@@ -91,7 +94,8 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
     path = Path(name_or_file)
     if not _is_file(path):
         choice = ", ".join(known)
-        raise InputError(f"{kind[:-1]}: {str(path)!r} is neither a file nor one of {choice}")
+        asked = repr(str(path) if len(str(path)) <= LONGEST else f"{str(path)[:LONGEST]}...")
+        raise InputError(f"{kind[:-1]}: {asked} is neither a file nor one of {choice}")
     return path
 
 

@@ -129,6 +129,29 @@ def test_a_field_of_a_listed_kernel_has_its_own_source() -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "gb_s"),
+    [
+        ({"triad": 93.7}, 124.9333),
+        ({"read": 93.7, "triad": 90}, 93.7),
+        ({"triad": 400.0}, 460.8),  # the peak
+        ({"triad": 500.0}, 500.0),  # the peak cannot be right
+    ],
+)
+def test_a_triad_moves_more_than_it_counts(
+    data: dict[str, float], gb_s: float, tmp_path: Path
+) -> None:
+    """Three of four transfers; reads are what they are."""
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(data))
+    machine = import_bandwidths(get_machine("rtx4090+epyc-9004"), path)
+    assert machine.cpu is not None
+    assert machine.cpu.bandwidth_gb_s == gb_s
+    assert ("stored lines are read first" in machine.sources["cpu.bandwidth_gb_s"]) == (
+        gb_s not in data.values()
+    )
+
+
+@pytest.mark.parametrize(
     ("data", "expected"),
     [
         ({"copy_gb_s": 80, "triad_gb_s": 93.7}, {"cpu": (93.7, "triad")}),
@@ -175,6 +198,8 @@ def test_bandwidths_are_recognised(data: Any, expected: Any, tmp_path: Path) -> 
         ('{"read": 1e300}', "no bandwidth was recognised"),
         ("{}", "(numbers here: none)"),
         ("[1]", "must hold one JSON object, not a list"),
+        ('{"read_gb_s": 1' + "0" * 400 + "}", "no bandwidth was recognised"),
+        ('{"read_gb_s": [1' + "0" * 400 + "]}", "no bandwidth was recognised"),
         ("Triad: 93", "not valid JSON"),
     ],
 )
@@ -185,6 +210,17 @@ def test_a_file_without_bandwidths_is_refused(text: str, says: str, tmp_path: Pa
     with pytest.raises(InputError) as caught:
         read_bandwidths(path)
     assert says in str(caught.value)
+
+
+def test_rates_of_a_gpu_that_is_not_there_are_said_to_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was read from the file and what the machine can have are two things."""
+    path = tmp_path / "bench.json"
+    path.write_text('{"cpu": {"read": 90}, "gpu": {"read": 945}}')
+    options = ["--machine", "epyc-9004", "--out", str(tmp_path / "m.json")]
+    assert run(["machine", "import", str(path), *options]) == 0
+    assert capsys.readouterr().out.endswith("left out: gpu: epyc-9004 has no GPU\n")
 
 
 def test_imported_rates_leave_the_gpus_peak(tmp_path: Path) -> None:
@@ -235,6 +271,16 @@ def test_the_commands(
         ("machine show a100+epyc", "no host is called 'epyc'; there are epyc-9004, "),
         ("machine import none.json", "none.json: there is no such file"),
         ("machine set trimoe pcie_gb_s=3 --out no/m.json", "there is no folder"),
+        (
+            f"machine set trimoe pcie_gb_s=3 --out {'x' * 300}",
+            "--out: cannot be written: File name",
+        ),
+        ("machine set trimoe pcie_gb_s=3 pcie_gb_s=4 --out m.json", "pcie_gb_s is given twice"),
+        (f"machine set a100+xeon-spr dram.channels={10**400} --out m.json", "dram.channels: must"),
+        ("machine set trimoe gpu.utilization=60 --out m.json", "must be a fraction of peak_tflops"),
+        ("machine set trimoe gpu.name=a\x1b[31m --out m.json", "gpu.name: must have no control"),
+        (f"machine show {'x' * 5000}", "x...' is neither a file nor one of cxl-ndp"),
+        (f"machine show {'x' * 5000}+y", "x...'; there are a100, "),
     ],
 )
 def test_the_commands_refuse_in_one_line(

@@ -10,6 +10,7 @@ from pydantic import Field
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.json_files import read_object
+from moeopt.problems.wording import shortened
 from moeopt.sim.cpu import Cpu, Positive
 from moeopt.sim.machine import Dram, Gpu, Machine
 
@@ -103,7 +104,7 @@ def compose(name: str) -> Machine:
     """
     gpu_name, _, host_name = name.rpartition("+")
     wrong = [
-        f"no {kind} is called {asked!r}; there are {', '.join(known)}"
+        f"no {kind} is called {shortened(asked)!r}; there are {', '.join(known)}"
         for kind, asked, known in (
             ("GPU", gpu_name, gpu_names()),
             ("host", host_name, host_names()),
@@ -111,7 +112,7 @@ def compose(name: str) -> Machine:
         if asked and asked not in known
     ]
     if wrong:
-        raise InputError(f"machine: {name!r}: {'; '.join(wrong)}")
+        raise InputError(f"machine: {shortened(name)!r}: {'; '.join(wrong)}")
     host = host_part(host_name)
     data: dict[str, Any] = {"name": name, "cpu": host.cpu, "dram": host.dram}
     sources = {"name": "of its parts"} | host.sources

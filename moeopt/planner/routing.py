@@ -1,0 +1,100 @@
+"""What a plan knows of routing: a trace, or only counts, or a workload that stands for one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from moeopt.errors import InputError
+from moeopt.interop.traces import load_counts, read_routing
+from moeopt.sim.count_sample import UNKNOWN, counts_of_model, sample_trace
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import find
+from moeopt.sim.presets.default_workload import default_workload
+from moeopt.sim.synthetic import routing_trace
+from moeopt.sim.trace import Counts, Trace
+from moeopt.sim.workload import Workload
+
+Routing = Trace | Counts | Workload
+
+COUNTS = f"{UNKNOWN}: no caches, no deferral, no hold-out"
+WORKLOAD = (
+    "a workload's experts and their order are made up: no caches, and which is hot means nothing"
+)
+
+COUNTED = 4096
+"""Tokens that are drawn of a workload to see how often each expert is used."""
+
+
+def routing_of(
+    trace: Routing | str | Path | None,
+    counts: Counts | str | Path | None,
+    workload: Workload | str | Path | None,
+    model: ModelShape,
+) -> tuple[Routing, str | None]:
+    """Return what is known of the routing, and where it comes from if that was not said.
+
+    With none of the three it is the model's default workload.
+
+    Raises
+    ------
+    InputError
+        If several are given, or the counts are not of this model.
+    """
+    given = {"trace": trace, "counts": counts, "workload": workload}
+    if len(named := [name for name, value in given.items() if value is not None]) > 1:
+        raise InputError(f"{', '.join(named)}: at most one of them may be given")
+    if workload is not None:
+        known = workload if isinstance(workload, Workload) else _workload(workload)
+        return known, None
+    if isinstance(trace, str | Path):
+        trace = read_routing(trace)
+    if isinstance(counts, str | Path):
+        counts = load_counts(counts)
+    found = counts if trace is None else trace
+    if isinstance(found, Counts):
+        return counts_of_model(found, model), None
+    if found is None:
+        return default_workload(model)
+    return found, None
+
+
+def drawn_parts(
+    routing: Counts | Workload, model: ModelShape, tokens: int, seed: int
+) -> tuple[Trace, Trace]:
+    """Return tokens to decide on and as many others, drawn from counts or a workload.
+
+    Of a workload, how often each expert is used is drawn first, with `COUNTED` tokens; what it says
+    of order is left aside. So a few steps show its popularities without the noise of a few tokens,
+    for which residents would be chosen that are no good later.
+
+    Raises
+    ------
+    InputError
+        If they are too many to draw.
+    """
+    known = routing if isinstance(routing, Counts) else _counted(routing, model, seed)
+    first, second = (sample_trace(known, model.top_k, tokens, 2 * seed + at) for at in (0, 1))
+    return first, second
+
+
+def _counted(workload: Workload, model: ModelShape, seed: int) -> Counts:
+    orderless = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
+    law, experts = workload.model_copy(update=orderless), model.routed_experts
+    made = routing_trace(law, experts, model.top_k, len(model.moe_layers), COUNTED, seed)
+    counts = made.step_counts(COUNTED, experts=experts)
+    return replace(counts, facts={"workload": workload.facts(), "drawn_tokens": COUNTED})
+
+
+def notes(routing: Routing, batch: int, default: str | None) -> tuple[str, ...]:
+    """Return what a reader must know of steps that are no recording, a line each."""
+    if isinstance(routing, Trace):
+        return ()
+    lines = [WORKLOAD if isinstance(routing, Workload) else COUNTS]
+    if default is not None:
+        lines.insert(0, f"no trace: {default}")
+    if batch > 1:
+        lines.append(f"batch {batch}: tokens are drawn one by one; real ones share more experts")
+    return tuple(lines)
+
+
+def _workload(name: str | Path) -> Workload:
+    return find("workloads", Workload, name)

@@ -1,0 +1,1 @@
+"""Public measured speeds of real runtimes beside the predictions of `moeopt predict`."""

@@ -1,0 +1,85 @@
+"""A machine as a runtime uses it: the terms of a token's time as fields of the cost model."""
+
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.runtimes.predict import costs_of
+from moeopt.sim.runtimes.profile import RuntimeProfile, as_costs
+from moeopt.sim.runtimes.setting import gpu_read_gb_s, host_read_gb_s
+
+QUANTUM_NS = 100
+"""An expert of Qwen3-30B in 4 bits takes 1.5 us on a GPU: times are counted finer than that."""
+
+
+def states_overheads(machine: Machine) -> bool:
+    """Return whether a machine file itself says what computing costs beyond rates."""
+    said: list[object] = [machine.sync_us, machine.time_tables or None]
+    if machine.gpu is not None:
+        said += [machine.gpu.layer_fixed_us, machine.gpu.kernel_us]
+    if machine.cpu is not None:
+        said += [machine.cpu.kernel_us, machine.cpu.bandwidth_efficiency]
+    return any(value is not None for value in said)
+
+
+def default_runtime(machine: Machine) -> str | None:
+    """Return the runtime whose costs plans use: a calibrated one; None if the machine has its own.
+
+    llama.cpp where the machine's file says neither.
+    """
+    if machine.runtimes:
+        return machine.runtimes[0].runtime
+    return None if states_overheads(machine) else "llama.cpp"
+
+
+def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Machine:
+    """Return a machine on which the cost model takes what the runtime takes.
+
+    Parameters
+    ----------
+    machine
+        With a GPU and a CPU; its calibration of the runtime is used where it has one.
+    model
+        Latent attention has costs of its own.
+
+    Returns
+    -------
+    Machine
+        With the fixed times of `profile`, half of a layer's hand-overs each way, and the
+        bandwidths that its reads reach. Time tables stay: they are measurements.
+
+    Raises
+    ------
+    InputError
+        If the machine has no GPU or no CPU.
+    """
+    gpu, cpu = machine.require_gpu(), machine.require_cpu()
+    vector, certainty = costs_of(machine, model, profile)
+    costs = as_costs(vector)
+    latent = model.attention is not None and model.attention.kind == "latent"
+    layer_us = costs["layer_us"] + (costs["latent_attention_us"] if latent else 0.0)
+    share = min(1.0, gpu_read_gb_s(machine) / gpu.hbm_gb_s / costs["gpu_read"])
+    several = cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
+    ratio = costs["oblivious_read" if several and not profile.numa_aware else "host_read"]
+    fields = ("gpu.layer_fixed_us", "cpu.kernel_us", "sync_us", "cpu.bandwidth_gb_s")
+    said = f"runtime {profile.name}, {certainty}"
+    return machine.model_copy(
+        update={
+            "gpu": gpu.model_copy(
+                update={
+                    "bandwidth_efficiency": share,
+                    "attention_bandwidth_efficiency": share,
+                    "kernel_us": None,
+                    "layer_fixed_us": layer_us,
+                    "step_fixed_us": costs["token_us"],
+                }
+            ),
+            "cpu": cpu.model_copy(
+                update={
+                    "bandwidth_gb_s": host_read_gb_s(machine) / ratio,
+                    "bandwidth_efficiency": None,
+                    "kernel_us": costs["host_expert_us"],
+                }
+            ),
+            "sync_us": costs["host_layer_us"] / 2,
+            "sources": machine.sources | dict.fromkeys(fields, said),
+        }
+    )

@@ -1,0 +1,140 @@
+"""Calibration: the costs of a runtime's terms from speeds measured on the machine at hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.errors import InputError, expect
+from moeopt.sim.machine import Machine
+from moeopt.sim.runtimes.calibrated import CalibratedModel, CalibratedRuntime
+from moeopt.sim.runtimes.fitting import fit_costs
+from moeopt.sim.runtimes.measurements import Measurement
+from moeopt.sim.runtimes.profile import as_costs, as_vector, get_runtime
+from moeopt.sim.runtimes.setting import amounts
+from moeopt.sim.runtimes.terms import Vector, prior
+
+NOISE = 0.04
+"""Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""
+
+BETWEEN_MACHINES = 0.5
+"""A machine's costs differ from the profile's by this much of what was uncertain beforehand."""
+
+CLOSE = 0.02
+"""A model's own points are met this closely, if need be by costs of its own."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A measured point and what the calibrated machine predicts of it, in tokens/s."""
+
+    measurement: Measurement
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted / self.measurement.tokens_per_s - 1.0
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A calibrated machine, and how well it meets the points it was calibrated on."""
+
+    machine: Machine
+    residuals: tuple[Residual, ...]
+
+
+def machine_costs(profile: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:
+    """Return the costs of the terms on a machine, for any model.
+
+    Parameters
+    ----------
+    profile
+        (terms,): costs of the runtime elsewhere, which what the points say nothing about keeps.
+    rows, times_us
+        (points, terms) and (points,): what each point needs (`amounts`), and what it took.
+    """
+    _, spread = prior()
+    return fit_costs(rows, times_us, np.log(profile), BETWEEN_MACHINES * spread, NOISE)
+
+
+def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:
+    """Return the costs of the terms for one model on a machine.
+
+    They leave those of the machine only as far as that model's points ask for.
+    """
+    costs = machine
+    _, spread = prior()
+    for looser in (0.5, 1.0, 2.0):
+        if np.abs(np.log(rows @ costs / times_us)).max() <= CLOSE:
+            break
+        costs = fit_costs(rows, times_us, np.log(machine), looser * spread, NOISE)
+    return costs
+
+
+def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
+    """Fit the overheads of runtimes to speeds measured on a machine.
+
+    Parameters
+    ----------
+    machine
+        What was measured on; an earlier calibration of the same runtimes is replaced.
+    points
+        Measured speeds (`moeopt.sim.runtimes.measurements.read_measurements`); two of one model,
+        with many and with few experts on the CPU, are enough.
+
+    Returns
+    -------
+    Calibrated
+        The machine with ``runtimes``, which `predict` uses, and a residual per point.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two points of a runtime.
+
+    Notes
+    -----
+    Posterior modes (`fit_costs`): the profile of the runtime, fitted to other machines, is what is
+    expected; first the machine's costs from all its points, then those of each model from its own.
+    """
+    expect("machine", machine, Machine, what="a machine")
+    found, residuals = [], []
+    for runtime in dict.fromkeys(point.runtime for point in points):
+        own = [point for point in points if point.runtime == runtime]
+        if len(own) < 2:
+            raise InputError(f"points: at least two of a runtime are needed, {runtime} has one")
+        profile = as_vector(get_runtime(runtime).costs)
+        costs = machine_costs(profile, _rows(machine, own), _times(own))
+        models = []
+        for name, bits in dict.fromkeys((p.model.name, p.model.bits) for p in own):
+            group = [p for p in own if (p.model.name, p.model.bits) == (name, bits)]
+            rows = _rows(machine, group)
+            special = model_costs(costs, rows, _times(group))
+            models.append(CalibratedModel(model=name, bits=bits, costs=as_costs(special)))
+            speeds = 1e6 / (rows @ special)
+            residuals += [Residual(p, float(v)) for p, v in zip(group, speeds, strict=True)]
+        found.append(
+            CalibratedRuntime(
+                runtime=runtime, costs=as_costs(costs), models=tuple(models), points=len(own)
+            )
+        )
+    if not found:
+        raise InputError("points: there are none")
+    names = {one.runtime for one in found}
+    kept = tuple(one for one in machine.runtimes if one.runtime not in names)
+    said = f"fitted to {len(points)} measured speeds (moeopt calibrate)"
+    changed = machine.model_copy(
+        update={"runtimes": kept + tuple(found), "sources": machine.sources | {"runtimes": said}}
+    )
+    return Calibrated(changed, tuple(residuals))
+
+
+def _rows(machine: Machine, points: Sequence[Measurement]) -> NDArray[np.float64]:
+    return np.array([amounts(point.on(machine)) for point in points])
+
+
+def _times(points: Sequence[Measurement]) -> Vector:
+    return np.array([1e6 / point.tokens_per_s for point in points])

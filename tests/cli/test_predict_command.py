@@ -1,0 +1,86 @@
+"""``moeopt predict`` and ``moeopt calibrate``, and the commands of docs/predict.md."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from moeopt.cli.main import run
+
+EXAMPLE = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
+TEXT = re.compile(r"```text\n(.*?)```", re.DOTALL)
+
+
+def test_the_pages_commands_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From nothing to llama.cpp's command line, then calibrated; the page shows what is printed."""
+    page = (root / "docs" / "predict.md").read_text()
+    shown, points = TEXT.findall(page)
+    monkeypatch.chdir(tmp_path)
+    Path("points.csv").write_text(points)
+    commands = [line for block in EXAMPLE.findall(page) for line in block.splitlines()]
+    assert len(commands) == 4
+    printed = []
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert (program, run(arguments)) == ("moeopt", 0), command
+        printed.append(capsys.readouterr().out)
+    assert printed[1] == shown
+    assert "llama-server" in printed[1]
+    assert "not calibrated: expect" in printed[1]
+    assert "calibrated on this model" in printed[3]
+
+
+def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Speed, interval and bottleneck; a plan's residents and counts of calls are taken."""
+    command = "predict --machine rtx4090+epyc-9004 --model qwen3-30b-a3b --bits 4.5"
+    assert (
+        run(shlex.split(f"{command} --runtime llama.cpp --n-cpu-moe 24 --context 512 --json")) == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["low"] < found["tokens_per_s"] < found["high"]
+    assert found["bottleneck"] in found["parts_ms"]
+    assert run(shlex.split(f"{command} --runtime ktransformers --gpu-experts 32 --json")) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert other["n_cpu_moe"] is None
+
+
+def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What counts say is called often makes a plan faster than the same number of any."""
+    plan, counts = tmp_path / "plan.json", tmp_path / "counts.csv"
+    plan.write_text(json.dumps({"name": "p", "resident": [[0, 1]] * 32}))
+    rows = [f"{layer},{e},{90 if e < 2 else 5}" for layer in range(32) for e in range(8)]
+    counts.write_text("layer,expert,count\n" + "\n".join(rows) + "\n")
+    command = f"predict --machine rtx4090+epyc-9004 --model mixtral-8x7b --bits 4.5 --plan {plan}"
+    speeds = []
+    for more in ("", f"--counts {counts}"):
+        assert run(shlex.split(f"{command} {more} --json")) == 0
+        speeds.append(json.loads(capsys.readouterr().out)["tokens_per_s"])
+    assert speeds[1] > 1.3 * speeds[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict --machine none --model qwen3-30b-a3b",
+        "predict --machine trimoe --model qwen3-30b-a3b --bits x",
+        "predict --machine trimoe --model qwen3-30b-a3b --n-cpu-moe -1",
+        "predict --machine trimoe --model qwen3-30b-a3b --n-cpu-moe 1 --gpu-experts 3",
+        "predict --machine trimoe --model qwen3-30b-a3b --kv-bits 99",
+        "predict --machine trimoe --model qwen3-30b-a3b --counts x",
+        "predict --machine trimoe --model qwen3-30b-a3b --plan none.json",
+        "predict --machine trimoe --model qwen3-30b-a3b --context 99999999999",
+        "calibrate --machine trimoe --points none.csv --out m.json",
+        "calibrate --machine trimoe --points none.csv --out no/such/folder/m.json",
+        "calibrate --machine trimoe --points none.csv",
+    ],
+)
+def test_faulty_commands(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, exit 2."""
+    assert run(shlex.split(command)) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.strip().splitlines()) == 1

@@ -1,0 +1,226 @@
+"""Plans of counts and of workloads: decided as well as of a trace, and silent on nothing."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from moeopt.errors import InputError
+from moeopt.planner.hand_over import hand_over
+from moeopt.planner.page import page
+from moeopt.planner.planned import Planned
+from moeopt.planner.predict import Predicted, loads_of, predicted
+from moeopt.planner.request import Request
+from moeopt.planner.routing import COUNTS, WORKLOAD, notes, routing_of
+from moeopt.sim.count_sample import SAMPLED, UNKNOWN
+from moeopt.sim.engine.decode.loads import loads_of_counts
+from moeopt.sim.plan.schema import Plan
+from moeopt.sim.presets import find, get_machine, get_model
+from moeopt.sim.presets.default_workload import default_workload
+from moeopt.sim.synthetic import routing_trace
+from moeopt.sim.trace import Counts, Trace
+from moeopt.sim.workload import Workload
+from tests.interop.test_imatrix import imatrix
+
+MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
+WORKLOAD_NAME = "esft-deepseek-v2-lite"
+SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600}
+
+
+@cache
+def recorded() -> Trace:
+    """Return a trace with skew, order and sequences, as a real one has."""
+    model = get_model(MODEL)
+    law = find("workloads", Workload, "esft-deepseek-v2-lite")
+    layers = len(model.moe_layers)
+    return routing_trace(law, model.routed_experts, model.top_k, layers, 1200, 5)
+
+
+def part(counted: bool) -> Trace:
+    """Return two of three tokens of it, which are counted, or the third ones."""
+    whole = recorded()
+    chosen = (np.arange(whole.tokens) % 3 > 0) == counted
+    return replace(whole, topk_ids=whole.topk_ids[chosen], topk_weights=None, seq_len=None)
+
+
+@cache
+def counted() -> Counts:
+    """Return the counts of two of three tokens."""
+    return part(counted=True).step_counts(800, experts=64)
+
+
+@cache
+def small() -> Planned:
+    """Return the plan of the counts."""
+    return moeopt.plan(MACHINE, MODEL, counts=counted(), **SMALL)  # type: ignore[arg-type]
+
+
+def test_counts_predict_the_trace_they_were_taken_from() -> None:
+    """At one token per step, on its other tokens: within 2 %, so much are counts enough for."""
+    planned = small()
+    rest = part(counted=False)
+    asked = replace(planned.request, steps=400)
+    plan = planned.chosen.plan
+    real = predicted(asked, plan, loads_of(asked, rest))
+    said = planned.comparisons[0].drawn_anew
+    assert said is not None
+    assert said.mean_ms == pytest.approx(real.mean_ms, rel=0.02)
+    _, at_random = (
+        predicted(asked, other, loads_of(asked, rest))
+        for other in (plan, plan.model_copy(update={"resident": _first_ones(plan)}))
+    )
+    assert real.mean_ms < 0.95 * at_random.mean_ms, "the counts say which experts are worth it"
+
+
+def _first_ones(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(range(len(row))) for row in plan.resident or ())
+
+
+def test_the_page_says_what_counts_do_not() -> None:
+    """One line; neither caches nor deferral nor hold-out are there."""
+    planned = small()
+    text, data = page(planned), planned.to_dict()
+    assert text.splitlines()[2] == COUNTS
+    assert "drawn from the counts" in text.splitlines()[1]
+    assert "drawn anew" in text
+    assert "held out" not in text
+    assert (data["routing"], data["notes"]) == ("counts", [COUNTS])
+    assert data["comparisons"][0]["held_out"] is None
+    assert data["comparisons"][0]["drawn_anew"]["steps"] == 20
+    assert set(planned.chosen.plan.cache_ways) == set(planned.chosen.plan.deferred) == {0}
+    told = (planned.placement.provenance or {})["trace"]
+    assert told[SAMPLED]["unknown"] == UNKNOWN
+
+
+def test_a_batch_says_that_its_tokens_share_no_experts() -> None:
+    """Tokens that are drawn one by one use more experts together than real ones."""
+    told = notes(counted(), 4, None)
+    assert told[0] == COUNTS
+    assert told[1].startswith("batch 4: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"held_out": 0.3}, "held_out: needs a trace: a file of counts has no tokens in order"),
+        ({"keep_repeats": True}, "keep_repeats: needs a trace"),
+        ({"max_deferred": 2}, "max_deferred: needs a trace: counts have no scores"),
+        ({"steps": 2**30}, "are too many to draw"),
+    ],
+)
+def test_what_needs_a_trace_is_refused(changes: dict[str, object], reason: str) -> None:
+    """Not left out in silence."""
+    with pytest.raises(InputError, match=reason):
+        moeopt.plan(MACHINE, MODEL, counts=counted(), **changes)  # type: ignore[arg-type]
+
+
+def test_only_one_source_is_taken() -> None:
+    """Trace, counts and workload exclude each other."""
+    with pytest.raises(InputError, match="trace, workload: at most one"):
+        routing_of(recorded(), None, "hdmoe-mixtral", get_model(MODEL))
+
+
+@pytest.mark.parametrize("option", ["--counts", "--trace"])
+def test_an_imatrix_makes_a_plan(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the command line, whichever option it is given by; the model counts layers from 1."""
+    rows = counted().total()
+    path = imatrix(tmp_path / "m.gguf", {n: row.tolist() for n, row in enumerate(rows, start=1)})
+    options = f"--machine {MACHINE} --model {MODEL} --steps 2 --reserved-gib 12 {option} {path}"
+    assert run(["plan", *options.split()]) == 0
+    assert UNKNOWN in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("layer,expert,count\n0,0,5\n0,1,x\n", "line 3: count: must be an integer"),
+        ("layer,expert,count\n0,0,5\n", "1 layers, 0 to 0; deepseek-v2-lite has 26 with experts"),
+        ("model,layer,expert,count\na,0,0,5\nb,0,0,5\n", "choose with where"),
+        ("", "holds no counts"),
+    ],
+)
+def test_wrong_count_files_are_one_line(
+    text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And exit code 2."""
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    options = ["--machine", MACHINE, "--model", MODEL, "--counts", str(path)]
+    assert run(["plan", *options]) == 2
+    said = capsys.readouterr().err
+    assert reason in said
+    assert said.count("\n") == 1
+
+
+def test_labels_of_a_csv_choose_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a table of several models; and without a table there is nothing to choose from."""
+    rows = [f"a,{n},{e},{c}" for n, row in enumerate(counted().total()) for e, c in enumerate(row)]
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(["model,layer,expert,count", *rows, "b,0,0,7"]))
+    options = f"plan --machine {MACHINE} --model {MODEL} --steps 1 --reserved-gib 12".split()
+    assert run([*options, "--counts", str(path), "--where", "model=a"]) == 0
+    assert run([*options, "--where", "model=a"]) == 2
+    assert "--where: chooses rows of a file of --counts" in capsys.readouterr().err
+
+
+def test_without_anything_the_models_default_workload_is_planned_for() -> None:
+    """Labelled with its source, and with the model that it was measured on."""
+    made = moeopt.plan(MACHINE, MODEL, max_deferred=0, steps=2, reserved_gib=19.0)
+    first = made.notes[0]
+    assert first.startswith("no trace: default workload esft-deepseek-v2-lite; source: fitted")
+    assert made.notes[1] == WORKLOAD
+    assert made.comparisons[0].held_out is None
+    _, says = default_workload(get_model("glm-4.5-air"))
+    assert "measured on deepseek-v2-lite, not on glm-4.5-air; source: " in says
+    assert default_workload(get_model("phi-3.5-moe"))[0].name == "hdmoe-mixtral"
+
+
+def test_residents_of_a_workload_hold_on_steps_drawn_anew() -> None:
+    """They are chosen by how often experts are used, not by what a few tokens happen to use."""
+    made = moeopt.plan(MACHINE, MODEL, workload=WORKLOAD_NAME, max_deferred=0, **SMALL)  # type: ignore[arg-type]
+    assert set(made.chosen.plan.cache_ways) == {0}
+    mine = made.comparisons[0]
+    assert mine.later.mean_ms == pytest.approx(mine.kept.mean_ms, rel=0.03)
+
+
+def test_a_workloads_experts_are_handed_to_no_runtime(tmp_path: Path) -> None:
+    """Which ones are hot is drawn at random; whole layers and flags are written."""
+    made = moeopt.plan(MACHINE, MODEL, workload="trimoe-skew", max_deferred=0, **SMALL)  # type: ignore[arg-type]
+    lines = hand_over(made, tmp_path)
+    assert not (tmp_path / "residency-sglang.json").exists()
+    assert (tmp_path / "residency-llama.cpp.txt").exists()
+    assert any(line.startswith("sglang: nothing written: the workload's experts") for line in lines)
+
+
+def test_a_slow_first_step_does_not_weigh_on_the_rate() -> None:
+    """Fifty quick steps after one with empty caches: median, p95, mean and rate are of the quick.
+
+    The counts are those of one set of experts in every step, which a cache holds from the second.
+    """
+    model = get_model(MODEL)
+    counts = np.zeros((51, 26, 64), dtype=np.int64)
+    counts[:, :, :6] = 1
+    asked = Request(get_machine(MACHINE), model, recorded())
+    found = predicted(asked, Plan(cache_ways=(6,)), loads_of_counts(counts, model))
+    assert found.first_ms > 3 * found.median_ms
+    assert found.median_ms == pytest.approx(found.p95_ms) == pytest.approx(found.mean_ms)
+    assert found.tokens_per_s == pytest.approx(1e3 / found.median_ms)
+
+
+def test_the_page_says_what_stands_apart() -> None:
+    """A cold first step, and copies that outlast the steps."""
+    planned = small()
+    cold = Predicted(9, mean_ms=11.5, median_ms=7.0, p95_ms=7.6, tokens_per_s=87.0, first_ms=50.0)
+    first = replace(planned.comparisons[0], drawn_anew=cold)
+    text = page(replace(planned, comparisons=(first, *planned.comparisons[1:])))
+    assert "plan: first step, caches empty: 50.00 ms, not counted above" in text
+    assert "copies into the caches outlast the steps: 11.50 ms per step with them" in text
+    assert "caches empty" not in page(planned)

@@ -1,0 +1,172 @@
+"""Calibration: made-up machines are found again, files are read or refused in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.sim.machine import Machine
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.quantisations import at_bits
+from moeopt.sim.runtimes.calibration import calibrate
+from moeopt.sim.runtimes.measurements import Measurement, read_measurements
+from moeopt.sim.runtimes.profile import as_vector, get_runtime
+from moeopt.sim.runtimes.setting import Setting, amounts
+from moeopt.sim.runtimes.terms import TERMS
+
+HEAD = "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """Return an RTX 4090 beside an EPYC."""
+    return get_machine("rtx4090+epyc-9004")
+
+
+def speeds_elsewhere(machine: Machine, name: str, blocks: list[int]) -> list[Measurement]:
+    """Return what a machine would measure that is unlike its profile: twice the hand-overs."""
+    costs = as_vector(get_runtime("llama.cpp").costs)
+    slower = costs * np.array([1.2 if "read" in term else 2.0 for term in TERMS])
+    model = at_bits(get_model(name), "Q4_K_M")
+    found = []
+    for n in blocks:
+        needs = amounts(Setting.with_cpu_blocks(machine, model, n, 64))
+        speed = 1e6 / float(needs @ slower)
+        found.append(Measurement(model, "llama.cpp", n, None, 64, speed))
+    return found
+
+
+def test_two_points_say_what_lies_between(machine: Machine) -> None:
+    """Far off before, within 3 % after; the interval shrinks; other models gain."""
+    points = speeds_elsewhere(machine, "qwen3-30b-a3b", [4, 24, 44])
+    ends, middle = [points[0], points[2]], points[1]
+    own = calibrate(machine, ends).machine
+    before = moeopt.predict(machine, middle.model, n_cpu_moe=24, context=64)
+    after = moeopt.predict(own, middle.model, n_cpu_moe=24, context=64)
+    assert before.tokens_per_s > 1.3 * middle.tokens_per_s
+    assert after.tokens_per_s == pytest.approx(middle.tokens_per_s, rel=0.03)
+    assert (before.certainty, after.certainty) == ("not calibrated", "calibrated on this model")
+    assert after.high / after.low < before.high / before.low
+    [other] = speeds_elsewhere(machine, "gpt-oss-20b", [12])
+    there = moeopt.predict(own, other.model, n_cpu_moe=12, context=64)
+    naive = moeopt.predict(machine, other.model, n_cpu_moe=12, context=64)
+    assert there.certainty == "calibrated on another model"
+    assert abs(there.tokens_per_s - other.tokens_per_s) < 0.5 * abs(
+        naive.tokens_per_s - other.tokens_per_s
+    )
+
+
+def test_residuals_are_what_is_predicted(machine: Machine) -> None:
+    """Of the very points, by the machine that comes back."""
+    points = speeds_elsewhere(machine, "mixtral-8x7b", [8, 16, 32])
+    found = calibrate(machine, points)
+    for left in found.residuals:
+        blocks = left.measurement.n_cpu_moe
+        again = moeopt.predict(found.machine, left.measurement.model, n_cpu_moe=blocks, context=64)
+        assert again.tokens_per_s == pytest.approx(left.predicted, rel=2e-3)
+        assert abs(left.error) < 0.03
+
+
+def test_a_point_alone_is_too_little(machine: Machine) -> None:
+    """Of each runtime two are needed."""
+    with pytest.raises(InputError, match="at least two of a runtime"):
+        calibrate(machine, speeds_elsewhere(machine, "mixtral-8x7b", [8]))
+    with pytest.raises(InputError, match="there are none"):
+        calibrate(machine, [])
+
+
+def test_a_calibrated_machine_is_a_file(machine: Machine, tmp_path: Path) -> None:
+    """Written, read and shown as any other; a term too few is refused."""
+    found = calibrate(machine, speeds_elsewhere(machine, "mixtral-8x7b", [8, 32])).machine
+    moeopt.save(found, tmp_path / "m.json")
+    assert moeopt.get_machine(tmp_path / "m.json") == found
+    data = json.loads((tmp_path / "m.json").read_text())
+    del data["runtimes"][0]["costs"]["token_us"]
+    (tmp_path / "m.json").write_text(json.dumps(data))
+    with pytest.raises(InputError, match=r"runtimes\[0\].costs: must have exactly"):
+        moeopt.get_machine(tmp_path / "m.json")
+
+
+def test_tables_of_points(tmp_path: Path) -> None:
+    """Columns in any order, a byte-order mark, empty cells, experts by number."""
+    file = tmp_path / "points.csv"
+    file.write_text(
+        "\ufefftokens_per_s,model,bits,runtime,n_cpu_moe,gpu_experts,context\n"
+        "10.5,qwen3-30b-a3b,4.5,llama.cpp,24,,512\n"
+        "11,qwen3-30b-a3b,Q8_0,ktransformers,,32,\n"
+    )
+    one, two = read_measurements(file)
+    assert (one.n_cpu_moe, one.context, one.tokens_per_s, one.model.bits) == (24, 512, 10.5, 4.5)
+    assert (two.gpu_experts, two.context, two.runtime) == (32, 0, "ktransformers")
+    assert two.model.bits == pytest.approx(8.5)
+
+
+BENCH = {
+    "model_filename": "qwen3.gguf",
+    "n_gpu_layers": 99,
+    "n_cpu_moe": 12,
+    "n_prompt": 0,
+    "n_gen": 128,
+    "n_depth": 256,
+    "avg_ts": 88.5,
+    "backends": "CUDA",
+}
+
+
+def test_llama_bench(tmp_path: Path) -> None:
+    """Tests that read prompts are left out; the context is half full on average."""
+    file = tmp_path / "bench.json"
+    tests = [BENCH, BENCH | {"n_prompt": 512, "n_gen": 0}, BENCH | {"n_gpu_layers": 0}]
+    file.write_text(json.dumps(tests))
+    with pytest.raises(InputError, match=r"model_filename: .*--model says"):
+        read_measurements(file)
+    gpu, cpu = read_measurements(file, model="qwen3-30b-a3b", bits="Q4_K_M")
+    assert (gpu.n_cpu_moe, gpu.context, gpu.tokens_per_s, gpu.cpu_only) == (12, 320, 88.5, False)
+    assert cpu.cpu_only
+    machine = get_machine("rtx4090+epyc-9004")
+    assert cpu.on(machine).machine.gpu is None
+    assert sum(gpu.on(machine).host_calls) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "tokens_per_s: this column is missing"),
+        ("model,tokens\nx,1\n", "tokens_per_s: this column is missing"),
+        (HEAD, "there are no points"),
+        (HEAD + "qwen3-30b-a3b,4.5,llama.cpp,24,512,fast\n", "line 2: tokens_per_s: must be a num"),
+        (HEAD + "qwen3-30b-a3b,4.5,llama.cpp,24,512,-3\n", "line 2: tokens_per_s: must be above 0"),
+        (HEAD + "qwen3-30b-a3b,4.5,llama.cpp,2.5,512,3\n", "line 2: n_cpu_moe: must be a whole"),
+        (HEAD + "qwen3-30b-a3b,4.5,vllm,2,512,3\n", "line 2: runtime: must be one of"),
+        (HEAD + "no-such,4.5,llama.cpp,2,512,3\n", "line 2: "),
+        (HEAD + ",4.5,llama.cpp,2,512,3\n", "line 2: model: is missing"),
+        (HEAD + "qwen3-30b-a3b,Q99,llama.cpp,2,512,3\n", "line 2: bits: "),
+        ("[", "no valid JSON"),
+        ("{}", "must be a list of tests"),
+        ("[" * 100_000, "no valid JSON"),
+        ('[{"n_gen": 3}]', "avg_ts: is missing"),
+        ("[]", "no test generates tokens only"),
+        (json.dumps([BENCH | {"avg_ts": "x"}]), "avg_ts: must be a number above 0"),
+        (json.dumps([BENCH | {"n_cpu_moe": True}]), "n_cpu_moe: must be a whole number"),
+    ],
+)
+def test_files_that_are_none(text: str, words: str, tmp_path: Path) -> None:
+    """One line each, naming file, place and what would be right."""
+    file = tmp_path / "points"
+    file.write_text(text)
+    model = "qwen3-30b-a3b" if text.startswith("[") else ""
+    with pytest.raises(InputError, match=words) as raised:
+        read_measurements(file, model=model)
+    assert str(raised.value).startswith(str(file))
+
+
+def test_files_that_are_not_text(tmp_path: Path) -> None:
+    """Missing, and binary."""
+    with pytest.raises(InputError, match="No such file"):
+        read_measurements(tmp_path / "none.csv")
+    (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_measurements(tmp_path / "b")

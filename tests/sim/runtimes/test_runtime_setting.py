@@ -1,0 +1,127 @@
+"""What a token needs of each term, computed by hand."""
+
+import numpy as np
+import pytest
+
+from moeopt.errors import InputError
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.plan.schema import Plan
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.runtimes.setting import Setting, amounts, host_read_gb_s
+from moeopt.sim.runtimes.terms import TERMS
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """Return a GPU with 1000 GB/s measured beside a host that reads 100 GB/s."""
+    parts = get_machine("rtx4090+epyc-9004")
+    assert parts.gpu is not None
+    assert parts.cpu is not None
+    gpu = parts.gpu.model_copy(update={"hbm_gb_s": 1000.0, "bandwidth_efficiency": 1.0})
+    cpu = parts.cpu.model_copy(update={"bandwidth_gb_s": 100.0})
+    return parts.model_copy(update={"gpu": gpu, "cpu": cpu})
+
+
+@pytest.fixture
+def model() -> ModelShape:
+    """Return DeepSeek-V2-Lite in 8 bits: 27 layers, the first dense, 6 of 64 experts."""
+    return get_model("deepseek-v2-lite").quantized(8, 8)
+
+
+def by_term(setting: Setting) -> dict[str, float]:
+    """Return the amounts by name."""
+    return dict(zip(TERMS, amounts(setting).tolist(), strict=True))
+
+
+def test_blocks_are_counted_as_llama_cpp_does(machine: Machine, model: ModelShape) -> None:
+    """Block 0 has no experts: of 7 blocks, 6 have experts to move."""
+    setting = Setting.with_cpu_blocks(machine, model, 7)
+    assert sum(setting.host_calls) == 6
+    found = by_term(setting)
+    expert = 3 * 2048 * 1408  # bytes in 8 bits
+    assert found["host_read"] == pytest.approx(6 * 6 * expert / 100 / 1e3)
+    assert found["host_layer_us"] == 6
+    assert found["host_expert_us"] == 36
+    assert found["layer_us"] == found["latent_attention_us"] == 27
+    assert found["cpu_layer_us"] == found["oblivious_read"] == 0
+    rest = model.resident_bytes - model.bytes_of("embedding")
+    assert found["gpu_read"] == pytest.approx((rest + 20 * 6 * expert) / 1000 / 1e3)
+
+
+def test_context_is_read_from_the_gpu(machine: Machine, model: ModelShape) -> None:
+    """The KV cache of all layers, on top of the weights."""
+    empty = by_term(Setting.with_cpu_blocks(machine, model, 27))
+    full = by_term(Setting.with_cpu_blocks(machine, model, 27, 1000))
+    kv = 27 * model.kv_bytes(1000)
+    assert full["gpu_read"] - empty["gpu_read"] == pytest.approx(kv / 1000 / 1e3)
+
+
+def test_without_a_gpu_the_cpu_reads_everything(model: ModelShape) -> None:
+    """Dense parts too, and no layer is launched anywhere."""
+    machine = get_machine("epyc-9004")
+    found = by_term(Setting.with_cpu_blocks(machine, model, 0))
+    active = model.resident_bytes - model.bytes_of("embedding")
+    active += 26 * 6 * 3 * 2048 * 1408
+    assert found["host_read"] == pytest.approx(active / host_read_gb_s(machine) / 1e3)
+    assert found["cpu_layer_us"] == 27
+    assert found["gpu_read"] == found["layer_us"] == found["host_layer_us"] == 0
+
+
+def test_experts_by_number_leave_few_layers_alone(machine: Machine, model: ModelShape) -> None:
+    """With half of the experts on the GPU a layer needs the CPU unless all six calls hit."""
+    found = by_term(Setting.with_gpu_experts(machine, model, 32))
+    assert found["host_expert_us"] == pytest.approx(26 * 3)
+    assert found["host_layer_us"] == pytest.approx(26 * (1 - 0.5**6))
+
+
+def test_a_plan_counts_by_popularity(machine: Machine, model: ModelShape) -> None:
+    """One resident expert that gets half of the calls halves the host's part."""
+    plan = Plan(name="p", resident=tuple((5,) for _ in range(26)))
+    popularity = np.ones((26, 64))
+    popularity[:, 5] = 63
+    setting = Setting.of_plan(machine, model, plan, popularity)
+    assert sum(setting.host_calls) == pytest.approx(13)
+    even = Setting.of_plan(machine, model, plan)
+    assert sum(even.host_calls) == pytest.approx(26 * 63 / 64)
+
+
+def test_two_sockets_and_a_runtime_that_does_not_know(model: ModelShape) -> None:
+    """Reads count under another term unless the runtime places weights by socket."""
+    machine = get_machine("ktransformers-a100")
+    assert machine.cpu is not None
+    assert machine.cpu.numa is not None
+    blind = by_term(Setting.with_cpu_blocks(machine, model, 27))
+    aware = by_term(Setting.with_cpu_blocks(machine, model, 27, numa_aware=True))
+    assert blind["host_read"] == aware["oblivious_read"] == 0
+    assert blind["oblivious_read"] == aware["host_read"] > 0
+
+
+def test_what_does_not_fit_is_said(machine: Machine) -> None:
+    """23 GiB of experts and 24 GiB of GPU memory."""
+    mixtral = get_model("mixtral-8x7b").quantized(4.85, 4.85)
+    assert Setting.with_cpu_blocks(machine, mixtral, 32).overflow() == []
+    [line] = Setting.with_cpu_blocks(machine, mixtral, 0, 32768).overflow()
+    assert line.startswith("GPU memory: ")
+    small = machine.model_copy(
+        update={"dram": machine.dram.model_copy(update={"capacity_gb": 10.0})}
+    )
+    [line] = Setting.with_cpu_blocks(small, mixtral, 32).overflow()
+    assert line.startswith("host memory: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"host_calls": (1.0,)}, "must have 26 entries"),
+        ({"host_calls": (1.5,) * 26}, "shares from 0 to 1"),
+        ({"context": -1}, "context: must be from 0"),
+    ],
+)
+def test_settings_that_are_none(
+    machine: Machine, model: ModelShape, change: dict[str, object], words: str
+) -> None:
+    """One line each."""
+    fields = {"machine": machine, "model": model, "host_calls": (1.0,) * 26} | change
+    with pytest.raises(InputError, match=words):
+        Setting(**fields)  # type: ignore[arg-type]
