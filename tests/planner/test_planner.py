@@ -34,7 +34,7 @@ def request(tokens: int = 60, **changes: object) -> Request:
     law = find("workloads", Workload, "esft-deepseek-v2-lite")
     trace = routing_trace(law, model.routed_experts, model.top_k, LAYERS, tokens, 3)
     made = Request(
-        get_machine("rtx4090-7960x"), model, trace, steps=12, time_limit_s=600, reserved_gib=12.0
+        get_machine("rtx4090-7960x"), model, trace, steps=12, time_limit_s=60, reserved_gib=12.0
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
