@@ -158,14 +158,16 @@ def cost_ns(instance: Instance, held: np.ndarray) -> int:  # type: ignore[type-a
 
 @pytest.mark.parametrize("deferred", [0, 2])
 def test_more_memory_gives_no_slower_plan(deferred: int) -> None:
-    """Without deferral never; with it by at most 1 %: the tie rule, and what lies off the grid.
+    """Without deferral never; with it up to the tie rule, as smaller plans are offered as well.
 
-    The CPU is nearly as fast as the GPU: with deferral fewer residents are faster, by some 6 %.
+    The CPU is nearly as fast as the GPU: with deferral fewer residents are faster, by 2 %.
     """
     before = np.inf
-    for gib in (0.15, 0.4, 1.2):
-        found = search(gib, "ktransformers-4080", max_deferred=deferred, average_bits=8.0, bits="8")
+    for gib in (0.6, 1.2, 2.4):
+        found = search(
+            gib, "ktransformers-4080", max_deferred=deferred, average_bits=16.0, bits="16"
+        )
         best = best_of(list(found.candidates()))
         now = predicted(found.request, best.plan, found.loads).mean_ms
-        assert now <= before * (1.01 if deferred else 1)
+        assert now <= before * (1.005 if deferred else 1)
         before = min(before, now)
