@@ -108,7 +108,7 @@ def test_the_page_on_counts_does_what_it_says(
     runpy.run_path("program.py", run_name="__main__")
     assert capsys.readouterr().out == expected
     commands = [line for block in SHELL.findall(text) for line in block.splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 3
     said = []
     for command in commands:
         program, *arguments = shlex.split(command)

@@ -130,6 +130,7 @@ def _predicted(work: Path, machine: Path, setting: Setting, row: Row, seen: bool
         "low": round(said["low"], 3),
         "high": round(said["high"], 3),
         "bottleneck": said["bottleneck"],
+        "certainty": said["certainty"],
         "error": round(error, 4),
         "inside": said["low"] <= row["tokens_per_s"] <= said["high"],
         "seen": seen,

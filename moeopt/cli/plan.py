@@ -57,6 +57,13 @@ def plan_command(
     loss_table: Annotated[
         Path | None, typer.Option(help="Measured losses; default: random experts'.")
     ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose times: moeopt list runtimes, or machine; default: calibrated, the machine"
+            " file's own, llama.cpp."
+        ),
+    ] = None,
     time_limit: TimeLimit = 60.0,
     workers: Workers = 2,
     seed: Seed = 0,
@@ -96,6 +103,7 @@ def plan_command(
             other_bits=other_bits,
             kv_bits=kv_bits,
             loss_table=loss_table,
+            runtime=runtime,
             time_limit_s=time_limit,
             workers=workers,
             seed=seed,

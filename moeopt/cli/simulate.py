@@ -40,6 +40,9 @@ def simulate_command(
         int | None,
         typer.Option(help="Attention etc. by the cost model, with so many tokens in the KV cache."),
     ] = None,
+    runtime: Annotated[
+        str | None, typer.Option(help="Times of a runtime: moeopt list runtimes.")
+    ] = None,
     seed: Seed = 0,
     instance: Annotated[Path | None, typer.Option(help="Instead: an instance...")] = None,
     solution: Annotated[Path | None, typer.Option(help="...and its solution.")] = None,
@@ -69,8 +72,8 @@ def simulate_command(
     times = {"attention_ns": attention_ns, "other_ns": other_ns}
     chosen = _plan(plan, policy)
     if context is not None:
-        chosen = _with_model_times(chosen, machine, shape, batch, context)
-    return _simulate(machine, shape, loads, chosen, times, chrome, as_json)
+        chosen = _with_model_times(chosen, machine, shape, batch, context, runtime)
+    return _simulate(machine, shape, loads, chosen, times, chrome, as_json, runtime)
 
 
 def _simulate(
@@ -81,27 +84,43 @@ def _simulate(
     times: dict[str, int | None],
     chrome: Path | None,
     as_json: bool,
+    runtime: str | None,
 ) -> int:
     from moeopt.sim.engine.chrome import save_chrome
     from moeopt.sim.engine.report import summary
     from moeopt.sim.engine.simulate import simulate
     from moeopt.sim.presets import get_machine
+    from moeopt.sim.runtimes.applied import AS_FILE, priced
 
-    wanted: dict[str, Any] = {"timeline": chrome is not None, **times}
+    wanted: dict[str, Any] = {"timeline": chrome is not None, "runtime": runtime, **times}
     found = simulate(plan, get_machine(machine), model, loads, **wanted)
     if chrome is not None and found.timeline is not None:
         save_chrome(found.timeline, chrome, f"{found.model} on {found.machine}: {found.plan}")
-    print(json.dumps(found.to_dict()) if as_json else summary(found))
+    expect = priced(get_machine(machine), model, runtime or AS_FILE).expect
+    print(json.dumps(found.to_dict() | {"expect": expect}) if as_json else summary(found))
+    if not as_json:
+        print(expect)
     return DONE
 
 
 def _with_model_times(
-    plan: "Plan", machine: str, model: "ModelShape", batch: int, context: int
+    plan: "Plan",
+    machine: str,
+    model: "ModelShape",
+    batch: int,
+    context: int,
+    runtime: str | None,
 ) -> "Plan":
     from moeopt.sim.plan.model_times import times_of_model
     from moeopt.sim.presets import get_machine
+    from moeopt.sim.runtimes.applied import FINEST_NS, priced
 
-    times = times_of_model(get_machine(machine), model, batch, context)
+    known = get_machine(machine)
+    if runtime is None:
+        times = times_of_model(known, model, batch, context)
+    else:
+        run = priced(known, model, runtime).machine
+        times = times_of_model(run, model, batch, context, FINEST_NS)
     return plan.model_copy(update={"times": times})
 
 

@@ -24,6 +24,7 @@ def _head(planned: Planned) -> Iterator[str]:
         whose = "counts" if isinstance(r.trace, Counts) else "workload"
         drawn = f"steps drawn from the {whose} {r.trace.name}"
         yield f"decided on {steps.kept.steps} {drawn}, checked on {steps.later.steps} drawn anew"
+    yield r.expect
     yield from planned.notes
     if planned.removed_tokens and isinstance(r.trace, Trace):
         yield (

@@ -11,6 +11,7 @@ from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.runtimes.applied import priced
 from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Workload
 
@@ -103,6 +104,7 @@ class Planned:
             "trace": r.trace.name,
             "routing": type(r.trace).__name__.lower(),
             "notes": list(self.notes),
+            "expect": r.expect,
             "batch": r.batch,
             "context": r.context,
             "removed_tokens": self.removed_tokens,
@@ -137,6 +139,7 @@ def plan(
     other_bits: float | None = None,
     kv_bits: float | None = None,
     loss_table: Path | None = None,
+    runtime: str | None = None,
     time_limit_s: float = 60.0,
     workers: int = 1,
     seed: int = 0,
@@ -188,6 +191,10 @@ def plan(
         Bits of a number in the KV cache, which the others leave as it is.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
+    runtime
+        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
+        the machine's file states. None: a runtime that the machine was calibrated for, else what
+        its file states, else llama.cpp.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
 
@@ -217,10 +224,12 @@ def plan(
     """
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
+    sized = model_at(shape, bits, average_bits, other_bits, kv_bits)
+    timed = priced(known, sized, runtime)
     routing, default = routing_of(trace, counts, workload, shape)
     request = Request(
-        machine=known,
-        model=model_at(shape, bits, average_bits, other_bits, kv_bits),
+        machine=timed.machine,
+        model=sized,
         trace=routing,
         batch=batch,
         context=context,
@@ -232,6 +241,7 @@ def plan(
         average_bits=average_bits,
         bits=None if average_bits is None or bits is None else str(bits),
         loss_table=loss_table,
+        expect=timed.expect,
         time_limit_s=time_limit_s,
         workers=workers,
         seed=seed,

@@ -60,7 +60,7 @@ def available(request: Request, part: Trace) -> int:
 
 def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
     """Execute a plan."""
-    found = simulate(plan, request.machine, request.model, loads)
+    found = simulate(plan, request.machine, request.model, loads, quantum_ns=request.quantum_ns)
     warm = slice(1 if found.steps > 1 else 0, None)
     later_ns, tokens = found.step_ns[warm], int(loads.tokens[warm].sum())
     total_ns = int(found.step_ns.sum())

@@ -1,6 +1,7 @@
 """What a plan is asked for."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from moeopt.errors import InputError
@@ -8,6 +9,7 @@ from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.repeats import MIN_RUN
+from moeopt.sim.runtimes.applied import quantum_ns
 from moeopt.sim.trace import Counts, Trace
 
 from .routing import Routing, drawn_parts
@@ -40,6 +42,8 @@ class Request:
         "2,4,8,16"; without `average_bits` every expert has the model's.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
+    expect
+        Where the times come from and what to expect of them, in words.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
     """
@@ -57,6 +61,7 @@ class Request:
     average_bits: float | None = None
     bits: str | None = None
     loss_table: Path | None = None
+    expect: str = ""
     time_limit_s: float = 60.0
     workers: int = 1
     seed: int = 0
@@ -85,6 +90,11 @@ class Request:
             raise InputError(f"{name}: needs a trace: {what} has no tokens in order to leave out")
         if isinstance(known, Counts) and self.max_deferred:
             raise InputError("max_deferred: needs a trace: counts have no scores to defer by")
+
+    @cached_property
+    def quantum_ns(self) -> int:
+        """What times are multiples of."""
+        return quantum_ns(self.machine, self.model)
 
     @property
     def knows_order(self) -> bool:

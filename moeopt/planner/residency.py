@@ -65,6 +65,7 @@ def whole_instance(
         context=request.context,
         reserved_gib=request.reserved_gib,
         seed=request.seed,
+        quantum_ns=request.quantum_ns,
     )
     if not isinstance(instance, Instance):
         raise TypeError(f"{instance!r} is no instance of placement")

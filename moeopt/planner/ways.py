@@ -37,6 +37,7 @@ def ways(
         context=request.context,
         reserved_gib=request.reserved_gib,
         seed=request.seed,
+        quantum_ns=request.quantum_ns,
     )
     held = [set(layer) for layer in resident]
     accesses = tuple(

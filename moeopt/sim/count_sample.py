@@ -34,8 +34,8 @@ SAMPLED = "sampled from counts"
 MAX_TOTAL = 2**48
 """Most uses of all experts of a layer; products with tokens and top-k then fit into 64 bits."""
 
-MAX_IDS = 2**26
-"""Most entries of a sample: half a GiB."""
+MAX_IDS = 2**25
+"""Most entries of a sample: a quarter of a GiB, drawn in a few seconds."""
 
 ROUNDS = 16
 """Times that every row trades; five trades per row are what Strona et al. found to be enough."""

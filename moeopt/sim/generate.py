@@ -94,6 +94,7 @@ def generate(
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
     if seed < 0:
         raise InputError(f"seed: must not be negative, not {seed}")
+    known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
     if counts is not None:
         expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
@@ -103,7 +104,7 @@ def generate(
             raise InputError("trace, counts, workload: exactly one of them must be given")
         counts = counts_of_model(counts, shape)
     source = Source(
-        machine=machine if isinstance(machine, Machine) else get_machine(machine),
+        machine=known,
         model=shape,
         trace=trace,
         workload=_workload(workload),
@@ -113,10 +114,10 @@ def generate(
         name=name,
         notes=notes,
     )
-    known = generator.Options.model_fields
-    if unknown := [name for name in options if name not in known]:
+    fields = generator.Options.model_fields
+    if unknown := [name for name in options if name not in fields]:
         raise InputError(
-            f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(known)}"
+            f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(fields)}"
         )
     try:
         made: InstanceEnvelope = generator.generate(source, generator.Options(**options))

@@ -93,7 +93,7 @@ def test_the_table_has_medians_and_marks_what_a_calibration_saw(
         off = 1.25 if fitted.startswith("machine") else 1.0 if own else 0.9
         speed = off / (compare.bytes_per_token(shape(setting)) / 1e9 + 1e-3)
         said = {"tokens_per_s": speed, "low": speed * 0.95, "high": speed * 1.05}
-        return json.dumps(said | {"bottleneck": "host memory"})
+        return json.dumps(said | {"bottleneck": "host_memory", "certainty": "not calibrated"})
 
     monkeypatch.setattr(compare, "_moeopt", moeopt)
     document = compare.compare(work)

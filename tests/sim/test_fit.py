@@ -5,7 +5,7 @@ import pytest
 
 from moeopt.errors import InputError
 from moeopt.interop.traces import load_trace
-from moeopt.sim.fit.fitting import Fit, fit_targets, fit_trace
+from moeopt.sim.fit.fitting import Fit, fit_counts, fit_targets, fit_trace
 from moeopt.sim.fit.search import Shape, bisect, search
 from moeopt.sim.fit.table import Targets, compare
 from moeopt.sim.statistics.routing import Routing
@@ -198,3 +198,17 @@ def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
     for key in ("cold_70", "reuse_any", "reuse_all", "reuse_each"):
         assert getattr(got, key) == pytest.approx(getattr(goal, key), abs=0.03), key
     assert goal.lru_error(got) < 0.03
+
+
+def test_a_preset_fitted_to_counts_has_their_skew() -> None:
+    """OLMoE's, which is fitted again from the public counts: the same parameters."""
+    from moeopt.interop.traces import load_counts
+    from moeopt.sim.presets import find
+
+    file = real_trace_file("olmoe_allenai/expert_counts.csv")
+    counts = load_counts(file, where={"model": "olmoe", "domain": "tulu"})
+    again = fit_counts(counts, top_k=8)
+    assert all(row.error == pytest.approx(0, abs=0.03 * row.real) for row in again.rows)
+    preset = find("workloads", Workload, "olmoe-1b-7b")
+    other = {"name", "source"}
+    assert again.workload.model_dump(exclude=other) == preset.model_dump(exclude=other)

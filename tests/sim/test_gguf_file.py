@@ -85,6 +85,11 @@ def test_types_have_the_widths_that_their_names_promise() -> None:
     assert len(named) == len(TYPES)
     for name, width in bits.items():
         assert named[name].row_size(4096) == 4096 * width / 8
+    assert named["Q2_0"].row_size(4096) == 4096 * 2.25 / 8
+    assert named["IQ1_S_R4"].row_size(4096) == 4096 * 1.5 / 8 + 2
+    for plain, repacked in (("IQ4_K", "IQ4_K_R4"), ("Q8_0", "Q8_0_R8"), ("IQ4_KS", "IQ4_KS_R4")):
+        assert named[plain].row_size(4096) == named[repacked].row_size(4096)
+    assert TYPES[339].name == "IQ4_K_R4"
     assert named["IQ4_KS"].row_size(4096) == 4096 * 4.25 / 8 + 4
     assert named["Q4_K"].row_size(255) is None
 

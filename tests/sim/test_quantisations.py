@@ -102,6 +102,17 @@ def test_rows_that_are_no_whole_number_of_blocks_get_another_type() -> None:
     assert types["attn_k_b"] == {"Q5_0": 27}  # heads of 128
 
 
+def test_low_mixes_of_ik_llama_cpp_spare_the_first_layer_and_shared_experts() -> None:
+    """By its own rules; IQ1_S_R4 is no repacked IQ1_S but has 1.5 bits."""
+    types = tensor_types("IQ1_S_R4", get_model("glm-4.5-air"))
+    assert (types["ffn_up"], types["ffn_up_exps"]) == ({"IQ3_K": 1}, {"IQ1_S_R4": 45})
+    assert (types["ffn_gate_shexp"], types["attn_v"]) == ({"IQ4_K": 45}, {"IQ4_K": 46})
+    assert (types["attn_q"], types["token_embd"]) == ({"Q4_K": 46}, {"Q2_K": 1})
+    bits = named_bits("iq4_ks_r4", get_model("qwen3-235b-a22b"))
+    assert bits == named_bits("IQ4_KS", get_model("qwen3-235b-a22b"))
+    assert bits["experts"] == pytest.approx(4.25, abs=0.02)
+
+
 def test_names_of_any_case_and_aliases_are_the_same() -> None:
     """Files are called Q4_K_M, q4_k_m, Q4_K; MXFP4; IQ4_K_R4 holds the bits of IQ4_K."""
     model = get_model("qwen3-30b-a3b")

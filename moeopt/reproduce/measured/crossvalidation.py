@@ -88,13 +88,20 @@ def _amounts(point: MeasuredPoint) -> Vector:
 
 
 def leave_out(
-    points: Sequence[MeasuredPoint], what: Callable[[MeasuredPoint], str], loose: float = 1.0
+    points: Sequence[MeasuredPoint],
+    what: Callable[[MeasuredPoint], str],
+    loose: float = 1.0,
+    fitted_on: Sequence[MeasuredPoint] | None = None,
 ) -> list[Held]:
-    """Predict every point by a fit to those that differ in `what`: machine, say, or model."""
+    """Predict every point by a fit to those that differ in `what`: machine, say, or model.
+
+    The fit is to `fitted_on`; by default to the points themselves.
+    """
     found = []
     for name in dict.fromkeys(map(what, points)):
-        costs = fit_runtimes([p for p in points if what(p) != name], loose)
-        found += [_predicted(p, costs[p.runtime]) for p in points if what(p) == name]
+        others = [p for p in (points if fitted_on is None else fitted_on) if what(p) != name]
+        costs = fit_runtimes(others, loose)
+        found += [predicted(p, costs[p.runtime]) for p in points if what(p) == name]
     return found
 
 
@@ -143,13 +150,13 @@ def calibrations(
         for group in {curve[0].group for curve in found}
     }
     own = {
-        curve[0].curve: _calibrated(without[curve[0].group][curve[0].runtime], curve)
+        curve[0].curve: calibrated(without[curve[0].group][curve[0].runtime], curve)
         for curve in found
     }
-    between = [_predicted(p, own[p.curve][1]) for curve in found for p in curve[1:-1]]
+    between = [predicted(p, own[p.curve][1]) for curve in found for p in curve[1:-1]]
     straight = [held for curve in found for held in _straight(curve)]
     others = [
-        _predicted(p, own[one[0].curve][0])
+        predicted(p, own[one[0].curve][0])
         for one, other in permutations(found, 2)
         if (one[0].machine, one[0].runtime) == (other[0].machine, other[0].runtime)
         and one[0].model != other[0].model
@@ -158,12 +165,19 @@ def calibrations(
     return Calibrations(between, straight, others)
 
 
-def _predicted(point: MeasuredPoint, costs: Vector) -> Held:
+def predicted(point: MeasuredPoint, costs: Vector) -> Held:
+    """Predict a point by the costs of the terms."""
     return Held(point, 1e6 / float(_amounts(point) @ costs))
 
 
-def _calibrated(costs: Vector, curve: Sequence[MeasuredPoint]) -> tuple[Vector, Vector]:
-    """Return the costs for any model on the machine, and for the curve's own."""
+def calibrated(costs: Vector, curve: Sequence[MeasuredPoint]) -> tuple[Vector, Vector]:
+    """Calibrate on the two ends of a curve.
+
+    Returns
+    -------
+    (terms,) arrays
+        The costs for any model on the machine, and for the curve's own.
+    """
     ends = [curve[0], curve[-1]]
     rows = np.array([_amounts(point) for point in ends])
     times = np.array([1e6 / point.tokens_per_s for point in ends])
@@ -204,11 +218,16 @@ def factor_holding(held: Sequence[Held], group: Group = by_machine, share: float
     return float(np.exp(errors[order][int(np.argmax(passed))]))
 
 
-def coverage(held: Sequence[Held], group: Group = by_machine) -> float:
-    """Return how many points lie in their interval, each interval from other groups' errors."""
+def coverage(held: Sequence[Held], group: Group = by_machine) -> float | None:
+    """Return the share of points in their interval, each interval from other groups' errors.
+
+    None if there is only one group.
+    """
     limits: dict[object, float] = {}
     for key in {group(one.point) for one in held}:
         others = [one for one in held if group(one.point) != key]
+        if not others:
+            return None
         limits[key] = float(np.log(factor_holding(others, group)))
     inside = [abs(one.log_error) <= limits[group(one.point)] for one in held]
     return sum(inside) / len(inside)
@@ -247,30 +266,43 @@ class CrossValidated:
             ("machine, spread of the expected costs doubled", self.loose, by_machine),
             ("model", self.models, by_machine),
             ("between two calibrated points, llama.cpp", llama.between, by_curve),
-            ("the same by a straight line", llama.straight, by_curve),
+            ("the same by a straight line, llama.cpp", llama.straight, by_curve),
             ("between two calibrated points, with ktransformers", every.between, by_curve),
-            ("the same by a straight line", every.straight, by_curve),
+            ("the same by a straight line, with ktransformers", every.straight, by_curve),
             ("calibrated on another model of the machine", llama.other_models, by_curve),
         ]
 
 
-def cross_validated(points: Sequence[MeasuredPoint]) -> CrossValidated:
-    """Hold out machines, models and parts of curves in turn."""
+def cross_validated(
+    points: Sequence[MeasuredPoint], fitted_on: Sequence[MeasuredPoint] | None = None
+) -> CrossValidated:
+    """Hold out machines, models and parts of curves in turn.
+
+    Parameters
+    ----------
+    points
+        What is predicted.
+    fitted_on
+        What profiles are fitted on, always without what is held out; by default the points.
+    """
     used = expressible(points)
+    fitted_on = used if fitted_on is None else expressible(fitted_on)
     stated = [point for point in points if point.setting is not None]
     return CrossValidated(
-        machines=leave_out(used, lambda p: p.group),
-        models=leave_out(used, lambda p: p.model),
-        loose=leave_out(used, lambda p: p.group, loose=2.0),
-        llama=calibrations([p for p in stated if p.runtime != "ktransformers"], used),
-        all_runtimes=calibrations(stated, used),
+        machines=leave_out(used, lambda p: p.group, fitted_on=fitted_on),
+        models=leave_out(used, lambda p: p.model, fitted_on=fitted_on),
+        loose=leave_out(used, lambda p: p.group, 2.0, fitted_on),
+        llama=calibrations([p for p in stated if p.runtime != "ktransformers"], fitted_on),
+        all_runtimes=calibrations(stated, fitted_on),
     )
 
 
-def fitted_profiles(points: Sequence[MeasuredPoint]) -> list[RuntimeProfile]:
-    """Return the profiles that the points give, with cross-validated intervals."""
+def fitted_profiles(
+    points: Sequence[MeasuredPoint], found: CrossValidated | None = None
+) -> list[RuntimeProfile]:
+    """Return the profiles that the points give; intervals are of what `cross_validated` found."""
     used = expressible(points)
-    found = cross_validated(points)
+    found = cross_validated(points) if found is None else found
     kinds: list[tuple[Certainty, list[Held], Group]] = [
         ("not calibrated", found.machines, by_machine),
         ("calibrated on this model", found.all_runtimes.between, by_curve),

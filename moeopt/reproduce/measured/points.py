@@ -3,24 +3,35 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.presets import get_model
-from moeopt.sim.quantisations import is_name, quantised
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.quantisations import at_bits
+from moeopt.sim.runtimes.profile import get_runtime
 from moeopt.sim.runtimes.setting import Setting
 
 PEAK_SHARE = 0.8
 """Share of the peak that reads of host memory reach where nobody measured it; as in the parts."""
 
 MOST_BYTES = 2**24
+MOST_POINTS = 2000
+
+COLUMNS = (
+    *("machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value", "source"),
+    *("n_cpu_moe", "host_calls", "context_tokens", "top_k", "why_not"),
+)
+"""Those that are read; the others say what was published, word for word."""
+
+STRATEGY = "kt GPU expert ratio, strategy "
+"""Knob of the points of ktransformers that differ by which experts are on the GPU."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,10 @@ class MeasuredPoint:
         knob = self.knob if self.knob.startswith("kt") else ""
         return self.machine, self.model, self.bits, self.runtime, knob
 
+    def in_setting(self, setting: Setting) -> "MeasuredPoint":
+        """Return the point in a setting that was published without what it needs."""
+        return replace(self, setting=setting)
+
 
 def read_points(path: Path | None = None) -> list[MeasuredPoint]:
     """Return the measured points of a table; by default the one that comes with the package.
@@ -68,17 +83,27 @@ def read_points(path: Path | None = None) -> list[MeasuredPoint]:
     Raises
     ------
     InputError
-        If the file cannot be read, lacks a column, or names a machine or model unknown here.
+        If the file cannot be read, lacks a column, or has a value that is wrong: the message names
+        file, line and column.
     """
     if path is None:
         text = files(__package__).joinpath("points.csv").read_text("utf-8")
     else:
         text = _text(path)
+    where = "points.csv" if path is None else str(path)
     rows = csv.DictReader(io.StringIO(text))
     needed = {"machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value"}
     if missing := sorted(needed - set(rows.fieldnames or ())):
-        raise InputError(f"{path}: {missing[0]}: this column is missing")
-    return list(_points(rows))
+        raise InputError(f"{where}: {missing[0]}: this column is missing")
+    try:
+        cells = [(rows.line_num, row) for row in islice(rows, MOST_POINTS + 1)]
+    except csv.Error as error:
+        raise InputError(f"{where}: {error}") from None
+    if not cells:
+        raise InputError(f"{where}: there are no points")
+    if len(cells) > MOST_POINTS:
+        raise InputError(f"{where}: has more than {MOST_POINTS} points")
+    return [_point(f"{where}: line {line}", row) for line, row in cells]
 
 
 def _text(path: Path) -> str:
@@ -92,42 +117,79 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: not UTF-8 text") from None
 
 
-def _points(rows: "csv.DictReader[str]") -> Iterator[MeasuredPoint]:
-    for row in rows:
-        name = row["machine"]
-        unstated = "not stated" in row["why_not"] and "share of calls" in row["why_not"]
-        setting = _setting(row) if name and not unstated else None
-        yield MeasuredPoint(
-            machine=name,
-            group=str(_machines()[name]["group"]) if name else "",
-            model=row["preset"],
-            bits=row["bits"],
-            runtime=row["runtime"],
-            tokens_per_s=float(row["tok_s"]),
-            setting=setting,
-            why_not=row["why_not"],
-            knob=row["knob"],
-            value=row["knob_value"],
-            source=row["source"],
-        )
+Cells = dict[str, str]
 
 
-def _setting(row: dict[str, str]) -> Setting | None:
-    machine = machine_called(row["machine"])
-    model = _model(row["preset"], row["bits"])
-    if row["top_k"]:
-        model = model.model_copy(update={"top_k": int(row["top_k"])})
-    context = int(row["context_tokens"] or 0)
-    aware = row["runtime"] == "ktransformers"
-    if row["n_cpu_moe"]:
-        found = Setting.with_cpu_blocks(
-            machine, model, int(row["n_cpu_moe"]), context, numa_aware=aware
-        )
-        share = float(row["host_calls"] or 1)
+def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
+    cells: Cells = {name: str(row.get(name) or "").strip() for name in COLUMNS}
+    name, why_not = cells["machine"], cells["why_not"]
+    unstated = "not stated" in why_not and "share of calls" in why_not
+    try:
+        get_runtime(cells["runtime"])
+        speed = number_in("tok_s", cells["tok_s"])
+        if speed <= 0:
+            raise InputError(f"tok_s: must be above 0, not {speed:g}")
+        setting = _setting(cells) if name and not unstated else None
+    except InputError as error:
+        raise InputError(f"{at}: {error}") from None
+    return MeasuredPoint(
+        machine=name,
+        group=_group(name),
+        model=cells["preset"],
+        bits=cells["bits"],
+        runtime=cells["runtime"],
+        tokens_per_s=speed,
+        setting=setting,
+        why_not=why_not or ("" if setting else "where the experts are is not stated"),
+        knob=cells["knob"],
+        value=cells["knob_value"],
+        source=cells["source"],
+    )
+
+
+def number_in(column: str, text: str) -> float:
+    """Return the number in a cell.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is below 0 or not below 1e9.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        raise InputError(f"{column}: must be a number, not {text!r:.40}") from None
+    if not 0 <= found < 1e9:
+        raise InputError(f"{column}: must be from 0 to below 1e9, not {text:.40}")
+    return found
+
+
+def _whole(column: str, text: str) -> int:
+    found = number_in(column, text)
+    if found != int(found):
+        raise InputError(f"{column}: must be a whole number, not {text:.40}")
+    return int(found)
+
+
+def _setting(cells: Cells) -> Setting | None:
+    machine = machine_called(cells["machine"])
+    model = _model(cells["preset"], cells["bits"])
+    if cells["top_k"]:
+        top_k = _whole("top_k", cells["top_k"])
+        if not 1 <= top_k <= model.routed_experts:
+            raise InputError(f"top_k: must be from 1 to {model.routed_experts}, not {top_k}")
+        model = model.model_copy(update={"top_k": top_k})
+    context = _whole("context_tokens", cells["context_tokens"] or "0")
+    aware = get_runtime(cells["runtime"]).numa_aware
+    if cells["knob"].startswith(STRATEGY):
+        ratio = number_in("knob_value", cells["knob_value"]) / 100
+        return _strategy(machine, model, cells["knob"], ratio)
+    if cells["n_cpu_moe"]:
+        blocks = _whole("n_cpu_moe", cells["n_cpu_moe"])
+        found = Setting.with_cpu_blocks(machine, model, blocks, context, numa_aware=aware)
+        share = number_in("host_calls", cells["host_calls"] or "1")
         calls = tuple(share * call for call in found.host_calls)
         return Setting(machine, model, calls, context, aware)
-    if row["knob"].startswith("kt GPU expert ratio"):
-        return _strategy(machine, model, row["knob"], float(row["knob_value"]) / 100)
     return None
 
 
@@ -146,7 +208,7 @@ def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> S
 @cache
 def _model(preset: str, bits: str) -> ModelShape:
     model = get_model(preset)
-    return quantised(model, bits) if is_name(bits) else model.quantized(float(bits), float(bits))
+    return at_bits(model, bits) if bits else model
 
 
 @cache
@@ -157,9 +219,13 @@ def _machines() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _group(name: str) -> str:
+    return str(_machines()[name]["group"]) if name in _machines() else name
+
+
 @cache
 def machine_called(name: str) -> Machine:
-    """Return a machine of the table.
+    """Return a machine of the table (machines.json), else a preset or a machine file.
 
     Raises
     ------
@@ -168,7 +234,7 @@ def machine_called(name: str) -> Machine:
     """
     data = _machines().get(name)
     if data is None:
-        raise InputError(f"machine: must be one of {', '.join(_machines())}, not {name!r}")
+        return get_machine(name)
     flat = {"scale": "linear", "points": [[1, 1.0]]}
     cpu: dict[str, Any] = {"name": name, "tflops": flat}
     dram: dict[str, Any] = {"dimms": data["channels"]}

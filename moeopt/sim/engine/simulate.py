@@ -21,6 +21,7 @@ from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan, Times, load_plan
 from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.runtimes.applied import FINEST_NS, priced
 from moeopt.sim.trace import Counts, Trace
 
 
@@ -36,7 +37,8 @@ def simulate(
     batching: Batching = "window",
     attention_ns: int | Sequence[int] | None = None,
     other_ns: int | Sequence[int] | None = None,
-    quantum_ns: int = DEFAULT_QUANTUM_NS,
+    runtime: str | None = None,
+    quantum_ns: int | None = None,
     timeline: bool = False,
 ) -> Simulation:
     """Execute decode steps under a plan.
@@ -61,8 +63,11 @@ def simulate(
         How steps are made of a trace; counts say it themselves.
     attention_ns, other_ns
         In place of the plan's `times`, whose default is 0: one integer, or one per layer.
+    runtime
+        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; by default what the
+        machine's file states.
     quantum_ns
-        Costs of experts are rounded up to multiples of this.
+        Costs of experts are rounded up to multiples of this; by default 5000, with a `runtime` 100.
     timeline
         Run every task through the event core and keep it, instead of timing layers by sums. The
         latencies are the same.
@@ -89,6 +94,10 @@ def simulate(
         plan = Plan() if plan is None else load_plan(plan)
     machine = machine if isinstance(machine, Machine) else get_machine(machine)
     model = model if isinstance(model, ModelShape) else get_model(model)
+    if quantum_ns is None:
+        quantum_ns = DEFAULT_QUANTUM_NS if runtime is None else FINEST_NS
+    if runtime is not None:
+        machine = priced(machine, model, runtime).machine
     came = _loads(loads, model, steps, layers, batch, batching)
     plan = _with_times(plan, attention_ns=attention_ns, other_ns=other_ns)
     most = max(int(came.counts.max()), 1)

@@ -20,7 +20,7 @@ SEARCH_TOKENS, SEARCH_LAYERS = 4000, 6
 NEAR, NEAR_ROUNDS = (0.7, 1.4), 6
 """Last factor of the popularity law, sought on traces as long as the real one."""
 
-COUNT_TOKENS = 4000
+COUNT_TOKENS = 2000
 """Tokens that are drawn of a workload fitted to counts, which may be of millions."""
 
 LEAST_TOKENS = 64
@@ -144,7 +144,8 @@ def fit_counts(
         raise InputError(f"top_k: must be from 1 to {whole.experts}, not {top_k}")
     _check(seed, 1)
     uses = whole.total()
-    for number, layer in enumerate(uses):
+    numbers = (counts.facts or {}).get("layers", range(counts.layers))
+    for number, layer in zip(numbers, uses, strict=True):
         check_layer(f"{counts.name}: count: layer {number}", layer, top_k)
     tokens = uses.sum(axis=1, keepdims=True) / top_k
     law, shape, scale = _popularity(-np.sort(-uses, axis=1) / tokens, float(tokens.min()))

@@ -8,7 +8,7 @@ I-quants are taken to be made with an importance matrix, all others without.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moeopt.sim.attention import GroupedQuery, HybridAttention
 from moeopt.sim.gguf.matrices import Matrix
@@ -48,6 +48,7 @@ WHERE: dict[str, Callable[[Place], bool]] = {
     "more bits of 8 experts": lambda at: (
         at.model.routed_experts == 8 and _more(at.layer, at.layers)
     ),
+    "first layer": lambda at: at.layer == 0,
     "first 2": lambda at: at.nth < 2,
     "first 4": lambda at: at.nth < 4,
     "first of an eighth": lambda at: at.nth < at.layers // 8,
@@ -71,6 +72,7 @@ SORTS: dict[str, tuple[str, ...]] = {
         *("ffn_up", "ffn_up_exps", "ffn_up_shexp"),
     ),
     "routed": ("ffn_down_exps", "ffn_gate_exps", "ffn_up_exps"),
+    "shared": ("ffn_down_shexp", "ffn_gate_shexp", "ffn_up_shexp"),
     "latent key": ("attn_k", "attn_kv_a_mqa", "attn_k_b"),
     "any query": ("attn_q", "attn_q_a", "attn_q_b"),
 }
@@ -115,6 +117,24 @@ def _ik(base: str, head: str = "Q6_K", out: str = "Q5_K", *rules: Rule) -> Mix:
     """Return a mix of ik_llama.cpp for models with four experts or more."""
     keys: tuple[Rule, ...] = (("value", "everywhere", "Q8_0"), ("latent key", "everywhere", "Q8_0"))
     return Mix(base, head, None, (*rules, *keys, ("out", "everywhere", out)))
+
+
+def _ik_low(base: str, embedding: str | None, down: str) -> Mix:
+    """Return a mix of ik_llama.cpp with two bits or fewer, for models with eight experts or more.
+
+    The first layer is told before the shared experts, as in the source.
+    """
+    rules: tuple[Rule, ...] = (
+        ("value", "everywhere", "IQ4_K"),
+        ("latent key", "everywhere", "Q4_K"),
+        ("down", "first layer", "IQ3_K"),
+        ("gate and up", "first layer", "IQ3_K"),
+        ("any query", "everywhere", "Q4_K"),
+        ("shared", "everywhere", "IQ4_K"),
+        ("down", "first eighth", down),
+        ("out", "everywhere", "Q5_K"),
+    )
+    return Mix(base, "Q5_K", embedding, rules)
 
 
 IQ1_OUT: tuple[Rule, ...] = (("out", "everywhere", "IQ2_XXS"),)
@@ -233,6 +253,12 @@ MIXES: dict[str, Mix] = {
             ("out", "everywhere", "Q5_K"),
         ),
     ),
+    "IQ1_S_R4": _ik_low("IQ1_S_R4", "Q2_K", "Q2_K"),
+    "IQ1_M_R4": _ik_low("IQ1_M_R4", "Q2_K", "Q2_K"),
+    "IQ1_KT": _ik("IQ1_KT", "Q5_K", "IQ1_KT"),
+    "IQ2_KT": _ik_low("IQ2_KT", None, "IQ3_K"),
+    "IQ3_KT": replace(_ik("IQ3_KT", "Q5_K"), embedding="IQ3_S"),
+    "IQ4_KT": _ik("IQ4_KT", "Q6_K", "IQ4_KT"),
     "IQ2_K": _ik("IQ2_K", "Q5_K"),
     "IQ2_KL": _ik("IQ2_KL", "Q5_K", "IQ4_KS"),
     "IQ3_KS": _ik("IQ3_KS", "Q5_K"),

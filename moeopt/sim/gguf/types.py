@@ -1,11 +1,12 @@
 """The tensor types of GGML and ik_llama.cpp: how many bytes a row of weights has.
 
 GGML's are those of ``ggml.h`` and ``ggml-common.h`` (numbers that are missing were taken out of the
-format), ik_llama.cpp's of its own ``ggml.h``. Left out are types of activations (Q8_1, Q8_K),
-repacked ones, which no file holds by default, and those for BitNet.
+format), ik_llama.cpp's of its own ``ggml.h`` and the traits in its ``ggml.c``. Left out are types
+of activations (Q8_1, Q8_K), those for BitNet, and repackings of llama.cpp, which no file
+holds any more.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ TYPES = {
     39: TensorType("MXFP4", 32, 17),
     40: TensorType("NVFP4", 64, 36),
     41: TensorType("Q1_0", 128, 18),
+    42: TensorType("Q2_0", 64, 18),
     133: TensorType("Q6_0", 32, 26),
     137: TensorType("IQ2_K", 256, 76),
     138: TensorType("IQ3_K", 256, 110),
@@ -74,3 +76,26 @@ TYPES = {
     158: TensorType("IQ1_KT", 256, 56, 4),
 }
 """A tensor's type in the file -> what it is; 133 and above are ik_llama.cpp's."""
+
+INTERLEAVED = {
+    **{202: "Q4_0_R8", 206: "Q5_0_R4", 208: "Q8_0_R8", 210: "Q2_K_R4", 211: "Q3_K_R4"},
+    **{212: "Q4_K_R4", 213: "Q5_K_R4", 214: "Q6_K_R4", 216: "IQ2_XXS_R4", 217: "IQ2_XS_R4"},
+    **{218: "IQ3_XXS_R4", 220: "IQ4_NL_R4", 221: "IQ3_S_R4", 222: "IQ2_S_R4", 223: "IQ4_XS_R8"},
+    **{230: "BF16_R16", 233: "Q6_0_R4", 337: "IQ2_K_R4", 338: "IQ3_K_R4", 339: "IQ4_K_R4"},
+    **{340: "IQ5_K_R4", 344: "IQ4_KS_R4", 352: "IQ5_KS_R4", 353: "MXFP4_R8"},
+}
+"""ik_llama.cpp's types whose rows are interleaved by 4, 8 or 16: as large as the plain ones."""
+
+_PLAIN = {kind.name: kind for kind in TYPES.values()}
+
+TYPES |= {
+    number: replace(_PLAIN[name.rpartition("_R")[0]], name=name)
+    for number, name in INTERLEAVED.items()
+}
+TYPES |= {
+    151: TensorType("Q8_KV", 32, 32, 8),
+    219: TensorType("IQ1_S_R4", 32, 6, 2),
+    229: TensorType("IQ1_M_R4", 32, 7, 2),
+    398: TensorType("Q8_KV_R8", 32, 32, 4),
+    399: TensorType("Q8_K_R8", 256, 258),
+}

@@ -1,13 +1,34 @@
 """A machine as a runtime uses it: the terms of a token's time as fields of the cost model."""
 
+from dataclasses import dataclass
+
+from moeopt.sim.cost import path_cost
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.runtimes.predict import costs_of
-from moeopt.sim.runtimes.profile import RuntimeProfile, as_costs
+from moeopt.sim.runtimes.predict import costs_of, what_to_expect
+from moeopt.sim.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.runtimes.setting import gpu_read_gb_s, host_read_gb_s
 
-QUANTUM_NS = 100
-"""An expert of Qwen3-30B in 4 bits takes 1.5 us on a GPU: times are counted finer than that."""
+AS_FILE = "machine"
+"""Stands for no runtime: the overheads that the machine's file states."""
+
+QUANTA_NS = (5000, 2000, 1000, 500, 200, 100)
+"""What times may be counted in, the coarsest first: fewer different sums are easier to prove."""
+
+FINEST_NS = QUANTA_NS[-1]
+
+LEAST_QUANTA = 5
+"""The cheapest expert takes at least so many, if the finest allows: 1.5 us of Qwen3-30B in 4 bits
+on a GPU are 8 of 200 ns. Ten times finer, proofs of residents took ten times as long."""
+
+
+def quantum_ns(machine: Machine, model: ModelShape) -> int:
+    """Return the coarsest quantum that still tells experts' times apart on a machine."""
+    paths = [path_cost(machine, model, "gpu_hit", 1, 1)] if machine.gpu is not None else []
+    paths += [path_cost(machine, model, "cpu_striped", 1, 1)] if machine.cpu is not None else []
+    cheapest = min(int(cost) for cost in paths)
+    fine = [quantum for quantum in QUANTA_NS if quantum * LEAST_QUANTA <= cheapest]
+    return fine[0] if fine else FINEST_NS
 
 
 def states_overheads(machine: Machine) -> bool:
@@ -28,6 +49,45 @@ def default_runtime(machine: Machine) -> str | None:
     if machine.runtimes:
         return machine.runtimes[0].runtime
     return None if states_overheads(machine) else "llama.cpp"
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A machine with the times that plans and simulations use, and where those come from.
+
+    Attributes
+    ----------
+    runtime
+        None: what the machine's file says.
+    expect
+        What to expect of predicted times, in words.
+    """
+
+    machine: Machine
+    runtime: str | None
+    expect: str
+
+
+def priced(machine: Machine, model: ModelShape, runtime: str | None = None) -> Priced:
+    """Return a machine as a runtime uses it.
+
+    Parameters
+    ----------
+    runtime
+        ``moeopt list runtimes``; "machine": its file's own overheads; None: `default_runtime`.
+
+    Raises
+    ------
+    InputError
+        If there is no such runtime, or the machine has no GPU or no CPU.
+    """
+    name = default_runtime(machine) if runtime is None else runtime
+    if name is None or name == AS_FILE:
+        return Priced(machine, None, "times as the machine's file says: not calibrated, not fitted")
+    profile = get_runtime(name)
+    _, certainty = costs_of(machine, model, profile)
+    said = what_to_expect(profile.interval(certainty))
+    return Priced(as_run(machine, model, profile), name, f"times of {name}, {said}")
 
 
 def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Machine:

@@ -75,7 +75,7 @@ def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) ->
 
 
 def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
-    """Fit the overheads of runtimes to speeds measured on a machine.
+    r"""Fit the overheads of runtimes to speeds measured on a machine.
 
     Parameters
     ----------
@@ -93,14 +93,29 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
     Raises
     ------
     InputError
-        If there are fewer than two points of a runtime.
+        If there are fewer than two points of a runtime, or they have several numbers of threads,
+        none of them the machine's.
 
     Notes
     -----
     Posterior modes (`fit_costs`): the profile of the runtime, fitted to other machines, is what is
     expected; first the machine's costs from all its points, then those of each model from its own.
+
+    Examples
+    --------
+    >>> import moeopt, pathlib
+    >>> head = "model,bits,runtime,n_cpu_moe,context,tokens_per_s"
+    >>> rows = ["mixtral-8x7b,Q4_K_M,llama.cpp,16,0,27.5", "mixtral-8x7b,Q4_K_M,llama.cpp,32,0,16"]
+    >>> _ = pathlib.Path("points.csv").write_text("\n".join([head, *rows]))
+    >>> points = moeopt.read_measurements("points.csv")
+    >>> found = moeopt.calibrate(moeopt.get_machine("rtx4090+epyc-9004"), points)
+    >>> all(abs(residual.error) < 0.03 for residual in found.residuals)
+    True
+    >>> moeopt.predict(found.machine, "mixtral-8x7b", bits="Q4_K_M", n_cpu_moe=24).certainty
+    'calibrated on this model'
     """
     expect("machine", machine, Machine, what="a machine")
+    points = _of_one_number_of_threads(machine, points)
     found, residuals = [], []
     for runtime in dict.fromkeys(point.runtime for point in points):
         own = [point for point in points if point.runtime == runtime]
@@ -130,6 +145,23 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
         update={"runtimes": kept + tuple(found), "sources": machine.sources | {"runtimes": said}}
     )
     return Calibrated(changed, tuple(residuals))
+
+
+def _of_one_number_of_threads(
+    machine: Machine, points: Sequence[Measurement]
+) -> Sequence[Measurement]:
+    """Return the points with the machine's number of threads, if they have several."""
+    measured = {point.threads for point in points if point.threads is not None}
+    if len(measured) < 2:
+        return points
+    own = None if machine.cpu is None else machine.cpu.threads
+    if own not in measured:
+        said = ", ".join(map(str, sorted(measured)))
+        raise InputError(
+            f"points: measured with {said} threads, machine {machine.name} has"
+            f" {'no number of them' if own is None else own} (cpu.threads)"
+        )
+    return [point for point in points if point.threads in (own, None)]
 
 
 def _rows(machine: Machine, points: Sequence[Measurement]) -> NDArray[np.float64]:

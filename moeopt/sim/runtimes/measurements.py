@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from moeopt.errors import InputError, expect
@@ -46,6 +47,8 @@ class Measurement:
         Measured.
     cpu_only
         Whether no GPU took part although the machine may have one.
+    threads
+        Threads of the CPU; None if nobody says.
     """
 
     model: ModelShape
@@ -55,6 +58,7 @@ class Measurement:
     context: int
     tokens_per_s: float
     cpu_only: bool = False
+    threads: int | None = None
 
     def on(self, machine: Machine) -> Setting:
         """Return the setting on a machine."""
@@ -78,7 +82,7 @@ def model_at(name: str, bits: str) -> ModelShape:
 def read_measurements(
     path: str | Path, *, model: str = "", bits: str = "", model_of: ModelOf = model_at
 ) -> list[Measurement]:
-    """Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
+    r"""Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
 
     Parameters
     ----------
@@ -92,11 +96,25 @@ def read_measurements(
     model_of
         Finds a model by name or file and width.
 
+    Returns
+    -------
+    list of Measurement
+        In the order of the file.
+
     Raises
     ------
     InputError
         If the file cannot be read, or a column or a value is missing or wrong: the message names
         file, line, column and what would be right.
+
+    Examples
+    --------
+    >>> import moeopt, pathlib
+    >>> head = "model,bits,runtime,n_cpu_moe,tokens_per_s"
+    >>> row = "mixtral-8x7b,Q4_K_M,llama.cpp,16,27.5"
+    >>> _ = pathlib.Path("points.csv").write_text("\n".join([head, row]))
+    >>> [point.tokens_per_s for point in moeopt.read_measurements("points.csv")]
+    [27.5]
     """
     expect("path", path, str, Path, what="a path")
     path = Path(path)
@@ -161,6 +179,9 @@ def _of_llama_bench(
         raise InputError(f"{path}: no valid JSON: {str(error)[:100]}") from None
     if not isinstance(tests, list) or len(tests) > MOST_POINTS:
         raise InputError(f"{path}: must be a list of tests, as llama-bench -o json writes")
+    files = {str(test.get("model_filename")) for test in tests if isinstance(test, dict)}
+    if model and len(files) > 1:
+        raise InputError(f"{path}: has {len(files)} models; --model can name one only")
     found = []
     for row, test in enumerate(tests):
         at = f"{path}: [{row}]"
@@ -168,14 +189,12 @@ def _of_llama_bench(
             raise InputError(f"{at}: avg_ts: is missing; this is no output of llama-bench -o json")
         if not _field(at, test, "n_gen", 0) or _field(at, test, "n_prompt", 0):
             continue  # reads a prompt: another question than the speed of decoding
-        name = model or str(test.get("model_filename", ""))
+        name = model or _beside(path, str(test.get("model_filename", "")))
         try:
             shape = model_of(name, bits)
         except InputError as error:
             raise InputError(f"{at}: model_filename: {error} (--model says which it is)") from None
-        speed = test["avg_ts"]
-        if not isinstance(speed, int | float) or not 0 < speed < 1e7:
-            raise InputError(f"{at}: avg_ts: must be a number above 0")
+        speed = _speed(at, test)
         layers_on_gpu = _field(at, test, "n_gpu_layers", 0)
         backends = str(test.get("backends", test.get("gpu_info", "")))
         found.append(
@@ -185,13 +204,30 @@ def _of_llama_bench(
                 n_cpu_moe=_field(at, test, "n_cpu_moe", 0),
                 gpu_experts=None,
                 context=_field(at, test, "n_depth", 0) + _field(at, test, "n_gen", 0) // 2,
-                tokens_per_s=float(speed),
+                tokens_per_s=speed,
                 cpu_only=layers_on_gpu == 0 or backends in ("CPU", "BLAS", ""),
+                threads=_field(at, test, "n_threads", 0) or None,
             )
         )
     if not found:
         raise InputError(f"{path}: no test generates tokens only (llama-bench -p 0 -n 128)")
     return found
+
+
+def _beside(path: Path, name: str) -> str:
+    """Return a model's file as llama-bench was given it, or as it lies beside the results."""
+    return name if Path(name).is_file() or not name else str(path.parent / name)
+
+
+def _speed(at: str, test: dict[str, Any]) -> float:
+    """Return the median of the repetitions, which one disturbed repetition does not move."""
+    samples = test.get("samples_ts")
+    values = samples if isinstance(samples, list) and samples else [test["avg_ts"]]
+    for value in values[:MOST_POINTS]:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < 1e7:
+            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers above 0")
+    return float(median(values[:MOST_POINTS]))
 
 
 def _field(at: str, test: dict[str, Any], name: str, default: int) -> int:

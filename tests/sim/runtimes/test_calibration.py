@@ -9,6 +9,7 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.quantisations import at_bits
 from moeopt.sim.runtimes.calibration import calibrate
@@ -131,6 +132,37 @@ def test_llama_bench(tmp_path: Path) -> None:
     assert sum(gpu.on(machine).host_calls) == 12
 
 
+def test_what_llama_bench_really_wrote(root: Path) -> None:
+    """A CPU-only run with one and two threads: only those of the machine count."""
+    file = root / "tests" / "sim" / "data" / "llama_bench" / "threads_prompt_depth.json"
+    points = read_measurements(file, model="qwen3-30b-a3b", bits="Q8_0")
+    assert {point.threads for point in points} == {1, 2}
+    assert all(point.cpu_only for point in points)
+    two = moeopt.set_machine(get_machine("ryzen-am5"), {"cpu.threads": 2})
+    kept = calibrate(two, points).residuals
+    assert 2 <= len(kept) < len(points)
+    assert {left.measurement.threads for left in kept} == {2}
+    with pytest.raises(InputError, match="measured with 1, 2 threads"):
+        calibrate(get_machine("ryzen-am5"), points)
+
+
+def test_two_models_that_llama_bench_really_wrote(root: Path) -> None:
+    """2 and 8 experts per token: each file is looked for beside the results; --model is none."""
+    file = root / "tests" / "sim" / "data" / "llama_bench" / "two_models.json"
+
+    def model_of(name: str, bits: str) -> ModelShape:
+        assert Path(name).parent == file.parent
+        top_k = int(Path(name).name.removeprefix("random-q4_0-top")[0])
+        return get_model("qwen3-30b-a3b").model_copy(update={"name": name, "top_k": top_k})
+
+    points = read_measurements(file, model_of=model_of)
+    assert [point.model.top_k for point in points] == [2, 8]
+    fitted = calibrate(get_machine("epyc-9004"), points)
+    assert max(abs(left.error) for left in fitted.residuals) < 0.05
+    with pytest.raises(InputError, match="has 2 models; --model can name one only"):
+        read_measurements(file, model="qwen3-30b-a3b")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -149,7 +181,9 @@ def test_llama_bench(tmp_path: Path) -> None:
         ("[" * 100_000, "no valid JSON"),
         ('[{"n_gen": 3}]', "avg_ts: is missing"),
         ("[]", "no test generates tokens only"),
-        (json.dumps([BENCH | {"avg_ts": "x"}]), "avg_ts: must be a number above 0"),
+        (json.dumps([BENCH | {"avg_ts": "x"}]), "must be numbers above 0"),
+        (json.dumps([BENCH | {"samples_ts": [3, -1]}]), "must be numbers above 0"),
+        (json.dumps([BENCH, BENCH | {"model_filename": "b.gguf"}]), "has 2 models"),
         (json.dumps([BENCH | {"n_cpu_moe": True}]), "n_cpu_moe: must be a whole number"),
     ],
 )

@@ -12,7 +12,15 @@ from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.quantisations import at_bits
-from moeopt.sim.runtimes.applied import QUANTUM_NS, as_run, default_runtime
+from moeopt.sim.runtimes.applied import (
+    AS_FILE,
+    FINEST_NS,
+    as_run,
+    default_runtime,
+    priced,
+    quantum_ns,
+)
+from moeopt.sim.runtimes.calibrated import CalibratedRuntime
 from moeopt.sim.runtimes.predict import PARTS, fewest_cpu_blocks
 from moeopt.sim.runtimes.profile import get_runtime, runtimes
 from moeopt.sim.runtimes.setting import GIB, Setting
@@ -65,11 +73,11 @@ def test_the_engine_takes_as_long(machine: Machine, name: str, blocks: int) -> N
     plan = Plan(
         name="layers",
         resident=tuple(() if layer < blocks else tuple(range(experts)) for layer in layers),
-        times=times_of_model(run, model, 1, 1000, QUANTUM_NS),
+        times=times_of_model(run, model, 1, 1000, FINEST_NS),
     )
     loads = np.zeros((1, len(layers), experts), dtype=int)
     loads[:, :, : model.top_k] = 1
-    executed = moeopt.simulate(plan, run, model, loads, quantum_ns=QUANTUM_NS)
+    executed = moeopt.simulate(plan, run, model, loads, quantum_ns=FINEST_NS)
     predicted = moeopt.predict(machine, model, n_cpu_moe=blocks, context=1000)
     assert 1e9 / executed.step_ns[0] == pytest.approx(predicted.tokens_per_s, rel=0.03)
 
@@ -116,3 +124,29 @@ def test_a_prediction_is_json(machine: Machine) -> None:
     data = found.to_dict()
     assert set(data) == {field.name for field in dataclasses.fields(found)}
     assert "GPU memory" in data["notes"][0]
+
+
+def test_pages_say_what_to_expect(machine: Machine) -> None:
+    """Of a runtime's times, of a calibrated machine's, and of a file's own."""
+    model = get_model("qwen3-30b-a3b")
+    assert priced(machine, model).runtime == "llama.cpp"
+    assert "not calibrated: expect -" in priced(machine, model).expect
+    own = priced(machine, model, AS_FILE)
+    assert (own.machine, own.runtime) == (machine, None)
+    assert own.expect.startswith("times as the machine's file says: not calibrated")
+    costs = get_runtime("ktransformers").costs
+    kept = CalibratedRuntime(runtime="ktransformers", costs=costs, models=(), points=2)
+    calibrated = machine.model_copy(update={"runtimes": (kept,)})
+    assert priced(calibrated, model).expect.startswith(
+        "times of ktransformers, calibrated on another model: expect"
+    )
+    with pytest.raises(InputError, match="runtime: must be one of"):
+        priced(machine, model, "vllm")
+
+
+def test_the_quantum_tells_experts_apart(machine: Machine) -> None:
+    """Coarse for Mixtral's, fine for those of 1.5 us."""
+    small = get_model("qwen3-30b-a3b").quantized(4.5, 4.5)
+    assert quantum_ns(machine, small) == 500
+    assert quantum_ns(machine, get_model("mixtral-8x7b")) == 5000
+    assert quantum_ns(get_machine("epyc-9004"), get_model("mixtral-8x7b")) == 5000
