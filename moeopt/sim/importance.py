@@ -95,14 +95,17 @@ def _sequences(trace: Trace, sequence: int | None) -> tuple[Floats, NDArray[np.i
 
 
 def chosen(
-    trace: Trace, tokens: Flags, experts: int, weights: NDArray[np.floating] | None = None
+    trace: Trace,
+    tokens: Flags | NDArray[np.int64],
+    experts: int,
+    weights: NDArray[np.floating] | None = None,
 ) -> Floats:
     """Return how many of the tokens chose each expert, or the sum of their weights for it.
 
     Parameters
     ----------
     trace, tokens, experts
-        As for `importance`.
+        As for `importance`; or the tokens' numbers.
     weights
         Shape (tokens, layers, k), e.g. the trace's routing scores; None counts tokens.
 

@@ -40,7 +40,7 @@ def request(tokens: int = 60, **changes: object) -> Request:
         model,
         trace,
         steps=12,
-        time_limit_s=600,
+        time_limit_s=60,
         reserved_gib=12.0,
         max_deferred=4,
     )

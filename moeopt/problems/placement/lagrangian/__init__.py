@@ -87,7 +87,11 @@ class _Run:
             self.search.infeasible = True
             return
         self.offer(held)
-        self.search.prove_incumbent()
+        fixed_ns, all_on = self.model.fixed_ns, np.ones(self.instance.experts, dtype=bool)
+        if all(of.dispatch_proven(all_on, fixed_ns) for of in self.model.layers):
+            self.search.prove_incumbent()
+        else:
+            self.search.note = "DISPATCH_NOT_PROVEN"
 
     def raise_and_improve(self) -> None:
         """Raise the bound and improve placements in turns, then close what is left."""
@@ -140,7 +144,7 @@ class _Run:
         total = total_ns(self.model.layers, held, self.model.fixed_ns)
         if self.best is None or total < self.best_ns:
             self.best, self.best_ns = held.copy(), total
-            self.search.offer(solution_of(self.instance.name, held), total)
+            self.search.offer(solution_of(self.instance, held), total)
 
     def certify(self, volume: VolumeAlgorithm) -> Certified:
         """Report the bound of the best multipliers, computed in integers."""
