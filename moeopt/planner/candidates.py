@@ -3,8 +3,8 @@
 Residents and caches compete for the same room, and what is worth deferring depends on both. The
 plan is the best of a grid, each point with its inner decisions solved by themselves: five shares of
 the room for residents, the rest for caches, and every number of deferred experts that is allowed.
-No bound says how far a plan off the grid could be ahead. A tie of half a percent goes to fewer
-deferred experts, then to more residents, which need no transfers.
+How far a plan off the grid could be ahead the problem joint says (`jointly`). A tie of half a
+percent goes to fewer deferred experts, then to more residents, which need no transfers.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ class Search:
     def __post_init__(self) -> None:
         """Decide the widths, and how much room there is."""
         r = self.request
-        self.times = times_of_model(r.machine, r.model, r.batch, r.context)
+        self.times = times_of_model(r.machine, r.model, r.batch, r.context, r.quantum_ns)
         self.widths = bits.bits(r, self.part, 0.1)
         chosen = None if self.widths is None else self.widths.solved_as(Bits)
         steps = available(r, self.part)

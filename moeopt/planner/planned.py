@@ -224,7 +224,7 @@ def plan(
     >>> from moeopt.sim.workload import Workload
     >>> workload = find("workloads", Workload, "hdmoe-mixtral")
     >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
-    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, max_deferred=0)
+    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
     """

@@ -54,13 +54,15 @@ def machine_of(gpu_gib: float = 6.0, host_gib: float | None = None) -> Machine:
 
 def request(**changes: Any) -> Request:
     """Return a request for the small model on a GPU with room for some of its experts."""
-    made = Request(machine_of(), MODEL, trace_of(MODEL, 120), steps=30, time_limit_s=600.0)
+    made = Request(
+        machine_of(), MODEL, trace_of(MODEL, 120), steps=30, time_limit_s=600.0, joint_time_s=0.0
+    )
     return replace(made, **changes)
 
 
 def planned_for(**options: Any) -> Planned:
     """Return the plan of a small request, given as options of `moeopt.plan`."""
-    common: dict[str, Any] = {"steps": 30, "time_limit_s": 600.0}
+    common: dict[str, Any] = {"steps": 30, "time_limit_s": 600.0, "joint_time_s": 0.0}
     machine = options.pop("machine", machine_of())
     model = options.pop("model", MODEL)
     trace = options.pop("trace", trace_of(MODEL, 120))

@@ -125,7 +125,7 @@ def command(tmp_path: Path) -> list[str]:
     moeopt.save(MODEL, tmp_path / "model.json")
     moeopt.save(machine_of(), tmp_path / "machine.json")
     files = [f"--{name}={tmp_path / name}.json" for name in ("machine", "model")]
-    common = ["--steps=4", "--time-limit=600", "--pareto", "--points=2"]
+    common = ["--steps=4", "--time-limit=600", "--joint-time=0", "--pareto", "--points=2"]
     return ["plan", *files, f"--trace={tmp_path / 'trace.npz'}", *common]
 
 

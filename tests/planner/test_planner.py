@@ -107,6 +107,7 @@ def test_nothing_deferred_unless_asked_for() -> None:
         steps=asked.steps,
         reserved_gib=asked.reserved_gib,
         time_limit_s=600,
+        joint_time_s=0,
     )
     assert planned.chosen.deferred == 0
     assert set(planned.chosen.plan.deferred) == {0}
