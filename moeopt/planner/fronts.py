@@ -123,7 +123,8 @@ def fronts(planned: Planned, points: int = 6) -> tuple[Front, Front]:
         If there are not 2 to 64 points, or only one width.
     """
     check_points(points)
-    base = replace(planned.request, time_limit_s=planned.request.time_limit_s / points)
+    limit_s = planned.request.time_limit_s / points
+    base = replace(planned.request, time_limit_s=limit_s, joint_time_s=0.0)
     return (
         _front("loss", _by_width(base, points)),
         _front("memory", _by_memory(base, points)),

@@ -138,8 +138,8 @@ def test_an_imatrix_makes_a_plan(
     """From the command line, whichever option it is given by; the model counts layers from 1."""
     rows = counted().total()
     path = imatrix(tmp_path / "m.gguf", {n: row.tolist() for n, row in enumerate(rows, start=1)})
-    options = f"--machine {MACHINE} --model {MODEL} --steps 2 --reserved-gib 12 --joint-time 0 {option} {path}"
-    assert run(["plan", *options.split()]) == 0
+    options = f"--machine {MACHINE} --model {MODEL} --steps 2 --reserved-gib 12 {option} {path}"
+    assert run(["plan", "--joint-time", "0", *options.split()]) == 0
     assert UNKNOWN in capsys.readouterr().out
 
 
@@ -172,7 +172,8 @@ def test_labels_of_a_csv_choose_its_rows(
     rows = [f"a,{n},{e},{c}" for n, row in enumerate(counted().total()) for e, c in enumerate(row)]
     path = tmp_path / "counts.csv"
     path.write_text("\n".join(["model,layer,expert,count", *rows, "b,0,0,7"]))
-    options = f"plan --machine {MACHINE} --model {MODEL} --steps 1 --reserved-gib 12 --joint-time 0".split()
+    options = f"plan --machine {MACHINE} --model {MODEL} --steps 1 --reserved-gib 12".split()
+    options += ["--joint-time", "0"]
     assert run([*options, "--counts", str(path), "--where", "model=a"]) == 0
     assert run([*options, "--where", "model=a"]) == 2
     assert "--where: chooses rows of a file of --counts" in capsys.readouterr().err
