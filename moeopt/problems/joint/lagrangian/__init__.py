@@ -106,7 +106,8 @@ class _Run:
 
     def start(self) -> None:
         """Offer what the heuristics find, and what local search makes of it."""
-        none = Multipliers(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, 0.0)
+        empty = np.zeros((0, 0))
+        none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty)
         for rule in HEURISTICS.values():
             solution = rule(self.instance)
             if solution is not None:
