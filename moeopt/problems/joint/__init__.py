@@ -28,6 +28,7 @@ INFO = ProblemInfo(
         "whole-layers": NOTHING,
         "frequency": HINDSIGHT,
         "in-turn": HINDSIGHT,
+        "grid": HINDSIGHT,
     },
 )
 

@@ -66,6 +66,27 @@ def in_turn(instance: Instance) -> Solution | None:
     return plan
 
 
+def grid(instance: Instance) -> Solution | None:
+    """As `in_turn`, with all, three quarters, half, a quarter or none of the room for residents.
+
+    The rest goes to caches, as many ways in every layer as fit; the best of the five, each with
+    the best number of deferred experts, the same in every layer.
+    """
+    first = next(plain_plans(instance), None)
+    if first is None:
+        return None
+    narrow = _narrowed(instance, first)
+    best: Solution | None = None
+    best_ns = 0
+    for quarters in range(4, -1 if instance.max_ways else 3, -1):
+        plan = _with_ways(instance, _with_residents(instance, narrow, quarters))
+        plan = _best_count(instance, plan, "deferred", instance.max_deferred)
+        plan_ns = objective(instance, plan)
+        if best is None or plan_ns < best_ns:
+            best, best_ns = plan, plan_ns
+    return best
+
+
 def plain_plans(instance: Instance) -> Iterator[Solution]:
     """Yield valid plans with all experts on the CPU at one width: wide ones first.
 
@@ -165,10 +186,10 @@ def _narrowed(instance: Instance, plan: Solution) -> Solution:
     return plan if violations(instance, narrowed) else narrowed
 
 
-def _with_residents(instance: Instance, plan: Solution) -> Solution:
-    """Take residents by falling CPU time per byte while they fit."""
+def _with_residents(instance: Instance, plan: Solution, quarters: int = 4) -> Solution:
+    """Take residents by falling CPU time per byte while they fit into quarters of the room."""
     tokens = _tokens(instance)
-    room = instance.gpu_bytes - memory_bytes(instance, plan)[0]
+    room = (instance.gpu_bytes - memory_bytes(instance, plan)[0]) * quarters // 4
     chosen: list[int] = []
     worth = []
     for layer in range(instance.layers):
@@ -182,6 +203,15 @@ def _with_residents(instance: Instance, plan: Solution) -> Solution:
             chosen.append(layer * instance.experts + e)
     rows = _rows(instance, np.array(chosen, dtype=np.int64))
     return _if_valid(instance, plan, rows) or plan
+
+
+def _with_ways(instance: Instance, plan: Solution) -> Solution:
+    """Give every layer as many ways as fit, the same number."""
+    for ways in range(instance.max_ways, 0, -1):
+        found = plan.model_copy(update={"ways": (ways,) * instance.layers})
+        if memory_bytes(instance, found)[0] <= instance.gpu_bytes:
+            return found
+    return plan
 
 
 def _best_count(instance: Instance, plan: Solution, name: str, most: int) -> Solution:
@@ -226,6 +256,7 @@ HEURISTICS: dict[str, Rule] = {
     "whole-layers": whole_layers,
     "frequency": frequency,
     "in-turn": in_turn,
+    "grid": grid,
 }
 
 WARM_START = in_turn

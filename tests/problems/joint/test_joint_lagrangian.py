@@ -32,7 +32,8 @@ def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Mult
         0.0 if limit is None else 1000 * float(rng.exponential() * (rng.random() < 0.5))
         for limit in (i.host_bytes, i.max_loss)
     )
-    return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss)
+    count = 3000 * rng.normal(size=(len(flow) * i.layers, i.max_deferred + 1))
+    return Multipliers(price, flow.reshape(-1, 5), 0.0, host, loss, count)
 
 
 @pytest.mark.parametrize("seeds", SHARES)

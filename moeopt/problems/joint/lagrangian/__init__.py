@@ -25,7 +25,7 @@ from moeopt.problems.search import Search
 from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
 from .ascent import Ascent, first_multipliers
 from .data import Floats, Ints
-from .local_search import descend, rounded
+from .local_search import descend, perturbed, rounded
 from .relaxation import Multipliers, Relaxation
 
 __all__ = ["solve"]
@@ -45,8 +45,9 @@ AGAIN = 0.02
 POWERS = range(-8, 5)
 """Half powers of ten that first multipliers of the budgets may be, of all time over the budget."""
 
-PATIENCE = 1.5
-"""Local search may take as long as the steps of its round, times this."""
+PATIENCE = 0.75
+"""Local search from the averages, and from perturbed incumbents, may each take as long as the steps
+of the round, times this."""
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -82,6 +83,7 @@ class _Run:
         self.instance, self.search = instance, search
         self.arrays = Arrays.of(instance)
         self.grid = objective_grid(instance)
+        self.rng = np.random.default_rng(search.seed)
         self.contexts = [
             number
             for number, context in enumerate(instance.contexts)
@@ -104,7 +106,8 @@ class _Run:
 
     def start(self) -> None:
         """Offer what the heuristics find, and what local search makes of it."""
-        none = Multipliers(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, 0.0)
+        empty = np.zeros((0, 0))
+        none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty)
         for rule in HEURISTICS.values():
             solution = rule(self.instance)
             if solution is not None:
@@ -142,14 +145,23 @@ class _Run:
         context.bound_ns = max(context.bound_ns, ascent.relaxation.certify(ascent.best.at))
         limit_s = PATIENCE * (perf_counter() - begin)
         at = ascent.best.at
-        plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred, at)
+        plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred)
         if plan is not None:
             self.improve(plan, at, limit_s)
+        self.shake(at, limit_s)
         if ascent.converged or ascent.best.bound_ns >= self.best_ns:
             gained = ascent.best.bound_ns - context.marked_ns
             gap = self.best_ns - ascent.best.bound_ns
             context.marked_ns = ascent.best.bound_ns
             context.done = gap <= 0 or gained < AGAIN * gap or not ascent.again()
+
+    def shake(self, at: Multipliers, limit_s: float) -> None:
+        """Offer what local search makes of the perturbed incumbent, again and again for a while."""
+        until = perf_counter() + limit_s
+        while not self.search.stopped and perf_counter() < until and self.best is not None:
+            plan = perturbed(self.arrays, self.best, self.rng)
+            if plan is not None:
+                self.improve(plan, at, until - perf_counter())
 
     def improve(self, plan: Plan, at: Multipliers, limit_s: float) -> None:
         """Offer what local search makes of a plan within some seconds."""

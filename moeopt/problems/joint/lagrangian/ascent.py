@@ -58,6 +58,7 @@ class Ascent:
         self.most = i.max_deferred
         self.deferred = self._counts(found)
         self._copies = self._flags(found)
+        self._rows = self._row_counts(found)
         self._lengths = found.lengths.astype(np.float64)
         self._lost, self._host = found.lost, found.host_bytes
         self._step, self._failed = LONGEST, 0
@@ -84,21 +85,27 @@ class Ascent:
         selected = self.selected[relaxation.arrays.cell]
         direction = selected - self._copies
         length = float((direction * direction).sum())
+        agree = np.tile(self.deferred, (self.shape[0], 1)) - self._rows
+        if not relaxation.by_paths:
+            length += float((agree * agree).sum())
         gap = max(target_ns - now.bound_ns, 0.0)
-        price = now.at.price
-        if length > 1e-12:
-            price = price + self._step * gap / length * direction
+        factor = self._step * gap / length if length > 1e-12 else 0.0
+        price = now.at.price + factor * direction
+        if not relaxation.by_paths:
+            return self._with_budgets(replace(now.at, price=price, count=now.at.count + factor * agree))
         lengths = self._lengths.reshape(self.shape)
         heat = COOLING * (self._step / LONGEST) * float(lengths[:, :, 0].mean()) + 1.0
         towards = soft_flow(lengths, heat, self.deferral).reshape(-1, 5)
         moved = min(1.0, MOVED * self._step)
         flow = (1 - moved) * now.at.flow + moved * towards
+        return self._with_budgets(replace(now.at, price=price, flow=flow))
+
+    def _with_budgets(self, at: Multipliers) -> Multipliers:
+        i = self.relaxation.instance
         return replace(
-            now.at,
-            price=price,
-            flow=flow,
-            loss=self._scaled(now.at.loss, self._lost, relaxation.instance.max_loss),
-            host=self._scaled(now.at.host, self._host, relaxation.instance.host_bytes),
+            at,
+            loss=self._scaled(at.loss, self._lost, i.max_loss),
+            host=self._scaled(at.host, self._host, i.host_bytes),
         )
 
     def _scaled(self, multiplier: float, used: float, budget: int | None) -> float:
@@ -121,6 +128,7 @@ class Ascent:
             ("selected", found.selected),
             ("deferred", self._counts(found)),
             ("_copies", self._flags(found)),
+            ("_rows", self._row_counts(found)),
             ("_lengths", found.lengths),
             ("_lost", found.lost),
             ("_host", found.host_bytes),
@@ -134,9 +142,10 @@ class Ascent:
         return flags
 
     def _counts(self, found: Relaxed) -> Floats:
-        counts = np.zeros((len(found.deferred), self.most + 1))
-        counts[np.arange(len(counts)), found.deferred] = 1
-        return counts
+        return np.eye(self.most + 1)[found.deferred]
+
+    def _row_counts(self, found: Relaxed) -> Floats:
+        return np.eye(self.most + 1)[found.row_deferred]
 
 
 def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
@@ -155,4 +164,5 @@ def first_multipliers(relaxation: Relaxation, lengths: Floats) -> Multipliers:
     on_cpu = (own[:, 1:].sum(axis=1))[:, None] * arrays.steps.cpu_ns
     on_gpu = own[:, :1] * arrays.steps.gpu_ns
     price = np.concatenate([on_cpu, on_gpu], axis=1)
-    return Multipliers(price, flow, 0.0, 0.0, 0.0)
+    count = np.zeros((len(flow), i.max_deferred + 1))
+    return Multipliers(price, flow, 0.0, 0.0, 0.0, count)

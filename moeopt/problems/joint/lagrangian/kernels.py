@@ -97,6 +97,21 @@ def all_rows(
 
 
 @compiled
+def row_values(
+    steps: Steps, frame: Frame, price: Any, flow: Any, loss_price: Any, value: Any
+) -> None:
+    """Set what every row costs with each number of deferred experts, shape (rows, counts)."""
+    layers = len(frame.attention_ns)
+    state = np.zeros((len(steps.expert), 2), dtype=np.int64)
+    for row in range(len(flow)):
+        for count in range(value.shape[1]):
+            most = count if row % layers < layers - 1 else 0
+            value[row, count], _ = _row(
+                steps, frame, price, flow, loss_price, 0, row, most, state
+            )
+
+
+@compiled
 def _row(
     steps: Steps,
     frame: Frame,

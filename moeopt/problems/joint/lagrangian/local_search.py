@@ -19,6 +19,9 @@ from .relaxation import Multipliers
 PAIRED = 150
 """Changes of least reduced cost that pairs are made of, for each budget and direction."""
 
+SHAKEN = 8
+"""Experts that a perturbation puts into random states."""
+
 TRIES = 30
 """Pairs that are computed anew before changes are looked at again."""
 
@@ -215,7 +218,7 @@ def _accepted(arrays: Arrays, plan: Plan, than: Cost) -> tuple[Plan, Cost] | Non
 
 
 def rounded(
-    arrays: Arrays, context: int, selected: Floats, deferred: Floats, at: Multipliers
+    arrays: Arrays, context: int, selected: Floats, deferred: Floats
 ) -> Plan | None:
     """Return a plan near the averages of the relaxation that keeps the budgets; None: none found.
 
@@ -246,10 +249,29 @@ def rounded(
         np.zeros(i.layers, dtype=np.int64),
         counts.astype(np.int64),
     )
-    return repaired(arrays, plan, at)
+    return repaired(arrays, plan)
 
 
-def repaired(arrays: Arrays, plan: Plan, at: Multipliers) -> Plan | None:
+def perturbed(arrays: Arrays, plan: Plan, rng: np.random.Generator) -> Plan | None:
+    """Return a plan that keeps the budgets after some random changes; None: none found.
+
+    A few experts are put into random states, and a few layers get random deferred counts.
+    """
+    i = arrays.instance
+    changed = plan.copy()
+    widths = len(i.bits)
+    used = np.unique(arrays.cell)
+    for cell in rng.choice(used, min(len(used), SHAKEN), replace=False).tolist():
+        layer, e = divmod(cell, i.experts)
+        changed.held[layer, e] ^= bool(rng.random() < 0.5)
+        changed.width[layer, e] = rng.integers(widths)
+    if i.max_deferred and i.layers > 1:
+        for layer in rng.integers(i.layers - 1, size=SHAKEN // 4).tolist():
+            changed.deferred[layer] = rng.integers(i.max_deferred + 1)
+    return repaired(arrays, changed)
+
+
+def repaired(arrays: Arrays, plan: Plan) -> Plan | None:
     """Return a plan that keeps the budgets, by changes that cost least time for what they free."""
     for _ in range(20):
         found = cost(arrays, plan)

@@ -36,21 +36,36 @@ import numpy as np
 
 from .arrays import Arrays
 from .data import Floats, Ints
-from .kernels import ARCS, all_rows, experts_best
+from .kernels import ARCS, all_rows, experts_best, row_values
+from .step_kernels import MOST_OPTIONS, all_steps
 
 BISECTIONS = 40
+MOST_BUCKETS = 512
 LARGEST = 2**60
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """Prices of shape (entries, 2 x widths), flows of shape (rows, arcs), and three of budgets."""
+    """What relaxed constraints cost.
+
+    Attributes
+    ----------
+    price
+        Of states, shape (entries, 2 x widths).
+    flow
+        On arcs, shape (rows, arcs).
+    gpu, host, loss
+        Of the budgets.
+    count
+        Of deferred counts, shape (rows, most + 1): what `StepRelaxation` has in place of flows.
+    """
 
     price: Floats
     flow: Floats
     gpu: float
     host: float
     loss: float
+    count: Floats
 
 
 @dataclass(frozen=True)
@@ -67,8 +82,8 @@ class Relaxed:
         The experts' states, shape (cells, 2 x widths), from 0 to 1.
     state
         Of every entry in its row, 3 x state + side.
-    deferred
-        By layer, how many experts.
+    deferred, row_deferred
+        How many experts, by layer and as the rows have it.
     lengths
         Of the arcs of every row.
     lost, host_bytes
@@ -80,13 +95,22 @@ class Relaxed:
     selected: Floats
     state: Ints
     deferred: Ints
+    row_deferred: Ints
     lengths: Ints
     lost: float
     host_bytes: float
 
 
 class Relaxation:
-    """The relaxation of an instance with one of its contexts."""
+    """The relaxation of an instance with one of its contexts.
+
+    Attributes
+    ----------
+    by_paths
+        Whether steps count with flows over paths.
+    """
+
+    by_paths = True
 
     def __init__(self, arrays: Arrays, context: int) -> None:
         i = arrays.instance
@@ -112,7 +136,9 @@ class Relaxation:
         cost = cost + at.loss * self.loss + at.host * self.host_size
         gpu, selected, total = self._experts(cost)
         state = np.zeros(len(arrays.row), dtype=np.int64)
-        rows, counts, lengths, late = self._rows(at.price, at.flow, at.loss, gpu, state)
+        rows, counts, of_rows, lengths, late = self._rows(
+            at.price, at.flow, at.count, at.loss, gpu, state, 1.0
+        )
         lost = float((selected * self.loss).sum() + late.sum()) + self.context.kv_loss
         bound = total + rows + len(i.steps) * self.context.step_ns
         bound -= gpu * self.gpu_room
@@ -124,6 +150,7 @@ class Relaxation:
             selected=selected,
             state=state,
             deferred=counts,
+            row_deferred=of_rows,
             lengths=lengths,
             lost=lost,
             host_bytes=float((selected * self.host_size).sum()),
@@ -147,7 +174,8 @@ class Relaxation:
         chosen = np.zeros(self.cells, dtype=np.int64)
         total = int(experts_best(cost, gpu * self.gpu_size, chosen))
         state = np.zeros(len(self.arrays.row), dtype=np.int64)
-        rows, _, _, _ = self._rows(price, flow.reshape(-1, 5), loss, gpu, state)
+        count = np.rint(at.count * scale).astype(np.int64)
+        rows = self._rows(price, flow.reshape(-1, 5), count, loss, gpu, state, scale)[0]
         value = total + int(rows) - gpu * self.gpu_room - host * (i.host_bytes or 0)
         value -= loss * ((i.max_loss or 0) - self.context.kv_loss)
         return -(-value // scale) + len(i.steps) * self.context.step_ns
@@ -157,6 +185,7 @@ class Relaxation:
         i = self.instance
         largest = i.horizon_ns + float(np.abs(at.price).sum())
         sizes = float(self.arrays.size.max()) * self.cells
+        largest += float(np.abs(at.count).sum())
         largest += (at.gpu + at.host) * sizes * (2 + i.max_ways)
         largest += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
         places = 0
@@ -200,9 +229,9 @@ class Relaxation:
         return high, share * over + (1 - share) * under, total
 
     def _rows(
-        self, price: Any, flow: Any, loss_price: Any, gpu: Any, state: Ints
-    ) -> tuple[Any, Ints, Ints, Ints]:
-        """Return the rows' sum, deferred experts by layer, lengths, and the deferred ones' loss."""
+        self, price: Any, flow: Any, count: Any, loss_price: Any, gpu: Any, state: Ints, unit: Any
+    ) -> tuple[Any, Ints, Ints, Ints, Ints]:
+        """Return the rows' sum, deferred experts by layer and row, lengths, and deferral's loss."""
         i, steps = self.instance, self.arrays.steps
         found = []
         for ways in range(1 + (i.max_ways > 0)):
@@ -238,7 +267,69 @@ class Relaxation:
             lengths = np.where(of_row[:, None], found[1][3], lengths)
             states = np.where(of_row[self.arrays.row], found[1][4], states)
         state[:] = states
-        return least.sum(), counts, lengths, late
+        return least.sum(), counts, np.tile(counts, len(i.steps)), lengths, late
+
+
+class StepRelaxation(Relaxation):
+    """A stronger relaxation: whole steps instead of rows, each with its own deferred counts.
+
+    A step's time is what its clocks make it, not a weighted path: the prices `count` ask the steps
+    to agree on each layer's number of deferred experts, as `price` does on the experts' states.
+    Proof (weak duality). As for `Relaxation`, with each step's own time in place of its paths, and
+    count times (the layer's number - the step's copy of it), which is 0, added.
+    """
+
+    by_paths = False
+
+    def __init__(self, arrays: Arrays, context: int, bucket_ns: int) -> None:
+        super().__init__(arrays, context)
+        slowest = np.sort(arrays.steps.cpu_ns.max(axis=1))
+        longest = int(slowest[-max(1, self.instance.max_deferred) :].sum())
+        self.bucket_ns = max(bucket_ns, -(-longest // MOST_BUCKETS))
+        self.buckets = longest // self.bucket_ns + 1
+
+    @staticmethod
+    def suits(arrays: Arrays) -> bool:
+        """Tell whether rows have few enough options, and no caches."""
+        i = arrays.instance
+        most = int(np.diff(arrays.steps.start).max(initial=0))
+        options = (2 * len(i.bits)) ** min(most, 20) * (i.max_deferred + 1)
+        return not i.max_ways and options <= MOST_OPTIONS
+
+    def _rows(
+        self, price: Any, flow: Any, count: Any, loss_price: Any, gpu: Any, state: Ints, unit: Any
+    ) -> tuple[Any, Ints, Ints, Ints, Ints]:
+        layers = self.instance.layers
+        counts, late = np.zeros((2, len(count)), dtype=np.int64)
+        kind = price.dtype.type
+        total = all_steps(
+            self.arrays.steps,
+            self.frame,
+            price,
+            count,
+            kind(loss_price),
+            kind(unit),
+            self.bucket_ns,
+            self.buckets,
+            state,
+            counts,
+            late,
+        )
+        by_layer = count.reshape(-1, layers, count.shape[1]).sum(axis=0)
+        by_layer[-1, 1:] = by_layer[-1, 0]
+        chosen = by_layer.argmin(axis=1)
+        total += by_layer.min(axis=1).sum()
+        return total, chosen, counts, np.zeros((len(count), ARCS), dtype=np.int64), late
+
+    def counts_of(self, at: Multipliers) -> Floats:
+        """Return what each row costs with each number of deferred experts, by `Relaxation`.
+
+        With these prices of counts the bound is no lower than that of the same multipliers there.
+        """
+        most = self.instance.max_deferred
+        found = np.zeros((len(at.flow), most + 1))
+        row_values(self.arrays.steps, self.frame, at.price, at.flow, float(at.loss), found)
+        return found
 
 
 def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:
