@@ -20,7 +20,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(trace: Path, *options: str) -> list[str]:
     """Return a command for a dozen steps."""
-    common = "--machine rtx4090-7960x --model deepseek-v2-lite --steps 12 --time-limit 600"
+    common = "--machine rtx4090-7960x --model deepseek-v2-lite --steps 12 --time-limit 5"
     common += " --joint-time 0"
     return ["plan", *common.split(), "--trace", str(trace), *options]
 

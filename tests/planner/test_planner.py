@@ -106,7 +106,7 @@ def test_nothing_deferred_unless_asked_for() -> None:
         asked.trace,
         steps=asked.steps,
         reserved_gib=asked.reserved_gib,
-        time_limit_s=600,
+        time_limit_s=asked.time_limit_s,
         joint_time_s=0,
     )
     assert planned.chosen.deferred == 0
