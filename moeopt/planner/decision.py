@@ -64,7 +64,13 @@ class Decision:
         }
 
 
-def decided(instance: InstanceEnvelope, method: str, request: Request, share: float) -> Result:
+def decided(
+    instance: InstanceEnvelope,
+    method: str,
+    request: Request,
+    share: float,
+    enough_gap: float = 0.0,
+) -> Result:
     """Solve an instance within a share of the request's time; the warm start is always there.
 
     Raises
@@ -78,6 +84,7 @@ def decided(instance: InstanceEnvelope, method: str, request: Request, share: fl
         time_limit_s=share * request.time_limit_s,
         seed=request.seed,
         workers=request.workers,
+        enough_gap=enough_gap,
     )
     if found.solution is None:
         raise UnsolvedError(instance.name, found.status)

@@ -275,7 +275,7 @@ def test_with_verify_highs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     proof = certify(model, first_multipliers(model, found[0][0]))
     honest = residual_problem.minimize
 
-    def wrong(program: Program, limit_s: float) -> Found:
+    def wrong(program: Program, limit_s: float, max_nodes: int | None = None) -> Found:
         return replace(honest(program, limit_s), status="infeasible", values=None)
 
     monkeypatch.setattr(residual_problem, "minimize", wrong)
@@ -306,7 +306,7 @@ def test_the_same_seed_gives_the_same_answer() -> None:
 def test_with_verify_cp_sat_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS that calls everything infeasible changes no answer."""
 
-    def wrong(program: Program, limit_s: float) -> Found:
+    def wrong(program: Program, limit_s: float, max_nodes: int | None = None) -> Found:
         return Found(program, "infeasible", "wrong")
 
     monkeypatch.setattr(residual_problem, "minimize", wrong)
