@@ -78,7 +78,13 @@ QUICK = {
 """Problem -> the rule that decides where the exact method finds nothing in time."""
 
 
-def decided(instance: InstanceEnvelope, method: str, request: Request, share: float) -> Result:
+def decided(
+    instance: InstanceEnvelope,
+    method: str,
+    request: Request,
+    share: float,
+    enough_gap: float = 0.0,
+) -> Result:
     """Solve an instance within a share of the request's time, else by the problem's quick rule.
 
     Raises
@@ -92,6 +98,7 @@ def decided(instance: InstanceEnvelope, method: str, request: Request, share: fl
         time_limit_s=share * request.time_limit_s,
         seed=request.seed,
         workers=request.workers,
+        enough_gap=enough_gap,
     )
     if found.solution is None and found.status != "infeasible":
         found = solve(instance, QUICK[instance.problem], seed=request.seed)

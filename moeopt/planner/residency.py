@@ -30,6 +30,9 @@ from .request import Request
 METHOD = "price-and-swap"
 """The exact method of placement."""
 
+ENOUGH_GAP = 0.001
+"""Where so little is left, proofs can take minutes that nobody's latency is worth."""
+
 Flags = NDArray[np.bool_]
 
 
@@ -105,7 +108,7 @@ def residency(request: Request, whole: Instance, slots: int, share: float) -> De
     """Decide the residents for a part of the GPU's room, and fill what is left of it."""
     name = f"{whole.name}-{slots}"
     instance = whole.model_copy(update={"gpu_slots": slots, "name": name})
-    found = decided(instance, METHOD, request, share)
+    found = decided(instance, METHOD, request, share, ENOUGH_GAP)
     if not isinstance(found.solution, Solution):
         raise TypeError(f"{found.solution!r} is no solution of placement")
     held = _filled(instance, held_of(found.solution, instance.layers, instance.experts))

@@ -275,7 +275,7 @@ def test_with_verify_highs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     proof = certify(model, first_multipliers(model, found[0][0]))
     honest = residual_problem.minimize
 
-    def wrong(program: Program, limit_s: float) -> Found:
+    def wrong(program: Program, limit_s: float, max_nodes: int | None = None) -> Found:
         return replace(honest(program, limit_s), status="infeasible", values=None)
 
     monkeypatch.setattr(residual_problem, "minimize", wrong)
@@ -294,6 +294,29 @@ def test_it_stops_when_told_with_a_bound_and_a_placement() -> None:
     assert search.objective == objective(instance, search.solution)
 
 
+def test_it_stops_where_a_gap_is_good_enough() -> None:
+    """Without a call for CP-SAT, and with a bound within that gap; else it goes on to the end."""
+    stopped = 0
+    for kind in ("gpu-bound", "free, gpu-bound", "costly charge"):
+        for seed in range(4):
+            instance = random_instance(seed, kind).model_copy(update={"host_slots": None})
+            best = solve(instance, "price-and-swap").objective
+            search = Search(limit_s=30.0, enough_gap=1.0)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(residual_problem, "minimize", _undecided)
+                price_and_swap(instance, search)
+            assert search.enough != search.closed
+            stopped += search.enough
+            assert search.bound is not None
+            assert search.bound <= best <= search.objective  # type: ignore[operator]
+    assert stopped
+
+
+def _undecided(program: Program, limit_s: float, max_nodes: int | None = None) -> Found:
+    assert max_nodes is not None
+    return Found(program, "limit", "out of nodes")
+
+
 def test_the_same_seed_gives_the_same_answer() -> None:
     """One worker, no limit that cuts in."""
     for kind in ("mixed", "gpu-bound"):
@@ -306,7 +329,7 @@ def test_the_same_seed_gives_the_same_answer() -> None:
 def test_with_verify_cp_sat_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS that calls everything infeasible changes no answer."""
 
-    def wrong(program: Program, limit_s: float) -> Found:
+    def wrong(program: Program, limit_s: float, max_nodes: int | None = None) -> Found:
         return Found(program, "infeasible", "wrong")
 
     monkeypatch.setattr(residual_problem, "minimize", wrong)

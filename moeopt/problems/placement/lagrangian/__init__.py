@@ -47,6 +47,9 @@ rises, if `FEW` are or the gap is small."""
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
 
+ENOUGH_NODES = 200
+"""Nodes of its tree that HiGHS gets where the gap is small enough for who asked."""
+
 PATIENCE, AT_LEAST, AT_LEAST_S = 0.25, 0.6, 8.0
 """Part of the time left that HiGHS gets each time: of short times more, up to so many seconds.
 
@@ -179,9 +182,14 @@ class _Run:
         if not limit_s:
             return False
         residual = residual_of(self.model, proof, self.best_ns)
-        verify = self.search.verify
-        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s, verify)
+        nodes = ENOUGH_NODES if self.gap <= self.search.enough_gap else None
+        bound_ns, held = solve_residual(
+            self.model, residual, proof, self.best_ns, limit_s, self.search.verify, nodes
+        )
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)
+        if nodes is not None and not self.search.closed:
+            self.search.enough, self.search.note = True, "ENOUGH"
+            return False
         return self.search.closed or self.search.remaining_s > left_s - limit_s

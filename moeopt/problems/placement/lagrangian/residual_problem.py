@@ -61,6 +61,7 @@ def solve_residual(
     incumbent_ns: int,
     limit_s: float,
     verify: bool = False,
+    max_nodes: int | None = None,
 ) -> tuple[int, Flags | None]:
     """Return a lower bound on the objective, at most the incumbent's, and a placement if found.
 
@@ -74,7 +75,7 @@ def solve_residual(
     if not residual.free.any():  # the one placement that is left
         allows = model.capacity.allows(residual.sure)
         return (rows.base_ns, residual.sure) if allows else (incumbent_ns, None)
-    found = minimize(rows.program(), limit_s)
+    found = minimize(rows.program(), limit_s, max_nodes=max_nodes)
     bound_ns = rows.base_ns
     if not verify:
         if found.status == "infeasible":
