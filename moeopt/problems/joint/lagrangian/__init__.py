@@ -121,7 +121,7 @@ class _Run:
         open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
         rounds = 0
         small = len(self.arrays.row) * len(self.instance.bits) <= SMALL
-        while not (self.search.stopped or self.search.closed):
+        while not (self.search.stopped or self.search.closed or self.near):
             pending = [c for c in open_ones if not c.done and c.bound_ns < self.best_ns]
             if not pending or (small and rounds >= FEW_ROUNDS * len(open_ones)):
                 break
@@ -130,6 +130,13 @@ class _Run:
             bound_ns = min(c.bound_ns for c in open_ones)
             self.search.prove(min(self.best_ns, -(-bound_ns // self.grid) * self.grid))
             rounds += 1
+
+    @property
+    def near(self) -> bool:
+        """Whether the gap is as small as was asked for."""
+        bound = self.search.bound
+        left = self.best_ns - bound if isinstance(bound, int) else self.best_ns
+        return left < self.search.enough_gap * self.best_ns
 
     def ascent(self, number: int) -> Ascent:
         """Return the first multipliers of a context, from the incumbent's long paths."""
