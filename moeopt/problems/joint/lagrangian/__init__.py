@@ -18,8 +18,10 @@ from time import perf_counter
 import numpy as np
 
 from moeopt.problems.joint.bounds import lower_bound, objective_grid
+from moeopt.problems.joint.check import objective
 from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance
+from moeopt.problems.joint.solution import Solution
 from moeopt.problems.search import Search
 
 from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
@@ -52,17 +54,27 @@ of the round, times this."""
 
 def solve(instance: Instance, search: Search) -> None:
     """Find the best plan and prove it, or report the best and the bound reached."""
-    run = _Run(instance, search)
-    if not run.contexts:
+    if all(context.kv_bytes > instance.gpu_bytes for context in instance.contexts):
         search.infeasible = True
         return
     search.prove(lower_bound(instance))
-    run.start()
+    starts = _starts(instance, search)
+    run = _Run(instance, search)
+    run.start(starts)
     if run.best is None:
         search.note = "NO_START"
         return
     run.raise_and_improve()
     search.enough = len(run.arrays.row) * len(instance.bits) > LARGE
+
+
+def _starts(instance: Instance, search: Search) -> list[Solution]:
+    """Return what the heuristics find, offered before anything is compiled, which takes longer."""
+    found = [rule(instance) for rule in HEURISTICS.values()]
+    solutions = [solution for solution in found if solution is not None]
+    for solution in solutions:
+        search.offer(solution, objective(instance, solution))
+    return solutions
 
 
 @dataclass
@@ -104,15 +116,13 @@ class _Run:
             raise ValueError("there is no incumbent")
         return self.found.lengths
 
-    def start(self) -> None:
-        """Offer what the heuristics find, and what local search makes of it."""
+    def start(self, solutions: list[Solution]) -> None:
+        """Offer what the heuristics found, and what local search makes of it."""
         empty = np.zeros((0, 0))
         none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty)
-        for rule in HEURISTICS.values():
-            solution = rule(self.instance)
-            if solution is not None:
-                plan = plan_of(self.instance, solution)
-                self.offer(plan, cost(self.arrays, plan))
+        for solution in solutions:
+            plan = plan_of(self.instance, solution)
+            self.offer(plan, cost(self.arrays, plan))
         if self.best is not None:
             self.improve(self.best, none, 0.1 * self.search.remaining_s)
 
