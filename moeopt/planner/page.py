@@ -134,7 +134,7 @@ def _worth(planned: Planned) -> Iterator[str]:
     where = f"on steps {_others(planned)}"
     said = {
         "faster": f"faster than every default {where}; the best is {best.plan.name}",
-        "even": f"no faster than {best.plan.name} {where}: take that, it is simpler",
+        "even": f"even with {best.plan.name} {where}: take that, it is simpler",
         "slower": f"slower than {best.plan.name} {where}: take that",
     }
     yield f"{name}: {said[found.word]}"

@@ -15,8 +15,9 @@ from moeopt.sim.trace import Counts, Trace
 from .routing import Routing, drawn_parts
 
 DECIDED_ON = 1000
-"""Steps that are decided on unless it is said how many. With 200 of them a plan for
-DeepSeek-V2-Lite is some 5 % slower on held-out steps, with 4,000 it is as fast."""
+"""Steps that are decided on unless it is said how many. With 200 of them the plan of ``moeopt plan
+--machine rtx4090-7960x --model deepseek-v2-lite --trace law.npz --hold-out-steps 1000`` has 42.0
+tokens/s on held-out steps, with 1,000 44.0, with 4,000 44.1 (``--decide-steps``)."""
 
 HELD_OUT = 500
 """Steps that are held out unless it is said how many."""

@@ -110,7 +110,7 @@ def test_what_counting_brings() -> None:
     ("default_ms", "said"),
     [
         (8.0, "plan: slower than llama.cpp --cpu-moe on steps held out: take that"),
-        (10.0, "plan: no faster than llama.cpp --cpu-moe on steps held out: take that"),
+        (10.0, "plan: even with llama.cpp --cpu-moe on steps held out: take that"),
         (12.0, "plan: faster than every default on steps held out"),
     ],
 )
