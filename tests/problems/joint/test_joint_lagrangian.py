@@ -1,17 +1,20 @@
 """The relaxation bounds from below whatever its multipliers; plans cost what the checker says."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from moeopt.problems.joint import check
+from moeopt.problems.joint.bounds import objective_grid
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of, solution_of
 from moeopt.problems.joint.lagrangian.ascent import Ascent, first_multipliers
 from moeopt.problems.joint.lagrangian.local_search import changes
 from moeopt.problems.joint.lagrangian.relaxation import (
     Multipliers,
     Relaxation,
+    StepRelaxation,
     soft_flow,
     whole_flow,
 )
@@ -62,6 +65,32 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
         assert min(raised) <= best, seed
         close += min(raised) > 0.9 * best
     assert close
+
+
+@pytest.mark.parametrize("seeds", SHARES)
+def test_whole_steps_bound_the_optimum_no_worse_than_paths(seeds: range) -> None:
+    """With any multipliers, and with prices of counts that make up for the flows."""
+    rng = np.random.default_rng(seeds.start)
+    higher = 0
+    for seed in seeds:
+        instance = random_instance(seed)
+        arrays = Arrays.of(instance)
+        best = solve(instance, "cp-sat", warm_start=False).objective
+        if best is None or not StepRelaxation.suits(arrays):
+            continue
+        bounds = []
+        for number in range(len(instance.contexts)):
+            paths = Relaxation(arrays, number)
+            whole = StepRelaxation(arrays, number, objective_grid(instance))
+            at = random_multipliers(rng, paths)
+            by_paths = paths.evaluate(at).bound_ns
+            found = whole.evaluate(replace(at, count=whole.counts_of(at)))
+            assert found.bound_ns >= by_paths - 1e-3
+            higher += found.bound_ns > by_paths + 1
+            bounds.append(max(whole.certify(found.at), whole.certify(whole.evaluate(at).at)))
+            assert abs(whole.certify(found.at) - found.bound_ns) <= 100
+        assert min(bounds) <= best, seed
+    assert higher
 
 
 def test_plans_cost_what_the_checker_says() -> None:

@@ -1,7 +1,8 @@
-"""column-lagrangian: a bound from two-clock flows and prices, plans by rounding and local search.
+"""column-lagrangian: a bound from steps or their long paths, plans by rounding and local search.
 
 1. Bound (`relaxation`): for each context, layers choose columns (residents, widths, deferral) with
-   prices; rows and experts fall apart, and each step counts with a flow along its long paths.
+   prices. Where rows have few options, steps and experts fall apart (`StepRelaxation`); else rows
+   and experts do, and each step counts with a flow along its long paths (`Relaxation`).
 2. Multipliers (`ascent`): the volume algorithm raises the bound.
 3. Plans (`local_search`): from the heuristics and from the algorithm's averages, rounded, repaired
    and improved by single changes and pairs of them.
@@ -28,7 +29,7 @@ from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
 from .ascent import Ascent, first_multipliers
 from .data import Floats, Ints
 from .local_search import descend, perturbed, rounded
-from .relaxation import Multipliers, Relaxation
+from .relaxation import Multipliers, Relaxation, StepRelaxation
 
 __all__ = ["solve"]
 
@@ -151,8 +152,11 @@ class _Run:
     def ascent(self, number: int) -> Ascent:
         """Return the first multipliers of a context, from the incumbent's long paths."""
         relaxation = Relaxation(self.arrays, number)
-        lengths = self.lengths.astype(np.float64)
-        return Ascent(relaxation, _priced(relaxation, lengths))
+        first = _priced(relaxation, self.lengths.astype(np.float64))
+        if StepRelaxation.suits(self.arrays):
+            relaxation = StepRelaxation(self.arrays, number, self.grid)
+            first = replace(first, count=relaxation.counts_of(first))
+        return Ascent(relaxation, first)
 
     def work_on(self, context: _Context) -> None:
         """Raise one context's bound for a round, and round its averages to a plan."""

@@ -92,7 +92,9 @@ class Ascent:
         factor = self._step * gap / length if length > 1e-12 else 0.0
         price = now.at.price + factor * direction
         if not relaxation.by_paths:
-            return self._with_budgets(replace(now.at, price=price, count=now.at.count + factor * agree))
+            return self._with_budgets(
+                replace(now.at, price=price, count=now.at.count + factor * agree)
+            )
         lengths = self._lengths.reshape(self.shape)
         heat = COOLING * (self._step / LONGEST) * float(lengths[:, :, 0].mean()) + 1.0
         towards = soft_flow(lengths, heat, self.deferral).reshape(-1, 5)

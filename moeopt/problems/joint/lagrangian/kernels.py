@@ -106,9 +106,7 @@ def row_values(
     for row in range(len(flow)):
         for count in range(value.shape[1]):
             most = count if row % layers < layers - 1 else 0
-            value[row, count], _ = _row(
-                steps, frame, price, flow, loss_price, 0, row, most, state
-            )
+            value[row, count], _ = _row(steps, frame, price, flow, loss_price, 0, row, most, state)
 
 
 @compiled

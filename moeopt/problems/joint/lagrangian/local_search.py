@@ -217,9 +217,7 @@ def _accepted(arrays: Arrays, plan: Plan, than: Cost) -> tuple[Plan, Cost] | Non
     return None
 
 
-def rounded(
-    arrays: Arrays, context: int, selected: Floats, deferred: Floats
-) -> Plan | None:
+def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) -> Plan | None:
     """Return a plan near the averages of the relaxation that keeps the budgets; None: none found.
 
     Parameters

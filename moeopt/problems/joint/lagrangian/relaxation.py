@@ -290,11 +290,11 @@ class StepRelaxation(Relaxation):
 
     @staticmethod
     def suits(arrays: Arrays) -> bool:
-        """Tell whether rows have few enough options, and no caches."""
+        """Tell whether it pays: rows with few options, deferral, and no caches."""
         i = arrays.instance
         most = int(np.diff(arrays.steps.start).max(initial=0))
         options = (2 * len(i.bits)) ** min(most, 20) * (i.max_deferred + 1)
-        return not i.max_ways and options <= MOST_OPTIONS
+        return i.max_deferred > 0 and not i.max_ways and options <= MOST_OPTIONS
 
     def _rows(
         self, price: Any, flow: Any, count: Any, loss_price: Any, gpu: Any, state: Ints, unit: Any

@@ -1,11 +1,11 @@
 """Compiled: the subproblem of a whole step, a shortest path over the clocks' difference.
 
-In one step every layer chooses where its experts are and how many it defers, paid prices for both.
-Of the two clocks only the difference matters later, c - a: a layer adds g = max(arc 0, arc 1,
-c - a + arc 2) to a, and the difference becomes max(arc 3, c - a + arc 4) - g. Below -s, a hand-over,
-it no longer matters. So a dynamic program over the layers with the difference plus s as its state is
-exact; it is rounded down to buckets, which makes no later time longer: what is found is a lower
-bound, and exact where times are multiples of a bucket.
+In one step every layer chooses where its experts are and how many it defers, paid prices for
+both. Of the two clocks only the difference matters later, c - a: a layer adds g = max(arc 0, arc 1,
+c - a + arc 2) to a, and the difference becomes max(arc 3, c - a + arc 4) - g. Below -s, with s a
+hand-over, it no longer matters. So a dynamic program over the layers with the difference plus s as
+its state is exact. It is rounded down to buckets, which makes no later time longer: what is found
+is a lower bound, and exact where times are multiples of a bucket.
 """
 
 from typing import Any
@@ -153,7 +153,19 @@ def all_steps(
             row = base + layer
             a, shared = frame.attention_ns[layer], frame.shared_ns[layer]
             allowed = most if layer < layers - 1 else 1
-            found = row_options(steps, price, count_price[row], loss_price, frame.host_copy, steps.start[row], steps.start[row + 1], allowed, work, value, code)  # fmt: skip
+            found = row_options(
+                steps,
+                price,
+                count_price[row],
+                loss_price,
+                frame.host_copy,
+                steps.start[row],
+                steps.start[row + 1],
+                allowed,
+                work,
+                value,
+                code,
+            )
             found = undominated(work, value, code, found)
             least = never
             for b in range(buckets):
@@ -180,7 +192,10 @@ def all_steps(
         total += label[layers, best]
         for layer in range(layers - 1, -1, -1):
             row = base + layer
-            losses[row] = _decode(steps, price, frame.host_copy, row, choice[layer, best], widths, state, counts)  # fmt: skip
+            code_found = choice[layer, best]
+            losses[row] = _decode(
+                steps, price, frame.host_copy, row, code_found, widths, state, counts
+            )
             best = origin[layer, best]
     return total
 
