@@ -15,6 +15,7 @@ TARGETS = {
     "cache": ("elsa",),
     "deferral": ("ktransformers-flags",),
     "bitwidth": ("mixture-compressor",),
+    "joint": (),
 }
 """Problem -> the runtimes whose formats take its decisions."""
 

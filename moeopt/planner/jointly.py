@@ -5,6 +5,7 @@ budget of quality. The plan of separate decisions is one of the plans that the b
 that it says of any plan, this one too, how far ahead another could be at most.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from moeopt.problems.joint.check import loss
 from moeopt.problems.joint.heuristics import plain_plans
 from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
+from moeopt.problems.placement.solution import Solution as Residents
 from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.generate import generate
 from moeopt.sim.plan.schema import Plan, Times
@@ -22,11 +24,12 @@ from moeopt.sim.trace import Trace
 from moeopt.solvers.run import solve
 
 from .bits import WIDTHS
-from .budget import host_memory
+from .budget import host_memory, within_host
 from .candidates import Candidate
 from .decision import Decision
 from .predict import Predicted, available, predicted
 from .request import Request
+from .residency import whole_instance
 
 METHOD = "column-lagrangian"
 """The exact method of joint."""
@@ -114,10 +117,33 @@ def jointly(
     says = f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
     says += f", {sum(plan.cache_ways)} cache ways" if sum(plan.cache_ways) else ""
     decision = Decision("jointly", instance, result, f"{says}, decided at once")
-    made = (decision,) if widths is None else (widths, decision)
+    made = (*_for_runtimes(request, part, times, plan, widths), decision)
     share = sum(counts) / max(1, sum(counts) + sum(plan.cache_ways))
     found = Candidate(plan, made, kept, sum(plan.deferred), share)
     return Jointly(decision, found, bound_ms)
+
+
+def _for_runtimes(
+    request: Request, part: Trace, times: Times, plan: Plan, widths: Decision | None
+) -> Iterator[Decision]:
+    """Yield widths and residents as decisions of their own problems, which exporters take.
+
+    What does not pass their checkers, such as widths within another budget, is left out.
+    """
+    chosen = None
+    if widths is not None:
+        bits = tuple(tuple(int(width) for width in layer) for layer in plan.bits or ())
+        chosen = Bits(instance=widths.instance.name, bits=bits)
+        found = solve(widths.instance, lambda _: chosen)
+        if found.solution is not None:
+            yield Decision("bits", widths.instance, found, "decided jointly")
+    whole = whole_instance(request, part, available(request, part), chosen, times)
+    whole = within_host(request, whole)
+    found = solve(
+        whole, lambda instance: Residents(instance=instance.name, gpu=plan.resident or ())
+    )
+    if found.solution is not None:
+        yield Decision("residency", whole, found, "decided jointly")
 
 
 def total_ms(kept: Predicted) -> float:

@@ -57,9 +57,11 @@ def _memory(planned: Planned) -> Iterator[str]:
 
 
 def _decisions(planned: Planned) -> Iterator[str]:
-    for decision in planned.chosen.decisions:
+    made = planned.chosen.decisions
+    joint = [decision for decision in made if decision.name == "jointly"]
+    for decision in joint or made:
         yield f"{decision.name:10} {decision.says}"
-        if decision.name != "jointly":  # its bound stands below, for any plan
+        if not joint:  # what is proven of all decisions at once stands below, for any plan
             yield f"{'':10} {decision.proof()}"
     counts = planned.chosen.plan.deferred
     if planned.chosen.deferred == 0:

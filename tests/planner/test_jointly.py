@@ -1,15 +1,18 @@
 """All decisions at once: a bound on every plan, and plans that take what they say."""
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import moeopt
 from moeopt.errors import InputError
+from moeopt.planner.hand_over import hand_over
 from moeopt.planner.jointly import total_ms
 from moeopt.planner.page import page
 from moeopt.planner.planned import Planned
-from moeopt.problems.bitwidth.solution import Solution as Bits
 from moeopt.problems.joint.check import loss, objective
 from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
@@ -68,11 +71,12 @@ def test_widths_lose_no_more_than_those_decided_alone() -> None:
     together = planned.together
     assert together is not None
     assert together.candidate is not None
-    widths, joint = together.candidate.decisions
+    joint = together.decision
     instance, solution = joint.instance, joint.solved_as(Solution)
     assert isinstance(instance, Instance)
-    alone = solution.model_copy(update={"bits": widths.solved_as(Bits).bits})
-    assert loss(instance, solution) <= loss(instance, alone) == instance.max_loss
+    assert planned.losses is not None
+    assert instance.max_loss is not None
+    assert loss(instance, solution) <= instance.max_loss
     assert np.mean(solution.bits) <= 4.0
     assert len(set(np.ravel(solution.bits))) > 1
 
@@ -95,3 +99,21 @@ def test_the_time_is_part_of_the_limit() -> None:
             small_plans.request(joint_time_s=seconds)
     assert small_plans.planned().together is None
     assert "nothing is proven of other combinations" in page(small_plans.planned())
+
+
+def test_a_joint_plan_is_handed_over(tmp_path: Path) -> None:
+    """Its widths and residents as decisions of their own, each valid, besides all at once."""
+    planned = several_widths()
+    together = planned.together
+    assert together is not None
+    assert together.candidate is not None
+    names = [decision.name for decision in together.candidate.decisions]
+    assert names[-1] == "jointly"
+    assert "residency" in names
+    handed = replace(planned, chosen=together.candidate)
+    lines = hand_over(handed, tmp_path)
+    assert (tmp_path / "jointly-solution.json").exists()
+    assert any(line.startswith("residency-ktransformers") for line in lines)
+    residents = moeopt.load_solution(tmp_path / "residency-solution.json")
+    assert residents.gpu == together.candidate.plan.resident  # type: ignore[attr-defined]
+    assert "decided at once" in page(handed)

@@ -41,6 +41,7 @@ def request(tokens: int = 60, **changes: object) -> Request:
         trace,
         steps=12,
         time_limit_s=60,
+        joint_time_s=0,
         reserved_gib=12.0,
         max_deferred=4,
     )
