@@ -139,8 +139,8 @@ def _for_runtimes(
             yield Decision("bits", widths.instance, found, "decided jointly")
     whole = whole_instance(request, part, available(request, part), chosen, times)
     whole = within_host(request, whole)
-    found = solve(
-        whole, lambda instance: Residents(instance=instance.name, gpu=plan.resident or ())
+    residents = Residents(instance=whole.name, gpu=plan.resident or ())
+    found = solve(whole, lambda _: residents)
     )
     if found.solution is not None:
         yield Decision("residency", whole, found, "decided jointly")

@@ -287,6 +287,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         together = jointly(request, kept, loads, search.times, search.widths)
         found += [together.candidate] if together.candidate is not None else []
     chosen = best_of(found)
+    widths = next((one for one in chosen.decisions if one.name == "bits"), search.widths)
     ours = [chosen.plan]
     if chosen.deferred:
         exact = best_of([candidate for candidate in found if candidate.deferred == 0])
@@ -302,7 +303,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         comparisons=tuple(compared(request, one, of, loads, later) for one, of in plans),
         memory=memory(request),
         host=host_memory(request),
-        losses=None if search.widths is None else losses(request, search.widths, rest),
+        losses=None if widths is None else losses(request, widths, rest),
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
         placement=search.whole,
