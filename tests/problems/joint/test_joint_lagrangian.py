@@ -93,6 +93,39 @@ def test_whole_steps_bound_the_optimum_no_worse_than_paths(seeds: range) -> None
     assert higher
 
 
+def test_whole_steps_take_as_long_as_their_plan() -> None:
+    """Prices that force a plan leave its time, exactly where residents stay on the GPU."""
+    rng = random.Random(4)
+    for seed in range(80):
+        instance = random_instance(seed, KINDS[seed % 4])
+        instance = instance.model_copy(update={"host_copy": False})
+        arrays = Arrays.of(instance)
+        plan = plan_of(instance, random_solution(rng, instance))
+        relaxation = StepRelaxation(arrays, plan.context, objective_grid(instance))
+        widths = len(instance.bits)
+        own = (plan.width + widths * plan.held).ravel()[arrays.cell]
+        force = 10 * instance.horizon_ns
+        price = force * np.eye(2 * widths)[own]
+        count = (
+            force * np.eye(instance.max_deferred + 1)[np.tile(plan.deferred, len(instance.steps))]
+        )
+        state = np.zeros(len(arrays.row), dtype=np.int64)
+        flow = np.zeros((len(count), 5))
+        total, _, found, _, _ = relaxation._rows(price, flow, count, 0.0, 0.0, state, 1.0)
+        agreed = count.reshape(-1, instance.layers, count.shape[1]).sum(axis=0)
+        agreed[-1] = agreed[-1, 0]  # the last layer defers nothing
+        paid = force * (len(own) + len(count))
+        steps_ns = (
+            total
+            - agreed.min(axis=1).sum()
+            + paid
+            + len(instance.steps) * instance.contexts[0].step_ns
+        )
+        assert (found == np.tile(plan.deferred, len(instance.steps))).all()
+        assert (state // 3 == own).all()
+        assert round(steps_ns) == cost(arrays, plan).total_ns, seed
+
+
 def test_plans_cost_what_the_checker_says() -> None:
     """Time with the best dispatch, loss and memory; never more than without swapping."""
     rng = random.Random(2)
