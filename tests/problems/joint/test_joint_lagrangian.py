@@ -22,7 +22,7 @@ from moeopt.solvers.run import solve
 from tests.problems.joint.joint_random_instances import KINDS, random_instance, random_solution
 
 BUDGETS = ("JT-C2", "JT-C3", "JT-C4")
-SHARES = [range(30), pytest.param(range(30, 300), marks=pytest.mark.slow)]
+SHARES = [range(10), pytest.param(range(10, 300), marks=pytest.mark.slow)]
 
 
 def random_multipliers(rng: np.random.Generator, relaxation: Relaxation) -> Multipliers:
@@ -59,7 +59,7 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
             plan = plan_of(instance, random_solution(random.Random(seed), instance))
             lengths = cost(arrays, plan).lengths.astype(np.float64)
             ascent = Ascent(relaxation, first_multipliers(relaxation, lengths))
-            ascent.iterate(best, 40, lambda: False)
+            ascent.iterate(best, 30, lambda: False)
             raised.append(relaxation.certify(ascent.best.at))
         assert min(random_ones) <= best, seed
         assert min(raised) <= best, seed
