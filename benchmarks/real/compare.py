@@ -168,7 +168,7 @@ def to_markdown(document: dict[str, Any]) -> str:
         "",
         f"{', '.join(f'{name} {version}' for name, version in versions_.items())}.",
         "",
-        f"Read bandwidth that `moeopt machine detect` found, GB/s by round: {'; '.join(bandwidth)}."
+        f"Read bandwidth of `moeopt machine detect`, GB/s by round: {'; '.join(bandwidth)}.",
         "",
         "Medians of all repetitions; *: the calibration saw this point. Others: the largest share"
         " of the machine's CPU time that other programs took during a run.",

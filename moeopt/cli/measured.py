@@ -75,11 +75,12 @@ def _write(comparison: "Comparison", markdown: Path | None, report: Path | None)
         if markdown is not None:
             write_bytes(to_markdown(comparison).encode(), markdown)
         if report is not None:
-            from moeopt.reproduce.measured.picture import save_picture
+            from moeopt.reproduce.measured.picture import draw
+            from moeopt.study.pictures import save_figure
 
             option, place = "--report", report
             report.mkdir(parents=True, exist_ok=True)
             write_bytes(to_markdown(comparison, PICTURE).encode(), report / DOCUMENT)
-            save_picture(comparison, report / PICTURE)
+            save_figure(draw(comparison), report / PICTURE)
     except OSError as error:
         raise InputError(f"{option}: {place}: {error.strerror}") from None

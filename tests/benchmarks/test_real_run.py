@@ -118,6 +118,7 @@ def test_the_table_has_medians_and_marks_what_a_calibration_saw(
     text = compare.to_markdown(document)
     assert len(re.findall(r"\([+-]0\.0%\)\*", text)) == 8
     assert "| Q4_0 | 2 | 4 |" in text
+    assert "2 threads 9, 1, 2.\n\nMedians" in text
     assert str(work) not in text + json.dumps(document)
 
 

@@ -1,27 +1,16 @@
 """Measured against predicted speeds as a picture; needs the extra `report`."""
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.figure import Figure
 
 from moeopt.reproduce.measured.comparison import Comparison
 from moeopt.reproduce.measured.crossvalidation import factor_holding
 from moeopt.reproduce.report.plots import MARKERS, SERIES, THEIRS
-from moeopt.study.pictures import save_figure
 
 SIZE_IN = (7.5, 5.2)
 
 ROOM = 1.25
 """How far the axes go beyond the points, as a factor."""
-
-
-def save_picture(comparison: Comparison, path: Path) -> None:
-    """Draw the held-out predictions and write them as SVG, PNG or PDF, by the file's suffix.
-
-    The same comparison gives the same SVG byte for byte.
-    """
-    save_figure(draw(comparison), path)
 
 
 def draw(comparison: Comparison) -> Figure:

@@ -10,7 +10,8 @@ import pytest
 from moeopt.reproduce.measured.comparison import Comparison, Errors
 from moeopt.reproduce.measured.crossvalidation import Held
 from moeopt.reproduce.measured.markdown import REASONS, to_markdown
-from moeopt.reproduce.measured.picture import save_picture
+from moeopt.reproduce.measured.picture import draw
+from moeopt.study.pictures import save_figure
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -84,7 +85,7 @@ def test_the_picture_is_that_of_today(comparison: Comparison, root: Path, tmp_pa
     moved = replace(one, held_out=Held(one.point, 2 * one.held_out.tokens_per_s))
     made = []
     for drawn in (comparison, replace(comparison, rows=(moved, *others))):
-        save_picture(drawn, tmp_path / "picture.svg")
+        save_figure(draw(drawn), tmp_path / "picture.svg")
         made.append((tmp_path / "picture.svg").read_text())
     kept = (root / "docs" / "measured.svg").read_text()
     labels = re.compile(r">([^<>]*\w[^<>]*)</text>")
