@@ -1,4 +1,4 @@
-"""What a plan file holds: every decision of the eight problems, each part optional."""
+"""What a plan file holds: every decision of the problems, each part optional."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

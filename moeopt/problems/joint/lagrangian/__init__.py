@@ -163,7 +163,7 @@ class _Run:
         begin = perf_counter()
         ascent = context.ascent
         ascent.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
-        context.bound_ns = max(context.bound_ns, ascent.relaxation.certify(ascent.best.at))
+        context.bound_ns = max(context.bound_ns, ascent.best.proven_ns)
         limit_s = PATIENCE * (perf_counter() - begin)
         at = ascent.best.at
         plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred)

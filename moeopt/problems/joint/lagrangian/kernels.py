@@ -10,11 +10,8 @@ D deferred ones on the CPU:
 - 3, a to c': A + s + I + D; without experts on the CPU A + idle;
 - 4, c to c': I + D.
 
-Both functions work with floats and, to certify, with integers: flows, prices and the price of loss
-are of one kind.
+All is in integers: flows, prices and the price of loss are multiples of one small unit.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -35,11 +32,11 @@ PACKED = 2**13
 def all_rows(
     steps: Steps,
     frame: Frame,
-    price: Any,
-    flow: Any,
-    loss_price: Any,
+    price: Ints,
+    flow: Ints,
+    loss_price: int,
     ways: int,
-    value: Any,
+    value: Ints,
     counts: Ints,
     state: Ints,
     lengths: Ints,
@@ -98,7 +95,7 @@ def all_rows(
 
 @compiled
 def row_values(
-    steps: Steps, frame: Frame, price: Any, flow: Any, loss_price: Any, value: Any
+    steps: Steps, frame: Frame, price: Ints, flow: Ints, loss_price: int, value: Ints
 ) -> None:
     """Set what every row costs with each number of deferred experts, shape (rows, counts)."""
     layers = len(frame.attention_ns)
@@ -113,14 +110,14 @@ def row_values(
 def _row(
     steps: Steps,
     frame: Frame,
-    price: Any,
-    flow: Any,
-    loss_price: Any,
+    price: Ints,
+    flow: Ints,
+    loss_price: int,
     ways: int,
     row: int,
     count: int,
     state: Ints,
-) -> tuple[Any, int]:
+) -> tuple[int, int]:
     """Return a row's least cost, and whether (1) or not (0) anything is on the CPU then."""
     z, layer = flow[row], row % len(frame.attention_ns)
     alone, some = row_subproblem(
@@ -148,16 +145,16 @@ def _row(
 @compiled
 def row_subproblem(
     steps: Steps,
-    price: Any,
-    z: Any,
-    loss_price: Any,
+    price: Ints,
+    z: Ints,
+    loss_price: int,
     ways: int,
     host_copy: bool,
     first: int,
     last: int,
     count: int,
     state: Ints,
-) -> tuple[Any, Any]:
+) -> tuple[int, int]:
     """Return the least cost of a row's experts, all on the GPU and some on the CPU, less constants.
 
     The experts are the entries `first` to `last`. Each pays its time on its side with the flows of
@@ -174,12 +171,12 @@ def row_subproblem(
     gpu_ns, cpu_ns = steps.gpu_ns, steps.cpu_ns
     widths, n = gpu_ns.shape[1], last - first
     on_gpu, now, late = z[0] + z[1], z[1] + z[2] + z[3] + z[4], z[3] + z[4]
-    never = z[0] * 0 + TOP
-    alone = z[0] * 0
+    never = TOP
+    alone = 0
     most = max(count, 1)
     table = np.full((n + 1, most + 1), never)
     origin = np.zeros((n, most + 1), dtype=np.int64)
-    table[0, 0] = z[0] * 0
+    table[0, 0] = 0
     for q in range(n):
         p = last - 1 - q
         best_alone, best_gpu, best_now, best_late = never, never, never, never
@@ -228,7 +225,7 @@ def row_subproblem(
 
 
 @compiled
-def experts_best(cost: Any, weight: Any, chosen: Ints) -> Any:
+def experts_best(cost: Ints, weight: Ints, chosen: Ints) -> int:
     """Choose each expert's state at its least cost plus weight; return their sum.
 
     Parameters
@@ -238,7 +235,7 @@ def experts_best(cost: Any, weight: Any, chosen: Ints) -> Any:
     chosen
         Output, shape (cells,).
     """
-    total = cost[0, 0] * 0
+    total = 0
     for cell in range(len(cost)):
         best = 0
         for state in range(1, cost.shape[1]):

@@ -1,4 +1,4 @@
-"""The Lagrangian relaxation: its bound in floats, with a subgradient, and in integers.
+"""The Lagrangian relaxation: its bound, in integers, with a subgradient.
 
 For one context. Every row (layer l of step t) gets its own copy of where its experts are and at
 which width, and multipliers `price` for agreement with the experts' own choice. Steps are longest
@@ -30,7 +30,6 @@ counts.
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,9 @@ from .data import Floats, Ints
 from .kernels import ARCS, all_rows, experts_best, row_values
 from .step_kernels import MOST_OPTIONS, all_steps
 
-BISECTIONS = 40
+ROUGH = 24
+"""The multiplier of memory is found to so many binary places."""
+
 MOST_BUCKETS = 512
 LARGEST = 2**60
 
@@ -74,8 +75,8 @@ class Relaxed:
 
     Attributes
     ----------
-    bound_ns
-        Its value.
+    bound_ns, proven_ns
+        Its value, and in whole ns what it proves: nothing of it was computed in floats.
     at
         The multipliers, `gpu` at its best for the others.
     selected
@@ -91,6 +92,7 @@ class Relaxed:
     """
 
     bound_ns: float
+    proven_ns: int
     at: Multipliers
     selected: Floats
     state: Ints
@@ -129,123 +131,111 @@ class Relaxation:
         self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
 
     def evaluate(self, at: Multipliers) -> Relaxed:
-        """Evaluate the relaxation in floats, with the best multiplier of the GPU's memory."""
-        i, arrays = self.instance, self.arrays
-        cost = np.bincount(self.slots, at.price.ravel(), self.cells * self.states)
-        cost = cost.reshape(self.cells, self.states)
-        cost = cost + at.loss * self.loss + at.host * self.host_size
+        """Evaluate the relaxation in integers, with the best multiplier of the GPU's memory.
+
+        The other multipliers are rounded to binary places, as many as keep every sum in 64 bits,
+        20 at most.
+        """
+        i = self.instance
+        whole = self._whole(at)
+        summed = np.zeros(self.cells * self.states, dtype=np.int64)
+        np.add.at(summed, self.slots, whole.price.ravel())
+        cost = summed.reshape(self.cells, self.states)
+        cost = cost + whole.loss * self.loss + whole.host * self.host_size
         gpu, selected, total = self._experts(cost)
-        state = np.zeros(len(arrays.row), dtype=np.int64)
-        rows, counts, of_rows, lengths, late = self._rows(
-            at.price, at.flow, at.count, at.loss, gpu, state, 1.0
-        )
-        lost = float((selected * self.loss).sum() + late.sum()) + self.context.kv_loss
-        bound = total + rows + len(i.steps) * self.context.step_ns
-        bound -= gpu * self.gpu_room
-        bound -= at.host * (i.host_bytes or 0)
-        bound -= at.loss * ((i.max_loss or 0) - self.context.kv_loss)
+        state = np.zeros(len(self.arrays.row), dtype=np.int64)
+        rows = self._rows(whole, gpu, state)
+        value = total + rows.total - gpu * self.gpu_room - whole.host * (i.host_bytes or 0)
+        value -= whole.loss * ((i.max_loss or 0) - self.context.kv_loss)
+        begin_ns = len(i.steps) * self.context.step_ns
+        lost = float((selected * self.loss).sum() + rows.lost) + self.context.kv_loss
         return Relaxed(
-            bound_ns=float(bound),
-            at=replace(at, gpu=gpu),
+            bound_ns=value / whole.unit + begin_ns,
+            proven_ns=-(-value // whole.unit) + begin_ns,
+            at=replace(at, gpu=gpu / whole.unit),
             selected=selected,
             state=state,
-            deferred=counts,
-            row_deferred=of_rows,
-            lengths=lengths,
+            deferred=rows.deferred,
+            row_deferred=rows.row_deferred,
+            lengths=rows.lengths,
             lost=lost,
             host_bytes=float((selected * self.host_size).sum()),
         )
 
-    def certify(self, at: Multipliers) -> int:
-        """Return the bound in whole ns that rounded multipliers prove, in integers."""
+    def _whole(self, at: Multipliers) -> "_Whole":
+        """Return the multipliers in integers."""
         i = self.instance
-        bits = self._bits(at)
-        scale = 1 << bits
-        price = np.rint(at.price * scale).astype(np.int64)
-        flow = whole_flow(at.flow.reshape(len(i.steps), i.layers, 5), scale)
-        gpu, host, loss = (
-            0 if limit is None else round(value * scale)
-            for value, limit in ((at.gpu, 0), (at.host, i.host_bytes), (at.loss, i.max_loss))
+        by_cell = np.bincount(self.arrays.cell, np.abs(at.price).max(axis=1), self.cells)
+        smallest, largest = (
+            float(max(1, size)) for size in (min(i.expert_bytes), max(i.expert_bytes))
         )
-        summed = np.zeros(self.cells * self.states, dtype=np.int64)
-        np.add.at(summed, self.slots, price.ravel())
-        cost = summed.reshape(self.cells, self.states)
-        cost = cost + loss * self.loss + host * self.host_size
-        chosen = np.zeros(self.cells, dtype=np.int64)
-        total = int(experts_best(cost, gpu * self.gpu_size, chosen))
-        state = np.zeros(len(self.arrays.row), dtype=np.int64)
-        count = np.rint(at.count * scale).astype(np.int64)
-        rows = self._rows(price, flow.reshape(-1, 5), count, loss, gpu, state, scale)[0]
-        value = total + int(rows) - gpu * self.gpu_room - host * (i.host_bytes or 0)
-        value -= loss * ((i.max_loss or 0) - self.context.kv_loss)
-        return -(-value // scale) + len(i.steps) * self.context.step_ns
+        steepest = float(by_cell.max()) / smallest + at.host * 2
+        steepest += at.loss * float(np.ptp(self.loss, axis=1).max()) / smallest
+        most = i.horizon_ns + 2 * float(by_cell.sum()) + float(np.abs(at.count).sum())
+        most += (2 * steepest + at.host) * largest * self.cells * (2 + i.max_ways)
+        most += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+        unit = 1 << next((p for p in range(20, 0, -1) if most * 2 ** (p + 3) < LARGEST), 0)
+        flow = at.flow.reshape(len(i.steps), i.layers, ARCS)
+        host, loss = (
+            0 if limit is None else round(value * unit)
+            for value, limit in ((at.host, i.host_bytes), (at.loss, i.max_loss))
+        )
+        return _Whole(
+            unit=unit,
+            price=np.rint(at.price * unit).astype(np.int64),
+            flow=whole_flow(flow, unit).reshape(-1, ARCS),
+            count=np.rint(at.count * unit).astype(np.int64),
+            host=host,
+            loss=loss,
+        )
 
-    def _bits(self, at: Multipliers) -> int:
-        """Return how many binary places keep every sum in 64 bits."""
-        i = self.instance
-        largest = i.horizon_ns + float(np.abs(at.price).sum())
-        sizes = float(self.arrays.size.max()) * self.cells
-        largest += float(np.abs(at.count).sum())
-        largest += (at.gpu + at.host) * sizes * (2 + i.max_ways)
-        largest += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
-        places = 0
-        while places < 20 and largest * 2 ** (places + 3) < LARGEST:
-            places += 1
-        return places
-
-    def _experts(self, cost: Floats) -> tuple[float, Floats, float]:
+    def _experts(self, cost: Ints) -> tuple[int, Floats, int]:
         """Return the best multiplier of the GPU's memory, the states, and their cost with it."""
         chosen = np.zeros(self.cells, dtype=np.int64)
         row = np.arange(self.cells)
 
-        def at(gpu: float) -> tuple[float, float]:
+        def at(gpu: int) -> tuple[int, int]:
             total = experts_best(cost, gpu * self.gpu_size, chosen)
-            return float(total), float(self.gpu_size[row, chosen].sum())
+            return int(total), int(self.gpu_size[row, chosen].sum())
 
         def flags() -> Floats:
             found = np.zeros((self.cells, self.states))
             found[row, chosen] = 1
             return found
 
-        total, used = at(0.0)
+        total, used = at(0)
         if used <= self.gpu_room:
-            return 0.0, flags(), total
-        sizes = np.maximum(self.arrays.size, 1)
-        spread = float(np.ptp(cost, axis=1).max(initial=0.0))
-        low, high = 0.0, spread / float(sizes.min()) + 1e-12
+            return 0, flags(), total
+        smallest = max(1, int(self.arrays.size.min()))
+        low, high = 0, int(np.ptp(cost, axis=1).max(initial=0)) // smallest + 1
         over, more = flags(), used
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
+        while high - low > 1 + (high >> ROUGH):
+            middle = (low + high) // 2
             total, used = at(middle)
             if used > self.gpu_room:
                 low, over, more = middle, flags(), used
             else:
                 high = middle
-            if high - low < 1e-9 * high:
-                break
         total, used = at(high)
         under = flags()
         share = 0.0 if more <= used else max(0.0, min(1.0, (self.gpu_room - used) / (more - used)))
         return high, share * over + (1 - share) * under, total
 
-    def _rows(
-        self, price: Any, flow: Any, count: Any, loss_price: Any, gpu: Any, state: Ints, unit: Any
-    ) -> tuple[Any, Ints, Ints, Ints, Ints]:
-        """Return the rows' sum, deferred experts by layer and row, lengths, and deferral's loss."""
+    def _rows(self, whole: "_Whole", gpu: int, state: Ints) -> "_Rows":
+        """Solve the rows, without and with caches; set where every entry is."""
         i, steps = self.instance, self.arrays.steps
         found = []
         for ways in range(1 + (i.max_ways > 0)):
-            value = np.zeros((i.layers, i.max_deferred + 1), dtype=price.dtype)
+            value = np.zeros((i.layers, i.max_deferred + 1), dtype=np.int64)
             counts, late = np.zeros((2, i.layers), dtype=np.int64)
-            lengths = np.zeros((len(flow), ARCS), dtype=np.int64)
+            lengths = np.zeros((len(whole.flow), ARCS), dtype=np.int64)
             states = np.zeros_like(state)
-            kind = price.dtype.type
             all_rows(
                 steps,
                 self.frame,
-                price,
-                flow,
-                kind(loss_price),
+                whole.price,
+                whole.flow,
+                whole.loss,
                 ways,
                 value,
                 counts,
@@ -267,7 +257,31 @@ class Relaxation:
             lengths = np.where(of_row[:, None], found[1][3], lengths)
             states = np.where(of_row[self.arrays.row], found[1][4], states)
         state[:] = states
-        return least.sum(), counts, np.tile(counts, len(i.steps)), lengths, late
+        of_rows = np.tile(counts, len(i.steps))
+        return _Rows(int(least.sum()), counts, of_rows, lengths, int(late.sum()))
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Multipliers in integers, `unit` times what they are."""
+
+    unit: int
+    price: Ints
+    flow: Ints
+    count: Ints
+    host: int
+    loss: int
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows' part of a `Relaxed`: their cost, and what they decide."""
+
+    total: int
+    deferred: Ints
+    row_deferred: Ints
+    lengths: Ints
+    lost: int
 
 
 class StepRelaxation(Relaxation):
@@ -296,40 +310,39 @@ class StepRelaxation(Relaxation):
         options = (2 * len(i.bits)) ** min(most, 20) * (i.max_deferred + 1)
         return i.max_deferred > 0 and not i.max_ways and options <= MOST_OPTIONS
 
-    def _rows(
-        self, price: Any, flow: Any, count: Any, loss_price: Any, gpu: Any, state: Ints, unit: Any
-    ) -> tuple[Any, Ints, Ints, Ints, Ints]:
-        layers = self.instance.layers
+    def _rows(self, whole: _Whole, gpu: int, state: Ints) -> _Rows:
+        """Solve the steps, and let each layer choose its number of deferred experts."""
+        count = whole.count
         counts, late = np.zeros((2, len(count)), dtype=np.int64)
-        kind = price.dtype.type
         total = all_steps(
             self.arrays.steps,
             self.frame,
-            price,
+            whole.price,
             count,
-            kind(loss_price),
-            kind(unit),
+            whole.loss,
+            whole.unit,
             self.bucket_ns,
             self.buckets,
             state,
             counts,
             late,
         )
-        by_layer = count.reshape(-1, layers, count.shape[1]).sum(axis=0)
+        by_layer = count.reshape(-1, self.instance.layers, count.shape[1]).sum(axis=0)
         by_layer[-1, 1:] = by_layer[-1, 0]
         chosen = by_layer.argmin(axis=1)
-        total += by_layer.min(axis=1).sum()
-        return total, chosen, counts, np.zeros((len(count), ARCS), dtype=np.int64), late
+        total += int(by_layer.min(axis=1).sum())
+        lengths = np.zeros((len(count), ARCS), dtype=np.int64)
+        return _Rows(int(total), chosen, counts, lengths, int(late.sum()))
 
     def counts_of(self, at: Multipliers) -> Floats:
         """Return what each row costs with each number of deferred experts, by `Relaxation`.
 
         With these prices of counts the bound is no lower than that of the same multipliers there.
         """
-        most = self.instance.max_deferred
-        found = np.zeros((len(at.flow), most + 1))
-        row_values(self.arrays.steps, self.frame, at.price, at.flow, float(at.loss), found)
-        return found
+        whole = self._whole(at)
+        found = np.zeros_like(whole.count)
+        row_values(self.arrays.steps, self.frame, whole.price, whole.flow, whole.loss, found)
+        return np.asarray(found / whole.unit)
 
 
 def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:

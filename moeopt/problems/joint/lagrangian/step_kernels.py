@@ -8,8 +8,6 @@ its state is exact. It is rounded down to buckets, which makes no later time lon
 is a lower bound, and exact where times are multiples of a bucket.
 """
 
-from typing import Any
-
 import numpy as np
 
 from moeopt.numeric.compiled import compiled
@@ -24,15 +22,15 @@ MOST_OPTIONS = 400
 @compiled
 def row_options(
     steps: Steps,
-    price: Any,
-    count_price: Any,
-    loss_price: Any,
+    price: Ints,
+    count_price: Ints,
+    loss_price: int,
     host_copy: bool,
     first: int,
     last: int,
     counts: int,
     work: Ints,
-    value: Any,
+    value: Ints,
     code: Ints,
 ) -> int:
     """List what a row may do: time on the GPU, immediate and deferred time, and what is paid.
@@ -58,7 +56,7 @@ def row_options(
     for count in range(counts):
         for number in range(total):
             gpu, now, late, misses = 0, 0, 0, 0
-            paid = value[0] * 0 - count_price[count]
+            paid = -count_price[count]
             rest = number
             # from the last listed expert to the first
             for p in range(last - 1, first - 1, -1):
@@ -87,7 +85,7 @@ def row_options(
 
 
 @compiled
-def undominated(work: Ints, value: Any, code: Ints, found: int) -> int:
+def undominated(work: Ints, value: Ints, code: Ints, found: int) -> int:
     """Keep, of options with the same times, the cheapest; return how many are left."""
     kept = 0
     for x in range(found):
@@ -114,16 +112,16 @@ def undominated(work: Ints, value: Any, code: Ints, found: int) -> int:
 def all_steps(
     steps: Steps,
     frame: Frame,
-    price: Any,
-    count_price: Any,
-    loss_price: Any,
-    unit: Any,
+    price: Ints,
+    count_price: Ints,
+    loss_price: int,
+    unit: int,
     bucket_ns: int,
     buckets: int,
     state: Ints,
     counts: Ints,
     losses: Ints,
-) -> Any:
+) -> int:
     """Return the sum of the steps' least costs, each its time times `unit` less what it is paid.
 
     Parameters
@@ -137,18 +135,18 @@ def all_steps(
     """
     layers, rows = len(frame.attention_ns), len(count_price)
     widths, most = steps.gpu_ns.shape[1], count_price.shape[1]
-    never = unit * 0 + TOP
+    never = TOP
     label = np.full((layers + 1, buckets), never)
     origin = np.zeros((layers, buckets), dtype=np.int64)
     choice = np.zeros((layers, buckets), dtype=np.int64)
     work = np.zeros((MOST_OPTIONS, 3), dtype=np.int64)
-    value = np.full(MOST_OPTIONS, unit * 0)
+    value = np.zeros(MOST_OPTIONS, dtype=np.int64)
     code = np.zeros(MOST_OPTIONS, dtype=np.int64)
     s = frame.hand_over_ns
-    total = unit * 0
+    total = 0
     for base in range(0, rows, layers):
         label[:] = never
-        label[0, 0] = unit * 0
+        label[0, 0] = 0
         for layer in range(layers):
             row = base + layer
             a, shared = frame.attention_ns[layer], frame.shared_ns[layer]
@@ -203,7 +201,7 @@ def all_steps(
 @compiled
 def _decode(
     steps: Steps,
-    price: Any,
+    price: Ints,
     host_copy: bool,
     row: int,
     code: int,
