@@ -30,10 +30,10 @@ from .request import Request
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Parts of the room that residents get; the first is "one decision after the other"."""
 
-PARTS = tuple(2 ** (-step / 2) for step in range(1, 17))
+PARTS = tuple(2.0**-step for step in range(1, 9))
 """Parts of all experts that plans with fewer residents than fit have."""
 
-FEWER = 4
+FEWER = 2
 """Most such numbers of residents; the largest ones below the room."""
 
 TOLERANCE = 0.005

@@ -126,7 +126,7 @@ def solve(
         engine=engine,
         without=left_out,
         verify=arguments.flag("verify", verify),
-        enough_gap=float(enough_gap),
+        enough_gap=arguments.share("enough_gap", enough_gap),
     )
     warm_start = arguments.flag("warm_start", warm_start)
     prepared_s = 0.0

@@ -48,7 +48,8 @@ ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
 
 ENOUGH_NODES = 200
-"""Nodes of its tree that HiGHS gets where the gap is small enough for who asked."""
+"""Nodes of its tree that HiGHS gets where the gap is small enough for who asked, and no more than
+`FEW` experts are open; else it is not called then."""
 
 PATIENCE, AT_LEAST, AT_LEAST_S = 0.25, 0.6, 8.0
 """Part of the time left that HiGHS gets each time: of short times more, up to so many seconds.
@@ -183,6 +184,8 @@ class _Run:
             return False
         residual = residual_of(self.model, proof, self.best_ns)
         nodes = ENOUGH_NODES if self.gap <= self.search.enough_gap else None
+        if nodes is not None and int(residual.free.sum()) > FEW:
+            return self.enough()
         bound_ns, held = solve_residual(
             self.model, residual, proof, self.best_ns, limit_s, self.search.verify, nodes
         )
@@ -190,6 +193,10 @@ class _Run:
             self.improve(held)
         self.prove(bound_ns)
         if nodes is not None and not self.search.closed:
-            self.search.enough, self.search.note = True, "ENOUGH"
-            return False
+            return self.enough()
         return self.search.closed or self.search.remaining_s > left_s - limit_s
+
+    def enough(self) -> bool:
+        """End with the gap that is left, which is small enough for who asked."""
+        self.search.enough, self.search.note = True, "ENOUGH"
+        return False
