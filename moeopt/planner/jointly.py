@@ -141,7 +141,6 @@ def _for_runtimes(
     whole = within_host(request, whole)
     residents = Residents(instance=whole.name, gpu=plan.resident or ())
     found = solve(whole, lambda _: residents)
-    )
     if found.solution is not None:
         yield Decision("residency", whole, found, "decided jointly")
 

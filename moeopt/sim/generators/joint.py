@@ -21,7 +21,8 @@ from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
-from moeopt.problems.joint.instance import Context, Instance
+from moeopt.problems.joint.contexts import Context
+from moeopt.problems.joint.instance import Instance
 from moeopt.problems.wording import shown
 from moeopt.sim.batching import Batching, all_step_tokens
 from moeopt.sim.cost import NS_PER_S, path_cost, to_quanta, transfer_s
