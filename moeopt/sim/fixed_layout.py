@@ -12,11 +12,14 @@ Schedule = Callable[[Instance], Solution]
 
 
 def scheduled(
-    instance: Instance | None, schedule: Schedule
+    instance: Instance | None, schedule: Schedule, base_ns: int = 0
 ) -> tuple[dict[int, Domain | None], int]:
-    """Return the domain of each expert by its number, and the makespan; 0 where nothing runs."""
+    """Return the domain of each expert by its number, and the makespan.
+
+    Where nothing runs that is `base_ns`: what the GPU computes besides routed experts.
+    """
     if instance is None:
-        return {}, 0
+        return {}, base_ns
     solution = schedule(instance)
     numbers = (expert.expert for expert in instance.experts)
     makespan_ns = objective(instance, solution)

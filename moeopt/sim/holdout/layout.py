@@ -65,7 +65,7 @@ def execute_layout(
         np.array([STRIPED if dimm is None else dimm for dimm in decision.dimm]),
     )
     runs = [
-        scheduled(on_layout(instance, layout, number), schedule)
+        scheduled(on_layout(instance, layout, number), schedule, instance.gpu_base_ns or 0)
         for number in range(len(instance.scenarios))
     ]
     makespans = tuple(makespan for _, makespan in runs)

@@ -119,7 +119,7 @@ def execute(
         experts,
         instance,
     )
-    domains, makespan_ns = scheduled(layer, schedule)
+    domains, makespan_ns = scheduled(layer, schedule, instance.gpu_base_ns or 0)
     active = {expert.expert for expert in experts if expert.tokens}
     kept = tuple(migration for migration in decided if migration.expert in active)
     assignment = tuple(domains.get(expert.expert) for expert in experts)

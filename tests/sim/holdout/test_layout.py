@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import moeopt
@@ -75,6 +75,7 @@ def optimal(layer: Layer) -> Assignment:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2]))
+@example(98, 2)  # a window without any tokens: the GPU's own load is there nevertheless
 def test_the_run_is_what_the_checker_says_it_is(seed: int, schema_version: int) -> None:
     """The solution is valid on the windows that it was run on, and costs what is claimed."""
     rng = np.random.default_rng(seed)
