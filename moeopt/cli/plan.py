@@ -3,11 +3,17 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, read_counts
+from moeopt.cli.pareto import SUFFIXES
+from moeopt.errors import InputError
+
+if TYPE_CHECKING:
+    from moeopt.planner.fronts import Front
+    from moeopt.planner.planned import Planned
 
 Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
@@ -29,7 +35,16 @@ def plan_command(
     ] = None,
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
     context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
-    steps: Annotated[int, typer.Option(help="Most steps to decide on, and to hold out.")] = 200,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Most steps to decide on, and to hold out; default: 1000 and 500."),
+    ] = None,
+    decide_steps: Annotated[
+        int | None, typer.Option(help="Most steps to decide on; default: --steps.")
+    ] = None,
+    hold_out_steps: Annotated[
+        int | None, typer.Option(help="Most steps to hold out; default: --steps.")
+    ] = None,
     held_out: Annotated[
         float | None, typer.Option(help="Share of the trace that is held out; default: 0.3.")
     ] = None,
@@ -38,10 +53,10 @@ def plan_command(
         typer.Option("--keep-repeats", help="Do not leave out what the trace reads twice."),
     ] = False,
     reserved_gib: Annotated[float, typer.Option(help="GPU memory that stays free.")] = 1.0,
+    host_reserved_gib: Annotated[float, typer.Option(help="Host memory that stays free.")] = 1.0,
     max_deferred: Annotated[
-        int | None,
-        typer.Option(help="Most deferred experts per layer; default: top-k less 2; 0: none."),
-    ] = None,
+        int, typer.Option(help="Most deferred experts per layer; changes the model's output.")
+    ] = 0,
     average_bits: Annotated[
         float | None,
         typer.Option(help="Bits per weight of the experts on average, and of everything else."),
@@ -64,12 +79,23 @@ def plan_command(
             " file's own, llama.cpp."
         ),
     ] = None,
+    joint_time: Annotated[
+        float | None,
+        typer.Option(help="Seconds of the limit to decide all at once; default: half; 0: none."),
+    ] = None,
     time_limit: TimeLimit = 60.0,
     workers: Workers = 2,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan's file.")] = None,
     export: Annotated[
         Path | None, typer.Option("--export", help="Folder for the runtimes' files.")
+    ] = None,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="Tokens/s against loss and against memory as well.")
+    ] = False,
+    points: Annotated[int, typer.Option(metavar="N", help="Plans on each front.")] = 6,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The fronts as .svg, .png or .pdf.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -80,10 +106,17 @@ def plan_command(
     """
     import moeopt
     from moeopt.cli.progress import solving
+    from moeopt.planner.checks import check_file, check_folder
+    from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
     from moeopt.problems.json_files import save
 
+    if out is not None:  # before anything is solved for nothing
+        check_file("--out", out)
+    if export is not None:
+        check_folder("--export", export)
+    _check_front(pareto, points, picture)
     with solving(f"planning {model} on {machine}", "placement"):
         planned = moeopt.plan(
             machine,
@@ -94,9 +127,12 @@ def plan_command(
             batch=batch,
             context=context,
             steps=steps,
+            decide_steps=decide_steps,
+            hold_out_steps=hold_out_steps,
             held_out=held_out,
             keep_repeats=keep_repeats,
             reserved_gib=reserved_gib,
+            host_reserved_gib=host_reserved_gib,
             max_deferred=max_deferred,
             average_bits=average_bits,
             bits=bits,
@@ -104,14 +140,49 @@ def plan_command(
             kv_bits=kv_bits,
             loss_table=loss_table,
             runtime=runtime,
+            joint_time_s=joint_time,
             time_limit_s=time_limit,
             workers=workers,
             seed=seed,
         )
     if out is not None:
         save(planned.chosen.plan, out)
-    print(json.dumps(planned.to_dict()) if as_json else page(planned))
+    data, text = planned.to_dict(), page(planned)
+    if pareto:
+        with solving(f"fronts of {model} on {machine}", "placement"):
+            found = fronts(planned, points)
+        data |= {"fronts": [front.to_dict() for front in found]}
+        text = "\n\n".join([text, *map(table, found)])
+        if picture is not None:
+            _save_picture(planned, found, picture)
+    print(json.dumps(data) if as_json else text)
     if export is not None:
         lines = hand_over(planned, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
     return 0
+
+
+def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
+    """Raise InputError unless the fronts can be made, and their picture written."""
+    from importlib.util import find_spec
+
+    from moeopt.planner.checks import check_file
+    from moeopt.planner.fronts import check_points
+
+    check_points(points)
+    if picture is None:
+        return
+    if not pareto:
+        raise InputError("--picture: needs --pareto: a single plan has no front")
+    if picture.suffix not in SUFFIXES:
+        raise InputError(f"--picture: {picture}: the suffix must be one of {', '.join(SUFFIXES)}")
+    if find_spec("matplotlib") is None:
+        raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
+    check_file("--picture", picture)
+
+
+def _save_picture(planned: "Planned", found: "tuple[Front, ...]", picture: Path) -> None:
+    from moeopt.cli.front_picture import save_fronts
+
+    title = f"{planned.request.model.name} on {planned.request.machine.name}"
+    save_fronts(title, found, planned.memory["total"], picture)

@@ -6,6 +6,7 @@ from typing import Any
 from moeopt.exporters.exported import Job, Loss
 from moeopt.exporters.models import hidden_layers, known_shape
 from moeopt.exporters.restricted import best_restricted
+from moeopt.problems.placement.check import objective
 
 WHOLE_LAYERS = "whole layers on the GPU or off it"
 
@@ -24,12 +25,16 @@ class Placed:
         The model's number of each of these layers.
     all_layers
         How many layers the model has, those without experts included.
+    resident_ns
+        Where the plan lets others compute experts on the GPU, which no format can say: what it
+        takes if the GPU computes them all, as runtimes do.
     """
 
     gpu: tuple[tuple[int, ...], ...]
     experts: int
     hidden: tuple[int, ...]
     all_layers: int
+    resident_ns: int | None = None
 
     @property
     def count(self) -> int:
@@ -52,7 +57,8 @@ class Placed:
         per_layer = [self.experts] * self.all_layers
         for layer, own in zip(self.hidden, self.gpu, strict=True):
             per_layer[layer] = len(own)
-        return {"moe_layers": list(self.hidden), "per_layer": per_layer, "gpu_experts": self.count}
+        notes = {"moe_layers": list(self.hidden), "per_layer": per_layer, "gpu_experts": self.count}
+        return notes if self.resident_ns is None else notes | {"resident_ns": self.resident_ns}
 
 
 def placed(job: Job, solution: Any = None) -> Placed:
@@ -61,7 +67,10 @@ def placed(job: Job, solution: Any = None) -> Placed:
     plan: Any = job.solution if solution is None else solution
     hidden = hidden_layers(job, instance.layers, instance.experts)
     gpu = tuple(tuple(sorted(row)) for row in plan.gpu)
-    return Placed(gpu, instance.experts, hidden, known_shape(job).layers)
+    resident_ns = None
+    if plan.computed_on_gpu is not None:
+        resident_ns = objective(instance, plan.model_copy(update={"computed_on_gpu": None}))
+    return Placed(gpu, instance.experts, hidden, known_shape(job).layers, resident_ns)
 
 
 def placed_whole(job: Job) -> tuple[Placed, Loss | None]:

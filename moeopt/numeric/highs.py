@@ -52,21 +52,25 @@ class Found:
         return safe_bound(self.program, self.bound, self.tolerance, unit, grid)
 
 
-def minimize(program: Program, limit_s: float, relative_gap: float = 0.0) -> Found:
+def minimize(
+    program: Program, limit_s: float, relative_gap: float = 0.0, max_nodes: int | None = None
+) -> Found:
     """Solve a mixed-integer program; scipy offers neither HiGHS's seed nor its threads.
 
     HiGHS prints a debug line on stdout now and then: callers in the main thread drop it with
     `native_stdout_dropped`, which must not be done in a thread that may be left behind.
     """
     begin = perf_counter()
-    found = _minimize(program, limit_s, relative_gap, TOLERANCE)
+    found = _minimize(program, limit_s, relative_gap, max_nodes, TOLERANCE)
     left_s = limit_s - (perf_counter() - begin)
     if found.status == "other" and left_s > 0:
-        return _minimize(program, left_s, relative_gap, WIDER_TOLERANCE)
+        return _minimize(program, left_s, relative_gap, max_nodes, WIDER_TOLERANCE)
     return found
 
 
-def _minimize(program: Program, limit_s: float, relative_gap: float, tolerance: float) -> Found:
+def _minimize(
+    program: Program, limit_s: float, relative_gap: float, max_nodes: int | None, tolerance: float
+) -> Found:
     # scipy hands options that it does not know over to HiGHS, and warns that it does.
     warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
     options: Any = {
@@ -75,6 +79,8 @@ def _minimize(program: Program, limit_s: float, relative_gap: float, tolerance: 
         "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
         "dual_feasibility_tolerance": tolerance,  # for a program without integers
     }
+    if max_nodes is not None:
+        options["node_limit"] = max_nodes
     found = milp(
         program.cost,
         integrality=program.integer,

@@ -1,8 +1,12 @@
 """How many bits the weights get; each expert by the problem bitwidth, one budget for the model."""
 
 from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from moeopt.errors import InputError
+from moeopt.problems.bitwidth.check import objective
+from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
 from moeopt.problems.wording import shown
 from moeopt.sim.generate import generate
@@ -15,6 +19,73 @@ from .request import Request
 
 WIDTHS = "2,4,8,16"
 """What experts may have if only their average is given."""
+
+PRIOR_CHOICES = 1.0
+"""Added to every expert's choices (Laplace's rule of succession): an expert that was not chosen in
+the steps decided on is chosen in later ones, so that its loss counts."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the widths lose: the mean loss of an expert that is chosen, over layers and choices.
+
+    Attributes
+    ----------
+    expected
+        Of the plan, by the choices of the part decided on and `PRIOR_CHOICES`: what was minimised,
+        so that a larger average never makes it larger.
+    held_out
+        Of the plan, on the held-out part.
+    uniform_bits, uniform
+        The widest width that every expert may have on the same average, and what it loses on the
+        held-out part.
+    table
+        Where the losses come from.
+    """
+
+    expected: float
+    held_out: float
+    uniform_bits: int
+    uniform: float
+    table: str
+
+    def to_dict(self) -> dict[str, float | int | str]:
+        """Return the numbers as JSON values."""
+        return asdict(self)
+
+
+def widths_of(bits: str | None) -> tuple[int, ...]:
+    """Return the widths to choose from, rising.
+
+    Raises
+    ------
+    InputError
+        If they are no whole numbers from 1 to 64.
+    """
+    parts = [part.strip() for part in (bits or WIDTHS).split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part[:3]) <= 64 for part in parts):
+        reason = "must be whole numbers from 1 to 64, comma-separated, with average_bits"
+        raise InputError(f"bits: {reason}, not {shown(bits)}")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def check_average(average_bits: float | None, bits: str | None, loss_table: Path | None) -> None:
+    """Check what is said about widths of single experts.
+
+    Raises
+    ------
+    InputError
+        If no choice of widths has such an average, or there is no average for a table of losses.
+    """
+    if average_bits is None:
+        if loss_table is not None:
+            raise InputError("loss_table: needs average_bits: without it no width is decided")
+        return
+    widths = widths_of(bits)
+    if average_bits < widths[0]:
+        listed = ", ".join(map(str, widths))
+        least = f"{widths[0]}, the least of the widths {listed}"
+        raise InputError(f"average_bits: must be at least {least}, not {average_bits:g}")
 
 
 def model_at(
@@ -33,7 +104,8 @@ def model_at(
         (``moeopt list quantisations``) with its width of each kind of tensor; else the widths that
         experts may have, which `bits` decides on.
     average_bits
-        Mean width of the routed experts, and the width of everything else.
+        Mean width of the routed experts, and the width of everything else, which is no wider than
+        experts may be.
     other_bits
         Width of everything but the routed experts, instead of that.
     kv_bits
@@ -57,10 +129,13 @@ def model_at(
         except ValueError:
             reason = "a width or a quantisation's name, or widths of experts with average_bits"
             raise InputError(f"bits: must be {reason}, not {shown(bits)}") from None
-    others = width if other_bits is None else other_bits
-    for name, value in (("bits", width), ("other_bits", others), ("kv_bits", kv_bits)):
+    name = "bits" if average_bits is None else "average_bits"
+    for named, value in ((name, width), ("other_bits", other_bits), ("kv_bits", kv_bits)):
         if value is not None and not 0.5 <= value <= 64:
-            raise InputError(f"{name}: must be from 0.5 to 64, not {value:g}")
+            raise InputError(f"{named}: must be from 0.5 to 64, not {value:g}")
+    if average_bits is not None:
+        width = min(average_bits, float(widths_of(None if bits is None else str(bits))[-1]))
+    others = width if other_bits is None else other_bits
     if others is not None:
         # with an average the experts keep their width here: each gets one of its own
         experts = model.bits if width is None or average_bits is not None else width
@@ -72,21 +147,56 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
     """Decide the widths; None where every expert keeps the model's."""
     if request.average_bits is None:
         return None
+    instance = _instance(request, kept, PRIOR_CHOICES)
+    found = decided(instance, "dp", request, share)
+    if not isinstance(found.solution, Solution):
+        raise TypeError(f"{found.solution!r} is no solution of bitwidth")
+    widths = Counter(width for layer in found.solution.bits for width in layer)
+    parts = [f"{count} of {width} bits" for width, count in sorted(widths.items())]
+    return Decision("bits", instance, found, f"experts: {', '.join(parts)}")
+
+
+def losses(request: Request, decision: Decision, rest: Trace) -> Losses:
+    """Return what the decided widths lose, as often as each expert is chosen."""
+    solution, before = decision.solved_as(Solution), decision.instance
+    if not isinstance(before, Instance):
+        raise TypeError(f"{before!r} is no instance of bitwidth")
+    average = request.average_bits or request.model.bits
+    uniform = max(width for width in widths_of(request.bits) if width <= average)
+    alike = solution.model_copy(
+        update={"bits": tuple((uniform,) * len(layer) for layer in solution.bits)}
+    )
+    after = _instance(request, rest, 0.0)
+    facts = (before.provenance or {}).get("losses", {})
+    return Losses(
+        expected=_mean_loss(before, solution),
+        held_out=_mean_loss(after, solution),
+        uniform_bits=uniform,
+        uniform=_mean_loss(after, alike),
+        table=str(facts.get("name", "")),
+    )
+
+
+def _instance(request: Request, part: Trace, prior_choices: float) -> Instance:
+    """Return the choice of widths on a part of the trace, all of whose tokens count."""
     instance = generate(
         "bitwidth",
         machine=request.machine,
         model=request.model,
-        trace=kept,
+        trace=part,
         seed=request.seed,
         average_bits=request.average_bits,
-        bits=request.bits or WIDTHS,
+        bits=",".join(map(str, widths_of(request.bits))),
         budget="model",
+        phase="all",
+        prior_choices=prior_choices,
         loss_table=request.loss_table,
     )
-    found = decided(instance, "dp", request, share)
-    solution = found.solution
-    if not isinstance(solution, Solution):
-        raise TypeError(f"{solution!r} is no solution of bitwidth")
-    widths = Counter(width for layer in solution.bits for width in layer)
-    parts = [f"{count} of {width} bits" for width, count in sorted(widths.items())]
-    return Decision("bits", instance, found, f"experts: {', '.join(parts)}")
+    if not isinstance(instance, Instance):
+        raise TypeError(f"{instance!r} is no instance of bitwidth")
+    return instance
+
+
+def _mean_loss(instance: Instance, solution: Solution) -> float:
+    """Return the mean over the layers of the loss, in units of the table."""
+    return objective(instance, solution) * (instance.loss_scale or 1.0) / len(instance.layers)

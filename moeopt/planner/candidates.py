@@ -1,8 +1,9 @@
 """Combining the decisions: how the GPU's room is shared, and how much is deferred.
 
 Residents and caches compete for the same room, and what is worth deferring depends on both. The
-joint plan is the best of a grid, each point with its inner decisions solved exactly: four parts of
-the room for residents, the rest for caches, and every number of deferred experts. A tie of half a
+plan is the best of a grid, each point with its inner decisions solved by themselves: five shares of
+the room for residents, the rest for caches, and every number of deferred experts that is allowed.
+How far a plan off the grid could be ahead the problem joint says (`jointly`). A tie of half a
 percent goes to fewer deferred experts, then to more residents, which need no transfers.
 """
 
@@ -21,12 +22,19 @@ from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.trace import Trace
 
 from . import bits, deferral, residency, ways
+from .budget import least_on_gpu, within_host
 from .decision import Decision
 from .predict import Predicted, available, predicted
 from .request import Request
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Parts of the room that residents get; the first is "one decision after the other"."""
+
+PARTS = tuple(2.0**-step for step in range(1, 9))
+"""Parts of all experts that plans with fewer residents than fit have."""
+
+FEWER = 2
+"""Most such numbers of residents; the largest ones below the room."""
 
 TOLERANCE = 0.005
 """How much slower a plan that defers less may be and still be taken."""
@@ -57,13 +65,12 @@ class Search:
     def __post_init__(self) -> None:
         """Decide the widths, and how much room there is."""
         r = self.request
-        self.times = times_of_model(r.machine, r.model, r.batch, r.context)
+        self.times = times_of_model(r.machine, r.model, r.batch, r.context, r.quantum_ns)
         self.widths = bits.bits(r, self.part, 0.1)
         chosen = None if self.widths is None else self.widths.solved_as(Bits)
-        whole = residency.whole_instance(r, self.part, available(r, self.part), chosen)
-        if not isinstance(whole, Placement):
-            raise TypeError(f"{whole!r} is no instance of placement")
-        self.whole = whole
+        steps = available(r, self.part)
+        whole = residency.whole_instance(r, self.part, steps, chosen, self.times)
+        self.whole = within_host(r, whole)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield plans; the first is the one of decisions taken one after the other."""
@@ -72,18 +79,47 @@ class Search:
         shares = SHARES if several and self.request.knows_order else SHARES[:1]
         for share in shares:
             yield from self._at(share, len(shares))
+        if self.request.most_deferred:
+            yield from self._with_fewer()
+
+    def _with_fewer(self) -> Iterator[Candidate]:
+        """Yield plans that leave room: with deferral more residents may make the GPU the later one.
+
+        Residents are decided as if nothing were deferred. Their numbers are parts of all experts,
+        not of the room: what a smaller GPU is offered, a larger one is offered too.
+        """
+        everything = int(self.whole.sizes.sum())
+        least = least_on_gpu(self.whole)
+        tried = (round(everything * part) for part in PARTS)
+        fitting = [slots for slots in tried if least <= slots < self._room]
+        for slots in fitting[:FEWER]:
+            placed = residency.residency(self.request, self.whole, slots, 0.1 / FEWER)
+            made, plan = self._placed(placed)
+            for count in range(1, self.request.most_deferred + 1):
+                yield self._candidate(plan, made, (count,), slots / self._room)
+
+    @property
+    def _room(self) -> int:
+        return min(self.whole.gpu_slots, int(self.whole.sizes.sum()))
+
+    def _placed(self, placed: Decision) -> tuple[list[Decision], Plan]:
+        """Return the decisions so far, and the plan that they make."""
+        residents = placed.solved_as(Residents)
+        plan = Plan(name="plan", resident=residents.gpu, times=self.times)
+        if self.widths is None:
+            return [placed], plan
+        return [self.widths, placed], plan.model_copy(update={"bits": _widths(self.widths)})
 
     def _at(self, share: float, parts: int) -> Iterator[Candidate]:
         """Yield the plans in which residents get a share of the room."""
-        r, total = self.request, min(self.whole.gpu_slots, int(self.whole.sizes.sum()))
+        r, total = self.request, self._room
         slots = round(share * total)
         limit = 0.4 if share == 1 else 0.2 / (parts - 1)
+        if slots < least_on_gpu(self.whole):  # the host has no room for the others
+            return
         placed = residency.residency(r, self.whole, slots, limit)
-        made = [placed] if self.widths is None else [self.widths, placed]
+        made, plan = self._placed(placed)
         residents = placed.solved_as(Residents)
-        plan = Plan(name="plan", resident=residents.gpu, times=self.times)
-        if self.widths is not None:
-            plan = plan.model_copy(update={"bits": _widths(self.widths)})
         if slots < total:
             try:
                 cached = ways.ways(
@@ -95,7 +131,10 @@ class Search:
             plan = plan.model_copy(update={"cache_ways": _ways(cached)})
         counts: list[tuple[int, ...]] = [(d,) for d in range(r.most_deferred + 1)]
         if share == 1:
-            chosen = deferral.deferral(r, self.whole, residents, self.times, 0.05)
+            try:
+                chosen = deferral.deferral(r, self.whole, residents, self.times, 0.05)
+            except MoeoptError:  # not solved in time: every count is tried anyway
+                chosen = None
             if chosen is not None:
                 yield self._candidate(plan, [*made, chosen], _deferred(chosen), share)
         for count in counts:

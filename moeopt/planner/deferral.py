@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from moeopt.problems.deferral.instance import Instance
 from moeopt.problems.deferral.solution import Solution
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.problems.placement.instance import expert_ns
 from moeopt.problems.placement.solution import Solution as Residents
 from moeopt.sim.plan.schema import Times
 
@@ -64,9 +63,9 @@ def averages(placement: Placement, residents: Residents) -> tuple[Floats, Floats
         for layer, active in enumerate(step):
             for expert, tokens in active:
                 if expert in held[layer]:
-                    found[0, layer] += expert_ns(placement.gpu_expert_ns, tokens)
+                    found[0, layer] += placement.gpu_ns(layer, expert, tokens)
                 else:
-                    found[1, layer] += expert_ns(placement.offload_expert_ns, tokens)
+                    found[1, layer] += placement.offload_ns(layer, expert, tokens)
                     found[2, layer] += 1
     gpu_ns, host_ns, missed = found / len(placement.steps)
     return gpu_ns, host_ns, missed

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from moeopt.errors import InputError, MoeoptError
+from moeopt.errors import MoeoptError
 from moeopt.exporters.run import export
 from moeopt.problems.json_files import save, write_bytes
 from moeopt.sim.workload import Workload
 
+from .checks import check_folder
 from .planned import Planned
 
 TARGETS = {
@@ -14,6 +15,7 @@ TARGETS = {
     "cache": ("elsa",),
     "deferral": ("ktransformers-flags",),
     "bitwidth": ("mixture-compressor",),
+    "joint": (),
 }
 """Problem -> the runtimes whose formats take its decisions."""
 
@@ -27,17 +29,15 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
     """Write plan, instances, solutions and the runtimes' files; return a line for each.
 
     A format that does not take the plan gets a line that says why, and no file. The runtimes' flags
-    are in ``flags.txt``.
+    are in ``flags.txt``. A runtime's own plan stands beside it where this one is no faster on
+    held-out steps.
 
     Raises
     ------
     InputError
         If the folder cannot be written to.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--export: {folder}: {error.strerror}") from None
+    check_folder("--export", folder)
     save(planned.chosen.plan, folder / "plan.json")
     lines = ["plan.json: for `moeopt simulate --plan`"]
     flags = []
@@ -65,6 +65,11 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
     counts = set(planned.chosen.plan.deferred)
     if len(counts) == 1 and counts != {0}:
         flags.append(f"ktransformers: {DEFERRAL_FLAG} {counts.pop()}")
+    found = planned.verdict
+    if found is not None and found.word != "faster" and found.best.default is not None:
+        save(found.best.plan, folder / "default.json")
+        lines.append(f"default.json: {found.best.plan.name}, no slower on held-out steps")
+        flags.append(f"instead, {found.best.default.runtime}: {found.best.default.flags}")
     text = "".join(f"{line}\n" for line in flags)
     write_bytes(text.encode(), folder / "flags.txt")
     return [*lines, "flags.txt: the runtimes' flags"]

@@ -4,14 +4,18 @@ from collections.abc import Iterator
 
 from moeopt.sim.trace import Counts, Trace
 
-from .planned import Comparison, Planned
+from .comparison import Comparison
+from .jointly import Jointly
+from .planned import Planned
 
-GIB = 2**30
+MIB = 2**20
 
 
 def page(planned: Planned) -> str:
     """Return the page: room, decisions with their proofs, and predicted latencies."""
-    return "\n".join([*_head(planned), "", *_decisions(planned), "", *_latencies(planned)])
+    return "\n".join(
+        [*_head(planned), "", *_decisions(planned), "", *_latencies(planned), "", *_worth(planned)]
+    )
 
 
 def _head(planned: Planned) -> Iterator[str]:
@@ -33,17 +37,32 @@ def _head(planned: Planned) -> Iterator[str]:
         )
     if planned.known_steps and isinstance(r.trace, Trace):
         yield f"{planned.known_steps} of the held-out steps load the experts as one decided on does"
-    room = {name.replace("_", " "): size / GIB for name, size in planned.memory.items()}
-    total, experts = room.pop("total"), room.pop("experts")
-    parts = ", ".join(f"{size:.2f} {name}" for name, size in room.items())
-    yield f"GPU memory {total:.2f} GiB: {parts}, {experts:.2f} for experts"
+    yield from _memory(planned)
+
+
+def _memory(planned: Planned) -> Iterator[str]:
+    """Yield what the memory of GPU and host goes to, in MiB."""
+    room = {name.replace("_", " "): size for name, size in planned.memory.items()}
+    total = room.pop("total")
+    parts = ", ".join(f"{name} {mib(size)}" for name, size in room.items())
+    yield f"GPU memory {mib(total)} MiB: {parts}"
+    host = planned.host
+    experts = f"experts {mib(host.experts)}"
+    if host.total is None:
+        yield f"host memory not stated, not checked: {experts} MiB"
+    else:
+        copies = "a copy of each" if host.holds_all else "no copies of those on the GPU"
+        parts = f"{experts}, reserved {mib(host.reserved)}; {copies}"
+        yield f"host memory {mib(host.total)} MiB: {parts}"
 
 
 def _decisions(planned: Planned) -> Iterator[str]:
-    for decision in planned.chosen.decisions:
-        result = decision.result
+    made = planned.chosen.decisions
+    joint = [decision for decision in made if decision.name == "jointly"]
+    for decision in joint or made:
         yield f"{decision.name:10} {decision.says}"
-        yield f"{'':10} {decision.proof()} (problem {result.problem}, method {result.method})"
+        if not joint:  # what is proven of all decisions at once stands below, for any plan
+            yield f"{'':10} {decision.proof()}"
     counts = planned.chosen.plan.deferred
     if planned.chosen.deferred == 0:
         yield f"{'deferral':10} none"
@@ -51,16 +70,38 @@ def _decisions(planned: Planned) -> Iterator[str]:
         yield f"{'deferral':10} {counts[0]} of a layer's CPU experts, but for the last layer"
         yield f"{'':10} the best count of {planned.request.most_deferred + 1}, tried by the engine"
     if planned.chosen.deferred:
-        yield f"{'':10} changes the model's output a little; --max-deferred 0 does not"
+        yield f"{'':10} changes the model's output, by how much is not known here"
     says = planned.request.model.bits_in_words(experts=planned.request.average_bits)
     yield f"{'bits':10} {says}"
-    yield f"{'jointly':10} the best of {planned.candidates} plans on the steps decided on"
+    if (lost := planned.losses) is not None:
+        others = _others(planned)
+        yield (
+            f"{'loss':10} {lost.expected:.4g} expected, {lost.held_out:.4g} {others};"
+            f" all experts with {lost.uniform_bits} bits: {lost.uniform:.4g} {others}"
+        )
+        yield f"{'':10} mean of the experts chosen, in units of the table: {lost.table}"
+    if planned.candidates > 1:
+        tried = f"the fastest of {planned.candidates} combinations on the steps decided on"
+        yield f"{'together':10} {tried}"
+    if planned.together is not None:
+        yield from _bound(planned.together, planned)
+    else:
+        yield f"{'':10} nothing is proven of other combinations"
+
+
+def _bound(together: Jointly, planned: Planned) -> Iterator[str]:
+    """Yield how far ahead any plan could be on the steps decided on."""
+    ahead, result = together.ahead(planned.chosen.kept), together.decision.result
+    if ahead is None:
+        yield f"{'':10} nothing is proven of other combinations: no bound in {result.method}'s time"
+        return
+    yield f"{'proven':10} no plan of these kinds is more than {ahead:.2%} faster on these steps"
+    yield f"{'':10} ({together.kinds()}; problem joint, method {result.method})"
 
 
 def _latencies(planned: Planned) -> Iterator[str]:
     width = max(len(comparison.plan.name) for comparison in planned.comparisons)
-    others = "held out" if planned.comparisons[0].held_out is not None else "drawn anew"
-    yield f"{'':{width}}   {'decided on':>22}   {others:>33}"
+    yield f"{'':{width}}   {'decided on':>22}   {_others(planned):>33}"
     head = f"{'median ms':>10} {'tokens/s':>11}   {'median ms':>10} {'p95 ms':>10} {'tokens/s':>11}"
     yield f"{'':{width}}   {head}"
     for comparison in planned.comparisons:
@@ -84,3 +125,34 @@ def _apart(comparison: Comparison) -> Iterator[str]:
             f"{name}: copies into the caches outlast the steps:"
             f" {later.mean_ms:.2f} ms per step with them, which tokens/s goes by"
         )
+
+
+def _worth(planned: Planned) -> Iterator[str]:
+    """Yield what the plan is worth beside the defaults, and the default where it is worth less."""
+    found = planned.verdict
+    if found is None:
+        return
+    best, name = found.best, planned.comparisons[0].plan.name
+    where = f"on steps {_others(planned)}"
+    said = {
+        "faster": f"faster than every default {where}; the best is {best.plan.name}",
+        "even": f"even with {best.plan.name} {where}: take that, it is simpler",
+        "slower": f"slower than {best.plan.name} {where}: take that",
+    }
+    yield f"{name}: {said[found.word]}"
+    yield f"  tokens/s: {found.gain}"
+    if best.default is not None and found.word != "faster":
+        yield f"  {best.default.runtime}: {best.default.flags}"
+    if found.counting is not None:
+        yield "what counting alone brings, ktransformers frequency over the best default without:"
+        yield f"  tokens/s: {found.counting}; the plan over that: {found.deciding}"
+
+
+def _others(planned: Planned) -> str:
+    """Return what the steps are that were not decided on."""
+    return "held out" if planned.comparisons[0].held_out is not None else "drawn anew"
+
+
+def mib(size: int) -> str:
+    """Return bytes in MiB for people, rounded to the nearest."""
+    return f"{round(size / MIB):,}"

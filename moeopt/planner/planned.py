@@ -1,12 +1,11 @@
 """Making a plan from beginning to end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
@@ -15,43 +14,18 @@ from moeopt.sim.runtimes.applied import priced
 from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Workload
 
-from .bits import model_at
+from .bits import Losses, losses, model_at
+from .budget import HostMemory, host_memory
 from .candidates import Candidate, Search, best_of
-from .defaults import defaults
-from .predict import Predicted, known_steps, loads_of, predicted
+from .checks import check
+from .comparison import Comparison, compared
+from .defaults import Default, defaults
+from .jointly import Jointly, jointly
+from .predict import known_steps, loads_of
 from .request import Request
 from .residency import memory
-from .routing import notes, routing_of
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A plan by name, on the steps that were decided on and on others.
-
-    Attributes
-    ----------
-    held_out, drawn_anew
-        On the held-out part of a trace; on steps drawn anew where there is none. The other is None.
-    """
-
-    plan: Plan
-    kept: Predicted
-    held_out: Predicted | None
-    drawn_anew: Predicted | None = None
-
-    @property
-    def later(self) -> Predicted:
-        """On the steps that were not decided on, held out or drawn anew."""
-        found = self.drawn_anew if self.held_out is None else self.held_out
-        if found is None:
-            raise RuntimeError(f"{self.plan.name}: executed on no other steps")
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; what there is none of is null."""
-        executed = {"held_out": self.held_out, "drawn_anew": self.drawn_anew}
-        on_others = {name: None if of is None else of.to_dict() for name, of in executed.items()}
-        return {"name": self.plan.name, "kept": self.kept.to_dict()} | on_others
+from .routing import counts_known, notes, routing_of
+from .verdict import Verdict, verdict
 
 
 @dataclass(frozen=True)
@@ -65,14 +39,19 @@ class Planned:
     comparisons
         It, the best that defers nothing, that of decisions taken one after the other, and the
         runtimes' defaults.
-    memory
-        What the GPU's memory goes to, in bytes.
+    memory, host
+        What the memory of the GPU and of the host goes to, in bytes.
+    losses
+        What the widths of single experts lose; None where all have the model's.
     removed_tokens
         Tokens that were left out of the trace, as they lie in runs that occurred before.
     known_steps
         Held-out steps that put the same load on every expert as one that was decided on.
     placement
         The placement instance with all of the room for residents.
+    together
+        The problem joint on the same steps, with a bound on every plan; None if that was not asked
+        for.
     candidates
         How many plans the engine has executed to choose it.
     notes
@@ -83,12 +62,20 @@ class Planned:
     chosen: Candidate
     comparisons: tuple[Comparison, ...]
     memory: dict[str, int]
+    host: HostMemory
+    losses: Losses | None
     removed_tokens: int
     known_steps: int
     placement: Placement
+    together: Jointly | None
     candidates: int
     seconds: float
     notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the plan is worth beside the defaults on held-out steps."""
+        return verdict(self.comparisons)
 
     def __repr__(self) -> str:
         r = self.request
@@ -107,13 +94,20 @@ class Planned:
             "expect": r.expect,
             "batch": r.batch,
             "context": r.context,
+            "average_bits": r.average_bits,
+            "max_deferred": r.most_deferred,
             "removed_tokens": self.removed_tokens,
             "known_steps": self.known_steps,
             "gpu_memory_bytes": self.memory,
+            "host_memory_bytes": self.host.to_dict(),
             "gpu_slots": self.placement.gpu_slots,
             "decisions": [decision.to_dict() for decision in self.chosen.decisions],
             "deferred": self.chosen.deferred,
+            "bits": r.model.bits_in_words(experts=r.average_bits),
+            "losses": None if self.losses is None else self.losses.to_dict(),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
+            "joint": None if self.together is None else self.together.to_dict(self.chosen.kept),
             "candidates": self.candidates,
             "seconds": round(self.seconds, 3),
             "plan": self.chosen.plan.model_dump(mode="json"),
@@ -129,10 +123,13 @@ def plan(
     workload: Workload | str | Path | None = None,
     batch: int = 1,
     context: int = 512,
-    steps: int = 200,
+    steps: int | None = None,
+    decide_steps: int | None = None,
+    hold_out_steps: int | None = None,
     held_out: float | None = None,
     keep_repeats: bool = False,
     reserved_gib: float = 1.0,
+    host_reserved_gib: float = 1.0,
     max_deferred: int | None = None,
     average_bits: float | None = None,
     bits: str | float | None = None,
@@ -140,6 +137,7 @@ def plan(
     kv_bits: float | None = None,
     loss_table: Path | None = None,
     runtime: str | None = None,
+    joint_time_s: float | None = None,
     time_limit_s: float = 60.0,
     workers: int = 1,
     seed: int = 0,
@@ -166,18 +164,21 @@ def plan(
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
-        Most steps that are decided on, and most that are held out.
+        Most steps that are decided on, and most that are held out; None: 1000 and 500.
+    decide_steps, hold_out_steps
+        The one or the other alone; by default `steps`.
     held_out
         Share of the trace that is held out; None: 0.3. Counts and workloads have no trace to
         hold out from: their plans are executed on steps drawn anew.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
         held-out steps may then equal steps that were decided on.
-    reserved_gib
-        GPU memory that stays free.
+    reserved_gib, host_reserved_gib
+        Memory of the GPU, and of the host, that stays free.
     max_deferred
-        Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
-        least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
+        Most experts of a layer that may be deferred, which changes the model's output; None: none.
+        Never more than all but two of the model's top-k, the least that KTransformers keeps
+        immediate (4.2).
     bits
         Bits per weight of the whole model, one number such as 4.5, or a quantisation by name such
         as "Q4_K_M" (``moeopt list quantisations``). With `average_bits`: the widths to choose from
@@ -195,6 +196,9 @@ def plan(
         Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
         the machine's file states. None: a runtime that the machine was calibrated for, else what
         its file states, else llama.cpp.
+    joint_time_s
+        Of the time limit, what deciding everything at once may take (problem joint), which also
+        proves how far ahead any plan could be; None: half of it; 0: nothing.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
 
@@ -207,8 +211,10 @@ def plan(
     Raises
     ------
     MoeoptError
-        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or the
-        GPU's memory, or an option is wrong; 3 or 4 if a decision has no solution or none in time.
+        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or an
+        option is wrong; 3 if something does not fit into the memory of GPU and host, whatever is
+        decided: the message says how much is missing, and which options would make it fit. Both
+        are checked before anything is solved.
 
     Examples
     --------
@@ -218,7 +224,7 @@ def plan(
     >>> from moeopt.sim.workload import Workload
     >>> workload = find("workloads", Workload, "hdmoe-mixtral")
     >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
-    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, max_deferred=0)
+    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
     """
@@ -234,48 +240,75 @@ def plan(
         batch=batch,
         context=context,
         steps=steps,
+        decide_steps=decide_steps,
+        hold_out_steps=hold_out_steps,
         held_out=held_out,
         keep_repeats=keep_repeats,
         reserved_gib=reserved_gib,
-        max_deferred=max_deferred,
+        host_reserved_gib=host_reserved_gib,
+        max_deferred=max_deferred or 0,
         average_bits=average_bits,
         bits=None if average_bits is None or bits is None else str(bits),
+        other_bits=other_bits,
         loss_table=loss_table,
         expect=timed.expect,
+        joint_time_s=joint_time_s,
         time_limit_s=time_limit_s,
         workers=workers,
         seed=seed,
     )
+    return carried_out(request, default)
+
+
+def carried_out(request: Request, default: str | None = None) -> Planned:
+    """Return the plan of a request.
+
+    Parameters
+    ----------
+    default
+        Where its routing comes from, if that was not asked for.
+
+    Raises
+    ------
+    MoeoptError
+        As `plan`.
+    """
+    check(request)
     begin = perf_counter()
     kept, rest = request.parts()
-    loads, later = loads_of(request, kept), loads_of(request, rest)
+    loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
-    search = Search(request, kept, loads)
+    joint_s = request.joint_limit_s
+    search = Search(replace(request, time_limit_s=request.time_limit_s - joint_s), kept, loads)
     found = list(search.candidates())
-    chosen, in_turn = best_of(found), found[0]
-    plans = [chosen.plan]
+    in_turn = found[0]
+    together = None
+    if joint_s > 0:
+        together = jointly(request, kept, loads, search.times, search.widths)
+        found += [together.candidate] if together.candidate is not None else []
+    chosen = best_of(found)
+    widths = next((one for one in chosen.decisions if one.name == "bits"), search.widths)
+    ours = [chosen.plan]
     if chosen.deferred:
         exact = best_of([candidate for candidate in found if candidate.deferred == 0])
-        plans.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
+        ours.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
     if in_turn is not chosen:
-        plans.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
-    plans += defaults(search.whole, chosen.plan)
+        ours.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
+    used = counts_known(request.trace, kept, request.model.routed_experts)
+    plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
+    plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, used)]
     return Planned(
         request=request,
         chosen=chosen,
-        comparisons=tuple(_compared(request, one, loads, later) for one in plans),
+        comparisons=tuple(compared(request, one, of, loads, later) for one, of in plans),
         memory=memory(request),
+        host=host_memory(request),
+        losses=None if widths is None else losses(request, widths, rest),
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
         placement=search.whole,
+        together=together,
         candidates=len(found),
         seconds=perf_counter() - begin,
-        notes=notes(routing, batch, default),
+        notes=notes(request.trace, request.batch, default),
     )
-
-
-def _compared(request: Request, plan: Plan, loads: Loads, later: Loads) -> Comparison:
-    kept, others = predicted(request, plan, loads), predicted(request, plan, later)
-    if isinstance(request.trace, Trace):
-        return Comparison(plan, kept, held_out=others)
-    return Comparison(plan, kept, held_out=None, drawn_anew=others)

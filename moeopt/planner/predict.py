@@ -1,9 +1,10 @@
 """What a plan's steps take, by the event engine on loads that came."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.sim.engine.decode.loads import Loads, loads_of_trace
 from moeopt.sim.engine.simulate import simulate
@@ -28,6 +29,8 @@ class Predicted:
         By the mean.
     first_ms
         Latency of the first step; where there is but one, the others are it as well.
+    step_ns
+        The latencies themselves, without that of the first step.
     """
 
     steps: int
@@ -36,15 +39,24 @@ class Predicted:
     p95_ms: float
     tokens_per_s: float
     first_ms: float
+    step_ns: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False
+    )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as JSON values."""
-        return asdict(self)
+        """Return the numbers as JSON values, without the single latencies."""
+        data = asdict(self)
+        del data["step_ns"]
+        return data
 
 
-def loads_of(request: Request, part: Trace) -> Loads:
-    """Return the first steps of a part of the trace, at most as many as asked for."""
-    return loads_of_trace(part, request.model, request.batch, available(request, part))
+def loads_of(request: Request, part: Trace, most: int | None = None) -> Loads:
+    """Return the first steps of a part of the trace, at most so many; by default those decided on.
+
+    A part has at least one step: the trace was split so.
+    """
+    steps = available(request, part, most)
+    return loads_of_trace(part, request.model, request.batch, steps)
 
 
 def known_steps(decided: Loads, held_out: Loads) -> int:
@@ -53,9 +65,9 @@ def known_steps(decided: Loads, held_out: Loads) -> int:
     return sum(counts.tobytes() in seen for counts in held_out.counts)
 
 
-def available(request: Request, part: Trace) -> int:
+def available(request: Request, part: Trace, most: int | None = None) -> int:
     """Return how many steps of a part are used."""
-    return min(request.steps, part.tokens // request.batch)
+    return min(most or request.most_decided_on, part.tokens // request.batch)
 
 
 def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
@@ -73,4 +85,5 @@ def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
         p95_ms=float(p95),
         tokens_per_s=tokens * 1e9 / past_ns if past_ns else float("inf"),
         first_ms=int(found.step_ns[0]) / 1e6,
+        step_ns=later_ns,
     )

@@ -14,6 +14,14 @@ from moeopt.sim.trace import Counts, Trace
 
 from .routing import Routing, drawn_parts
 
+DECIDED_ON = 1000
+"""Steps that are decided on unless it is said how many. With 200 of them the plan of ``moeopt plan
+--machine rtx4090-7960x --model deepseek-v2-lite --trace law.npz --hold-out-steps 1000`` has 42.0
+tokens/s on held-out steps, with 1,000 44.0, with 4,000 44.1 (``--decide-steps``)."""
+
+HELD_OUT = 500
+"""Steps that are held out unless it is said how many."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -26,24 +34,32 @@ class Request:
     batch, context
         Tokens in a step, and tokens in the KV cache of each of them.
     steps
-        Most steps that are decided on, and most that are held out.
+        Most steps that are decided on, and most that are held out; None: `DECIDED_ON`, `HELD_OUT`.
+    decide_steps, hold_out_steps
+        The one or the other alone; None: `steps`.
     held_out
         Share of the trace that is held out; None: 0.3. Only of a trace.
     keep_repeats
         Whether runs of tokens that occurred before stay in the trace; held-out steps may then equal
         steps that were decided on.
-    reserved_gib
-        GPU memory that stays free.
+    reserved_gib, host_reserved_gib
+        Memory of the GPU, and of the host, that stays free.
     max_deferred
-        Most experts of a layer that may be deferred; None: all but two of the model's top-k, the
-        least that KTransformers keeps immediate (4.2). 0 keeps the model's output as it is.
+        Most experts of a layer that may be deferred, which changes the model's output; at most all
+        but two of the model's top-k, the least that KTransformers keeps immediate (4.2).
     average_bits, bits
         Bits per weight of the experts on average, and the widths to choose from, by default
         "2,4,8,16"; without `average_bits` every expert has the model's.
+    other_bits
+        Bits per weight of everything but the routed experts, where they were asked for; the model
+        has them already.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     expect
         Where the times come from and what to expect of them, in words.
+    joint_time_s
+        Of the time limit, what deciding everything at once may take; None: half of it; 0: decisions
+        are taken one after the other, without a bound on all of them.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
     """
@@ -53,28 +69,38 @@ class Request:
     trace: Routing
     batch: int = 1
     context: int = 512
-    steps: int = 200
+    steps: int | None = None
+    decide_steps: int | None = None
+    hold_out_steps: int | None = None
     held_out: float | None = None
     keep_repeats: bool = False
     reserved_gib: float = 1.0
-    max_deferred: int | None = None
+    host_reserved_gib: float = 1.0
+    max_deferred: int = 0
     average_bits: float | None = None
     bits: str | None = None
+    other_bits: float | None = None
     loss_table: Path | None = None
     expect: str = ""
+    joint_time_s: float | None = None
     time_limit_s: float = 60.0
     workers: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Raise InputError unless the numbers make sense and the machine can run such a plan."""
-        for name in ("batch", "steps", "workers"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: must be at least 1, not {getattr(self, name)}")
-        if not self.time_limit_s > 0:
+        for name in ("batch", "steps", "decide_steps", "hold_out_steps", "workers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name}: must be at least 1, not {value}")
+        if not 0 < self.time_limit_s < float("inf"):
             raise InputError(f"time_limit_s: must be above 0, not {self.time_limit_s}")
-        if self.max_deferred is not None and self.max_deferred < 0:
-            raise InputError(f"max_deferred: must not be negative, not {self.max_deferred}")
+        if not 0 <= self.joint_limit_s < self.time_limit_s:
+            most = f"from 0 to below the time limit, {self.time_limit_s:g}"
+            raise InputError(f"joint_time_s: must be {most}, not {self.joint_time_s}")
+        for name in ("context", "max_deferred", "reserved_gib", "host_reserved_gib"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name}: must not be negative, not {getattr(self, name)}")
         if self.machine.cpu is None:
             name = self.machine.name
             raise InputError(f"machine {name}: cpu: is missing; a plan is for a GPU beside a CPU")
@@ -91,6 +117,11 @@ class Request:
         if isinstance(known, Counts) and self.max_deferred:
             raise InputError("max_deferred: needs a trace: counts have no scores to defer by")
 
+    @property
+    def joint_limit_s(self) -> float:
+        """Of the time limit, what deciding everything at once may take."""
+        return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
+
     @cached_property
     def quantum_ns(self) -> int:
         """What times are multiples of."""
@@ -102,10 +133,20 @@ class Request:
         return isinstance(self.trace, Trace)
 
     @property
+    def most_decided_on(self) -> int:
+        """Most steps that are decided on."""
+        return self.decide_steps or self.steps or DECIDED_ON
+
+    @property
+    def most_held_out(self) -> int:
+        """Most steps that are held out, or drawn anew."""
+        return self.hold_out_steps or self.steps or HELD_OUT
+
+    @property
     def most_deferred(self) -> int:
         """Most experts of a layer that may be deferred."""
         cap = 0 if isinstance(self.trace, Counts) else max(0, self.model.top_k - 2)
-        return cap if self.max_deferred is None else min(self.max_deferred, cap)
+        return min(self.max_deferred, cap)
 
     def parts(self) -> tuple[Trace, Trace]:
         """Return the part of the trace that is decided on, and the held-out one.
@@ -113,7 +154,8 @@ class Request:
         Of counts and workloads both are drawn, the second one anew.
         """
         if not isinstance(self.trace, Trace):
-            return drawn_parts(self.trace, self.model, self.steps * self.batch, self.seed)
+            most = max(self.most_decided_on, self.most_held_out)
+            return drawn_parts(self.trace, self.model, most * self.batch, self.seed)
         min_run = None if self.keep_repeats else MIN_RUN
         share = 0.3 if self.held_out is None else self.held_out
         return hold_out(self.trace, share, self.batch, min_run=min_run)

@@ -3,6 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from moeopt.errors import InputError
 from moeopt.interop.traces import load_counts, read_routing
 from moeopt.sim.count_sample import UNKNOWN, counts_of_model, sample_trace
@@ -82,6 +85,21 @@ def _counted(workload: Workload, model: ModelShape, seed: int) -> Counts:
     made = routing_trace(law, experts, model.top_k, len(model.moe_layers), COUNTED, seed)
     counts = made.step_counts(COUNTED, experts=experts)
     return replace(counts, facts={"workload": workload.facts(), "drawn_tokens": COUNTED})
+
+
+def counts_known(routing: Routing, kept: Trace, experts: int) -> NDArray[np.int64]:
+    """Return how often each expert was chosen as far as is known, shape (layers, experts).
+
+    Parameters
+    ----------
+    kept
+        The part that is decided on, all of it; counts are known before steps are drawn from them.
+    """
+    if isinstance(routing, Counts):
+        counts: NDArray[np.int64] = routing.counts.sum(axis=0)
+        return counts
+    tokens = np.arange(kept.tokens)
+    return np.array([kept.counts(tokens, layer, experts) for layer in range(kept.layers)])
 
 
 def notes(routing: Routing, batch: int, default: str | None) -> tuple[str, ...]:

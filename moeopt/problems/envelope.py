@@ -144,7 +144,8 @@ class SolutionEnvelope(Data):
 
     def __repr__(self) -> str:
         fields = (name for name in type(self).model_fields if name not in ("problem", "instance"))
-        decided = "; ".join(f"{name}: {_in_short(getattr(self, name))}" for name in fields)
+        stated = (name for name in fields if getattr(self, name) is not None)
+        decided = "; ".join(f"{name}: {_in_short(getattr(self, name))}" for name in stated)
         return f"<{self.problem} solution of {self.instance!r}: {decided}>"
 
     __str__ = __repr__

@@ -29,6 +29,8 @@ class Search:
     verify
         Whether every refutation that a solver of floats gives is to be confirmed in exact integers,
         by CP-SAT say, before a bound rests on it; one that is not confirmed proves nothing.
+    enough_gap
+        Relative gap at which the answer is good enough: more work of unknown length is not begun.
     on_improvement
         Called with (objective, bound) at each improvement.
     solution, objective
@@ -48,6 +50,7 @@ class Search:
     seed: int = 0
     workers: int = 1
     verify: bool = False
+    enough_gap: float = 0.0
     on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
     objective: Objective | None = None

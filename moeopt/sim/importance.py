@@ -45,6 +45,20 @@ def importance(trace: Trace, tokens: Flags, experts: int, alpha: float = 0.5) ->
     return alpha * _shares(counts) + (1 - alpha) * _shares(scores)
 
 
+def usage(trace: Trace, tokens: Flags, experts: int, prior_choices: float = 0.0) -> Floats:
+    """Return the share of a layer's choices that went to each expert, shape (layers, experts).
+
+    Parameters
+    ----------
+    trace, tokens, experts
+        As for `importance`.
+    prior_choices
+        Added to the choices of every expert, as by Laplace's rule of succession with 1: an expert
+        that was not chosen in so many tokens may well be chosen in the next ones.
+    """
+    return _shares(chosen(trace, tokens, experts) + prior_choices)
+
+
 def prefill_tokens(trace: Trace, share: float = 0.5, sequence: int | None = None) -> Flags:
     """Return which tokens are prompt, shape (tokens,).
 
@@ -81,14 +95,17 @@ def _sequences(trace: Trace, sequence: int | None) -> tuple[Floats, NDArray[np.i
 
 
 def chosen(
-    trace: Trace, tokens: Flags, experts: int, weights: NDArray[np.floating] | None = None
+    trace: Trace,
+    tokens: Flags | NDArray[np.int64],
+    experts: int,
+    weights: NDArray[np.floating] | None = None,
 ) -> Floats:
     """Return how many of the tokens chose each expert, or the sum of their weights for it.
 
     Parameters
     ----------
     trace, tokens, experts
-        As for `importance`.
+        As for `importance`; or the tokens' numbers.
     weights
         Shape (tokens, layers, k), e.g. the trace's routing scores; None counts tokens.
 

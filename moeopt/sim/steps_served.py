@@ -30,11 +30,15 @@ class Served:
         None if nothing came before.
     words
         Where `known` comes from, for provenance.
+    scores
+        Routing weights that each step's tokens gave each expert, of the shape of `counts`, in units
+        of 1 / `SCORE_SCALE`; None if the trace has none.
     """
 
     counts: Ints
     known: Known | None
     words: dict[str, Any]
+    scores: Ints | None
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,13 @@ def served(trace: Trace, stretch: Stretch) -> Served:
     """
     steps = all_step_tokens(trace, stretch.batch, stretch.batching)
     counts = _counts(trace, steps, stretch)
+    scores = _scores(trace, steps, stretch)
     if not stretch.first:
-        return Served(counts, None, {})
+        return Served(counts, None, {}, scores)
     earlier = np.concatenate(steps[: stretch.first])
     profile = np.array(_of_layers(trace, earlier, stretch))
     words = {"profile_counts": f"{len(earlier)} tokens of the {stretch.first} steps before"}
-    return Served(counts, Known(profile_counts=profile), words)
+    return Served(counts, Known(profile_counts=profile), words, scores)
 
 
 def served_after_prompts(trace: Trace, stretch: Stretch, sequence: int, share: float) -> Served:
@@ -95,13 +100,16 @@ def served_after_prompts(trace: Trace, stretch: Stretch, sequence: int, share: f
         raise InputError(f"first_sequence: {last} is beyond the {len(lengths)} of {trace.name}")
     number = np.repeat(np.arange(len(lengths)), lengths)
     inside = (number >= sequence) & (number <= last)
+    weights = trace.topk_weights
     decoded = Trace(
         trace.name,
         trace.topk_ids[inside],
+        None if weights is None else weights[inside],
         seq_len=lengths[sequence : last + 1],
         decode=decode_tokens(trace, share)[inside],
     )
-    counts = _counts(decoded, all_step_tokens(decoded, stretch.batch, "sequences"), stretch)
+    steps = all_step_tokens(decoded, stretch.batch, "sequences")
+    counts = _counts(decoded, steps, stretch)
     prompt = prefill_tokens(trace, share) & inside
 
     def usage(tokens: NDArray[np.bool_], weights: NDArray[Any] | None, scale: int) -> Ints:
@@ -116,7 +124,7 @@ def served_after_prompts(trace: Trace, stretch: Stretch, sequence: int, share: f
     if not inside.all():
         found["profile_counts"] = usage(~inside, None, 1)
         words["profile"] = f"{(~inside).sum()} tokens of all other sequences"
-    return Served(counts, Known(**found), words)
+    return Served(counts, Known(**found), words, _scores(decoded, steps, stretch))
 
 
 def _counts(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints:
@@ -125,6 +133,14 @@ def _counts(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints:
         need = f"steps {stretch.first} to {end} of {stretch.batch} in {stretch.layers} layers"
         raise InputError(f"steps: {need}; {trace.name} has {len(steps)} in {trace.layers}")
     return np.array([_of_layers(trace, of, stretch) for of in steps[stretch.first : end]])
+
+
+def _scores(trace: Trace, steps: list[Tokens], stretch: Stretch) -> Ints | None:
+    if trace.topk_weights is None:
+        return None
+    part = steps[stretch.first : stretch.first + stretch.length]
+    sums = [chosen(trace, of, stretch.experts, trace.topk_weights)[: stretch.layers] for of in part]
+    return np.rint(np.array(sums) * SCORE_SCALE).astype(np.int64)
 
 
 def _of_layers(trace: Trace, tokens: Tokens, stretch: Stretch) -> list[Ints]:

@@ -30,6 +30,15 @@ def seconds(value: Any) -> float:
     return limit
 
 
+def share(name: str, value: Any) -> float:
+    """Return a number from 0 to 1."""
+    expect(name, value, Real, what="a number from 0 to 1")
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise InputError(f"{name}: must be from 0 to 1, not {number:g}")
+    return number
+
+
 def integer(name: str, value: Any, least: int, most: int) -> int:
     """Return an integer argument within its range; NumPy's integers are integers, too."""
     expect(name, value, Integral, what="an integer")

@@ -39,6 +39,7 @@ def solve(
     without: Collection[str] = (),
     warm_start: bool = True,
     verify: bool = False,
+    enough_gap: float = 0.0,
     on_progress: Progress | None = None,
 ) -> Result:
     """Solve an instance and return a checked result.
@@ -67,6 +68,9 @@ def solve(
         Whether every refutation that a proof rests on is to be confirmed in exact integers. With
         milp and mathprog CP-SAT has to prove the bound again within the time that is left. Methods
         that compute in integers, such as cp-sat, dp and brute-force, have nothing to confirm.
+    enough_gap
+        Relative gap at which an own exact algorithm need not try for long to close it: 0.001 saves
+        the time for the last thousandth. Those that know no such stop go on to the end.
     on_progress
         Called with (seconds, objective, bound) at each improvement, possibly from another thread.
 
@@ -122,6 +126,7 @@ def solve(
         engine=engine,
         without=left_out,
         verify=arguments.flag("verify", verify),
+        enough_gap=arguments.share("enough_gap", enough_gap),
     )
     warm_start = arguments.flag("warm_start", warm_start)
     prepared_s = 0.0

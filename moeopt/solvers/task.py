@@ -106,6 +106,7 @@ class Task:
     engine: str | None
     without: frozenset[str]
     verify: bool = False
+    enough_gap: float = 0.0
     lower: int | None = None
     upper: int | None = None
     start: SolutionEnvelope | None = None

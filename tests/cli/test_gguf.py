@@ -62,7 +62,7 @@ def test_bits_of_a_plan_are_those_of_every_weight(
     trace = tmp_path / "trace.npz"
     moeopt.save_trace(routing_trace(law, experts=4, top_k=2, layers=2, tokens=20, seed=3), trace)
     command = ["plan", "--machine", "rtx4090-7960x", "--model", model, "--trace", str(trace)]
-    options = ["--steps", "4", "--max-deferred", "0", "--bits", "2"]
+    options = ["--steps", "4", "--max-deferred", "0", "--bits", "2", "--joint-time", "0"]
     assert run([*command, *options, "--json"]) == 0
     memory = json.loads(capsys.readouterr().out)["gpu_memory_bytes"]
     assert memory["dense"] == get_model(model).resident_weights // 4

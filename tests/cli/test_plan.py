@@ -20,7 +20,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(trace: Path, *options: str) -> list[str]:
     """Return a command for a dozen steps."""
-    common = "--machine rtx4090-7960x --model deepseek-v2-lite --steps 12 --time-limit 600"
+    common = "--machine rtx4090-7960x --model deepseek-v2-lite --steps 12 --time-limit 5"
+    common += " --joint-time 0"
     return ["plan", *common.split(), "--trace", str(trace), *options]
 
 
@@ -43,16 +44,26 @@ def test_json(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(line)["deferred"] == 0
 
 
+def test_no_room(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, one line with the deficit, and nothing on stdout."""
+    assert run(command(trace, "--reserved-gib", "50")) == 3
+    said = capsys.readouterr()
+    assert "MiB more than the 24,576 MiB of rtx4090-7960x; it fits with --reserved-gib" in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         (["--machine", "cxl-ndp"], "cpu: is missing"),
         (["--batch", "0"], "batch: must be at least 1"),
-        (["--average-bits", "1", "--bits", "2,4"], "no solution"),
+        (["--average-bits", "1", "--bits", "2,4"], "average_bits: must be at least 2, the least"),
+        (["--loss-table", "none.json"], "loss_table: needs average_bits"),
+        (["--model", "deepseek-v3"], "26 layers x 64 experts"),
         (["--bits", "2,4"], "bits: must be a width or a quantisation's name, or widths of experts"),
         (["--bits", "0.1"], "bits: must be from 0.5 to 64, not 0.1"),
         (["--bits", "nan"], "bits: must be from 0.5 to 64, not nan"),
-        (["--average-bits", "nan"], "bits: must be from 0.5 to 64, not nan"),
+        (["--average-bits", "nan"], "average_bits: must be from 0.5 to 64, not nan"),
         (["--other-bits", "99"], "other_bits: must be from 0.5 to 64, not 99"),
         (["--kv-bits", "0"], "kv_bits: must be from 0.5 to 64, not 0"),
     ],
@@ -61,7 +72,20 @@ def test_one_line(
     options: list[str], reason: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Errors are one line and an exit code."""
-    assert run(command(trace, *options)) in (2, 3)
+    assert run(command(trace, *options)) == 2
     said = capsys.readouterr().err
     assert reason in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--out", "--export"])
+def test_where_files_are_to_go_is_checked_first(
+    option: str,
+    trace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before anything is solved, in one line."""
+    monkeypatch.setattr("moeopt.plan", None)
+    assert run(command(trace, option, "/proc/x")) == 2
+    assert f"{option}: /proc/x: " in capsys.readouterr().err

@@ -171,3 +171,16 @@ def test_devices_are_bounded(ep_size: int) -> None:
     given = instance(0)
     with pytest.raises(InputError, match="--ep-size: must be from 1 to 4096"):
         moeopt.export(plan(given, [[]] * 4), given, to="sglang", model=shape(), ep_size=ep_size)
+
+
+def test_notes_say_what_free_dispatch_is_worth_to_a_runtime() -> None:
+    """No format says who computes a resident: runtimes take longer than the plan that knows."""
+    times = (0, 9000, 15000)
+    free = instance(slots=20, schema_version=2, dispatch="free", gpu_expert_ns=times)
+    best = moeopt.solve(free, "price-and-swap").solution
+    assert best is not None
+    plain = best.model_copy(update={"computed_on_gpu": None})
+    notes = moeopt.export(best, free, to="sglang", model=shape()).notes
+    assert notes["resident_ns"] == moeopt.check(free, plain).objective
+    assert notes["resident_ns"] > notes["objective"]
+    assert "resident_ns" not in moeopt.export(plain, free, to="sglang", model=shape()).notes

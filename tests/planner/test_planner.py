@@ -19,6 +19,7 @@ from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Trace
 from moeopt.sim.workload import Workload
+from tests.planner import small_plans
 
 LAYERS = 26
 
@@ -35,7 +36,14 @@ def request(tokens: int = 60, **changes: object) -> Request:
     law = find("workloads", Workload, "esft-deepseek-v2-lite")
     trace = routing_trace(law, model.routed_experts, model.top_k, LAYERS, tokens, 3)
     made = Request(
-        get_machine("rtx4090-7960x"), model, trace, steps=12, time_limit_s=600, reserved_gib=12.0
+        get_machine("rtx4090-7960x"),
+        model,
+        trace,
+        steps=12,
+        time_limit_s=60,
+        joint_time_s=0,
+        reserved_gib=12.0,
+        max_deferred=4,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -90,9 +98,18 @@ def test_no_slower_than_the_decisions_in_turn_or_any_default() -> None:
     assert all(mine.kept.mean_ms <= 1.005 * other.kept.mean_ms for other in others)
 
 
-def test_nothing_deferred_if_not_allowed() -> None:
-    """With `max_deferred` 0 the model's output stays as it is."""
-    planned = planned_for(request(max_deferred=0))
+def test_nothing_deferred_unless_asked_for() -> None:
+    """Deferral changes the model's output: by default there is none."""
+    asked = request()
+    planned = moeopt.plan(
+        asked.machine,
+        asked.model,
+        asked.trace,
+        steps=asked.steps,
+        reserved_gib=asked.reserved_gib,
+        time_limit_s=asked.time_limit_s,
+        joint_time_s=0,
+    )
     assert planned.chosen.deferred == 0
     assert set(planned.chosen.plan.deferred) == {0}
     assert planned.chosen.kept.mean_ms >= small().chosen.kept.mean_ms
@@ -199,3 +216,38 @@ def test_json_and_page() -> None:
     for comparison in planned.comparisons:
         assert comparison.plan.name in text
     assert f"{data['comparisons'][0]['held_out']['median_ms']:.2f}" in text
+
+
+def test_steps_to_decide_on_and_to_hold_out() -> None:
+    """Each has a number of its own; the one does not move the other."""
+    drawn = small_plans.trace_of(small_plans.MODEL, 60)
+    for changes, kept, held_out in (
+        ({}, 12, 12),
+        ({"decide_steps": 5}, 5, 12),
+        ({"hold_out_steps": 7}, 12, 7),
+        ({"decide_steps": 40, "hold_out_steps": 99}, 40, 18),  # of 42 and 18
+    ):
+        found = small_plans.planned_for(trace=drawn, steps=12, **changes).comparisons[0]
+        assert (found.kept.steps, found.later.steps) == (kept, held_out)
+    asked = replace(request(), steps=None)
+    assert (asked.most_decided_on, asked.most_held_out) == (1000, 500)
+
+
+@pytest.mark.parametrize("time_limit_s", [1e-6, 0.05])
+def test_there_is_a_plan_however_little_time(time_limit_s: float) -> None:
+    """Where an exact method finds nothing in time, a rule of the problem decides."""
+    for changes in ({}, {"average_bits": 4.0}):
+        options = {"time_limit_s": time_limit_s, "max_deferred": 99, "steps": 6} | changes
+        planned = small_plans.planned_for(**options)
+        assert planned.chosen.plan.resident
+        for decision in planned.chosen.decisions:
+            assert moeopt.check(decision.instance, decision.solution).violations == []
+
+
+def test_what_is_proven_is_said_of_each_decision_alone() -> None:
+    """No line says that the decisions together are optimal."""
+    text = page(small())
+    assert "jointly" not in text
+    lines = [line for line in text.splitlines() if "proven" in line]
+    assert all("for this decision alone" in line or "nothing is proven" in line for line in lines)
+    assert f"the fastest of {small().candidates} combinations" in text

@@ -28,7 +28,7 @@ from moeopt.sim.workload import Workload
 from tests.interop.test_imatrix import imatrix
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"
-SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600}
+SMALL = {"steps": 20, "reserved_gib": 12.0, "time_limit_s": 600, "joint_time_s": 0}
 
 
 @cache
@@ -139,7 +139,7 @@ def test_an_imatrix_makes_a_plan(
     rows = counted().total()
     path = imatrix(tmp_path / "m.gguf", {n: row.tolist() for n, row in enumerate(rows, start=1)})
     options = f"--machine {MACHINE} --model {MODEL} --steps 2 --reserved-gib 12 {option} {path}"
-    assert run(["plan", *options.split()]) == 0
+    assert run(["plan", "--joint-time", "0", *options.split()]) == 0
     assert UNKNOWN in capsys.readouterr().out
 
 
@@ -173,6 +173,7 @@ def test_labels_of_a_csv_choose_its_rows(
     path = tmp_path / "counts.csv"
     path.write_text("\n".join(["model,layer,expert,count", *rows, "b,0,0,7"]))
     options = f"plan --machine {MACHINE} --model {MODEL} --steps 1 --reserved-gib 12".split()
+    options += ["--joint-time", "0"]
     assert run([*options, "--counts", str(path), "--where", "model=a"]) == 0
     assert run([*options, "--where", "model=a"]) == 2
     assert "--where: chooses rows of a file of --counts" in capsys.readouterr().err

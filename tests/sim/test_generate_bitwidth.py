@@ -54,6 +54,20 @@ def test_the_prompt_decides_importance_and_usage() -> None:
     assert (instance.schema_version, instance.loss_scale) == (2, 1.0)
 
 
+def test_all_tokens_may_count_and_those_not_seen_too() -> None:
+    """P = 4 2 2 3 1 0 0 4 of 16 over prompt and answer; with one more each 24 in all."""
+    counts = np.array([4, 2, 2, 3, 1, 0, 0, 4])
+    for prior in (0, 1):
+        instance = made(phase="all", prior_choices=prior)
+        layer = instance.layers[0]
+        shares = (counts + prior) / (counts + prior).sum()
+        assert layer.loss_scale is not None
+        expected = np.rint(TABLE.losses[0] * shares[:, None] / layer.loss_scale)
+        assert [list(e.loss) for e in layer.experts] == expected.astype(int).tolist()
+        assert max(e.loss[0] for e in layer.experts) <= 10**10
+    assert "prior_choices" not in (made().provenance or {})["options"]
+
+
 def test_residents_are_the_most_important_experts() -> None:
     """Ties go to the lowest number: 7, 3, 1 leave, 0, 2, 4, 5, 6 stay, in order."""
     instance = made(gpu_experts=3, average_bits=2.5)

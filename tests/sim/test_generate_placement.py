@@ -106,6 +106,64 @@ def test_bits_change_sizes_and_costs() -> None:
     assert min(used[e] for e in hot) >= max(used[e] for e in set(range(64)) - hot)
 
 
+def test_experts_may_have_their_own_times() -> None:
+    """Those of cold_bits take what that width takes on either side; the rest is the same."""
+    options: dict[str, Any] = {"steps": 2, "batch": 3, "bits": 8, "cold_bits": 4, "share": 0.5}
+    alike, own = (made(trace=trace(), **options, **more) for more in ({}, {"own_times": True}))
+    assert (
+        own.model_copy(
+            update={"expert_width": None, "width_gpu_ns": None, "width_offload_ns": None}
+            | {"schema_version": 1, "provenance": alike.provenance}
+        )
+        == alike
+    )
+    four = made(trace=trace(), steps=2, batch=3, bits=4)
+    assert own.width_gpu_ns == (four.gpu_expert_ns,)
+    assert own.width_offload_ns == (four.offload_expert_ns,)
+    assert own.expert_slots is not None
+    for layer, row in enumerate(own.expert_slots):
+        for expert, size in enumerate(row):
+            of = four if size == 4 else alike
+            assert own.gpu_ns(layer, expert, 2) == of.gpu_expert_ns[2]
+            assert own.offload_ns(layer, expert, 5) == of.offload_ns(0, 0, 5)
+
+
+def test_dispatch_is_free_if_asked_for() -> None:
+    """Then provenance says so; otherwise neither it nor the instance has the word."""
+    plain, free = (made(trace=trace(), steps=2, **of) for of in ({}, {"dispatch": "free"}))
+    assert (free.dispatch, free.schema_version, plain.schema_version) == ("free", 2, 1)
+    assert free.provenance is not None
+    assert free.provenance["options"]["dispatch"] == "free"
+    assert plain.provenance is not None
+    assert "dispatch" not in plain.provenance["options"]
+    assert plain == resettled(free, "dispatch", "resident").model_copy(  # type: ignore[union-attr]
+        update={"provenance": plain.provenance}
+    )
+
+
+@pytest.mark.parametrize("first_sequence", [None, 1])
+def test_scores_are_those_of_the_steps(first_sequence: int | None) -> None:
+    """In millionths, in the order of the step's experts, of its own tokens."""
+    given = trace()
+    weights = np.random.default_rng(1).random(given.topk_ids.shape)
+    given = replace(given, topk_weights=weights)
+    options: dict[str, Any] = {"trace": given, "steps": 3, "step_scores": True}
+    if first_sequence is None:
+        instance, tokens = made(**options, batch=4), range(4, 8)
+    else:
+        options |= {"first_sequence": first_sequence, "batching": "sequences"}
+        instance, tokens = made(**options), range(31, 32)
+    assert (instance.score_scale, instance.schema_version) == (10**6, 2)
+    assert instance.step_scores is not None
+    for layer in range(4):
+        sums = np.zeros(64)
+        for token in tokens:
+            np.add.at(sums, given.topk_ids[token, layer], weights[token, layer])
+        experts = [expert for expert, _ in instance.steps[1][layer]]
+        assert instance.step_scores[1][layer] == tuple(np.rint(1e6 * sums[experts]).astype(int))
+    assert made(**options | {"step_scores": False}).step_scores is None
+
+
 def test_host_memory_counts_in_the_same_slots() -> None:
     """16 GiB of experts of 16.5 MiB; restrictions are handed through."""
     instance = made(trace=trace(), steps=1, host_gib=16.0, host_copy=False, fill=True)
@@ -133,6 +191,9 @@ def test_workloads_give_any_model(model: str) -> None:
         ({"steps": 1, "layers": 5}, "steps: steps 0 to 1 of 1 in 5 layers"),
         ({"machine": "cxl-ndp", "steps": 1}, "machine cxl-ndp: cpu: is missing"),
         ({"share": 1.5}, "generate placement: share"),
+        ({"steps": 1, "own_times": True}, "own_times: needs cold_bits, as all experts have the"),
+        ({"steps": 1, "step_scores": True}, "step_scores: the trace has no routing weights"),
+        ({"steps": 1, "dispatch": "free", "host_copy": False}, "dispatch: free needs a copy of"),
         ({"model": "mixtral-8x7b"}, "drawn: topk_ids: expert"),
         (
             {"trace": None, "workload": "trimoe-skew", "batching": "streams"},

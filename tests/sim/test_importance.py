@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from moeopt.errors import InputError
-from moeopt.sim.importance import decode_tokens, importance, prefill_tokens
+from moeopt.sim.importance import decode_tokens, importance, prefill_tokens, usage
 from moeopt.sim.trace import Trace
 
 IDS = np.array([[[0, 1]], [[0, 2]], [[1, 2]], [[0, -1]]])
@@ -24,6 +24,13 @@ def test_counts_and_scores_by_hand() -> None:
     assert np.allclose(importance(trace(), first, 4, 1.0), counts)
     assert np.allclose(importance(trace(), first, 4, 0.0), scores)
     assert np.allclose(importance(trace(), first, 4, 0.25), 0.25 * counts + 0.75 * scores)
+
+
+def test_usage_with_a_prior_by_hand() -> None:
+    """First three tokens: P = 2, 2, 2, 0 of 6, with one choice more each 3, 3, 3, 1 of 10."""
+    first = np.array([True, True, True, False])
+    assert np.allclose(usage(trace(), first, 4), np.array([[2, 2, 2, 0]]) / 6)
+    assert np.allclose(usage(trace(), first, 4, 1.0), [[0.3, 0.3, 0.3, 0.1]])
 
 
 def test_without_weights_scores_are_counts() -> None:

@@ -41,6 +41,8 @@ INSTANCE = random_instance(4, experts=7)
         ({"seed": "0"}, "seed: must be an integer, not str '0'"),
         ({"workers": True}, "workers: must be an integer, not bool True"),
         ({"workers": 0}, "workers: must be from 1 to 1024, not 0"),
+        ({"enough_gap": "1 %"}, "enough_gap: must be a number from 0 to 1"),
+        ({"enough_gap": 1.5}, "enough_gap: must be from 0 to 1, not 1.5"),
         ({"engine": 3, "method": "milp"}, "engine: must be the name of a MILP engine, not int 3"),
         ({"engine": ["scip"], "method": "milp"}, "engine: must be the name of a MILP engine, not"),
         (

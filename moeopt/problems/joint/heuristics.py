@@ -57,9 +57,9 @@ def in_turn(instance: Instance) -> Solution | None:
     number of deferred experts in every layer, where that helps.
     """
     plan = next(plain_plans(instance), None)
+    plan = _mixed(instance) if plan is None else _narrowed(instance, plan)
     if plan is None:
         return None
-    plan = _narrowed(instance, plan)
     plan = _with_residents(instance, plan)
     for name, most in (("ways", instance.max_ways), ("deferred", instance.max_deferred)):
         plan = _best_count(instance, plan, name, most)
@@ -112,6 +112,54 @@ def _room(instance: Instance, plan: Solution) -> int:
     size = instance.expert_bytes[instance.bits.index(plan.bits[0][0] or 0)]
     left = instance.gpu_bytes - memory_bytes(instance, plan)[0]
     return left // size if size else instance.layers * instance.experts
+
+
+def _mixed(instance: Instance) -> Solution | None:
+    """Return all experts on the CPU at widths that lose little and fit into the host, or None.
+
+    The host's memory has a price at which each expert takes the width of least loss plus price
+    (Lagrangian relaxation of a multiple-choice knapsack); the lowest price at which all fit is
+    bisected, and what room is left goes to the widenings that save most loss per byte.
+    """
+    if instance.width_loss is None or instance.host_bytes is None:
+        return None
+    losses = np.array(instance.width_loss, dtype=np.float64).reshape(-1, len(instance.bits))
+    sizes = np.array(instance.expert_bytes, dtype=np.float64)
+    cells = np.arange(len(losses))
+    low, high = 0.0, float(losses.max() + 1.0)
+    for _ in range(64):
+        price = (low + high) / 2
+        places = np.argmin(losses + price * sizes, axis=1)
+        fits = sizes[places].sum() <= instance.host_bytes
+        low, high = (low, price) if fits else (price, high)
+    places = np.argmin(losses + high * sizes, axis=1)
+    room = instance.host_bytes - sizes[places].sum()
+    if room < 0:
+        return None
+    while True:
+        saved = losses[cells, places][:, None] - losses
+        more = sizes[None, :] - sizes[places][:, None]
+        useful = (saved > 0) & (more > 0) & (more <= room)
+        if not useful.any():
+            break
+        worth = np.where(useful, saved / np.maximum(more, 1e-9), -1.0)
+        cell, place = np.unravel_index(int(np.argmax(worth)), worth.shape)
+        room -= more[cell, place]
+        places[cell] = place
+    chosen = np.array(instance.bits)[places].reshape(instance.layers, instance.experts)
+    bits = tuple(tuple(row) for row in chosen.tolist())
+    for context in range(len(instance.contexts)):
+        plan = Solution(
+            instance=instance.name,
+            context=context,
+            resident=((),) * instance.layers,
+            bits=bits,
+            ways=(0,) * instance.layers,
+            deferred=(0,) * instance.layers,
+        )
+        if not violations(instance, plan):
+            return plan
+    return None
 
 
 def _narrowed(instance: Instance, plan: Solution) -> Solution:

@@ -11,17 +11,15 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from moeopt.problems.arrays import integers, made
 from moeopt.problems.envelope import (
     Count,
-    Data,
     Flag,
     InstanceEnvelope,
-    Name,
     Nanoseconds,
     field_error,
 )
 
+from .contexts import MAX_LAYERS, Context
 from .rows import Rows, rows_of_steps
 
-MAX_LAYERS = 1024
 MAX_EXPERTS = 2**14
 MAX_CELLS = 2**18
 """Most layers x experts."""
@@ -50,30 +48,6 @@ Losses = Annotated[
     tuple[Annotated[tuple[Count, ...], Field(max_length=MAX_WIDTHS)], ...],
     Field(max_length=MAX_EXPERTS, fail_fast=True),
 ]
-
-
-class Context(Data):
-    """One way to keep the KV cache: its length, its width, how many sequences.
-
-    Parameters
-    ----------
-    name
-        What it is called.
-    kv_bytes
-        GPU memory that it takes.
-    attention_ns
-        Attention of every layer.
-    step_ns
-        What a step takes before its first layer with experts: dense layers, the head.
-    kv_loss
-        What it adds to the loss.
-    """
-
-    name: Name
-    kv_bytes: Count
-    attention_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
-    step_ns: Nanoseconds = 0
-    kv_loss: Count = 0
 
 
 class Instance(InstanceEnvelope):

@@ -5,7 +5,7 @@ from math import gcd
 import numpy as np
 
 from .capacity import capacity_of, knapsack_bound
-from .instance import Instance, expert_ns
+from .instance import Instance
 from .layer_steps import Ints, LayerSteps
 
 PARTS = 8
@@ -14,9 +14,8 @@ PARTS = 8
 
 def objective_grid(instance: Instance) -> int:
     """Return a number that every objective is a multiple of: the costs' greatest common divisor."""
-    counts = {n for step in instance.steps for layer in step for _, n in layer}
-    tables = (instance.gpu_expert_ns, instance.offload_expert_ns)
-    found = {expert_ns(table, n) for table in tables for n in counts}
+    sides = ((layer.gpu_ns, layer.offload_ns) for layer in instance.layer_steps)
+    found = {int(np.gcd.reduce(ns)) for of_layer in sides for ns in of_layer}
     return gcd(instance.layer_offload_fixed_ns, *found) or 1
 
 
@@ -28,27 +27,37 @@ def lower_bound(instance: Instance) -> int:
     (p G + (8 - p) O) / 8. Summed over all steps, O counts what all experts would take less what
     those on the GPU take: so 8 times the objective is at least (8 - p) times the offload time of
     all experts, plus the sum over the experts on the GPU of p times their GPU time less (8 - p)
-    times their offload time, over all steps. `knapsack_bound` bounds that sum from below.
+    times their offload time, over all steps. `knapsack_bound` bounds that sum from below. With
+    free dispatch an expert on the GPU adds that difference or 0 in each step: the lesser counts.
     """
     capacity = capacity_of(instance)
     if capacity.least > capacity.most:
         return 0
-    gpu, off = (np.zeros(capacity.sizes.shape, dtype=np.int64) for _ in range(2))
-    for row, layer in enumerate(instance.layer_steps):
-        gpu[row], off[row] = summed(layer, instance.experts)
+    layers = instance.layer_steps
+    off = sum(int((layer.weight[layer.row] * layer.offload_ns).sum()) for layer in layers)
     bounds = []
     for p in range(PARTS + 1):
-        chosen, _ = knapsack_bound(p * gpu - (PARTS - p) * off, capacity)
-        bounds.append(-(-((PARTS - p) * int(off.sum()) + chosen) // PARTS))
+        cost = np.array([_weighed(layer, p, instance.experts) for layer in layers])
+        chosen, _ = knapsack_bound(cost, capacity)
+        bounds.append(-(-((PARTS - p) * off + chosen) // PARTS))
     return max(0, *bounds)
+
+
+def _weighed(layer: LayerSteps, p: int, experts: int) -> Ints:
+    """Return what each expert on the GPU adds to the sides, weighed, over all steps of a layer."""
+    added = p * layer.gpu_ns - (PARTS - p) * layer.offload_ns
+    if layer.free_dispatch:
+        added = np.minimum(0, added)
+    return _over_steps(layer, added, experts)
 
 
 def summed(layer: LayerSteps, experts: int) -> tuple[Ints, Ints]:
     """Return each expert's time on the GPU and offloaded, over all steps of a layer."""
-    weight = layer.weight[layer.row]
-    sums = []
-    for ns in (layer.gpu_ns, layer.offload_ns):
-        total = np.zeros(experts, dtype=np.int64)
-        np.add.at(total, layer.expert, weight * ns)
-        sums.append(total)
-    return sums[0], sums[1]
+    gpu, off = (_over_steps(layer, ns, experts) for ns in (layer.gpu_ns, layer.offload_ns))
+    return gpu, off
+
+
+def _over_steps(layer: LayerSteps, ns: Ints, experts: int) -> Ints:
+    total = np.zeros(experts, dtype=np.int64)
+    np.add.at(total, layer.expert, layer.weight[layer.row] * ns)
+    return total

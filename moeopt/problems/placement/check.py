@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from .instance import Instance, expert_ns
+from .instance import Instance
 from .solution import Solution
 
 CONSTRAINTS = {
@@ -16,6 +16,7 @@ CONSTRAINTS = {
     "PL-C6": "in each step and layer the GPU's experts sum to at most the layer's time",
     "PL-C7": "in each step and layer the offloaded experts sum to at most the layer's time",
     "PL-C8": "a layer that offloads an expert with tokens pays the fixed charge on that side",
+    "PL-C9": "the GPU computes the experts on it that have tokens; with dispatch free, any of them",
 }
 
 OBJECTIVE = ("total_ns",)
@@ -59,6 +60,7 @@ def violations(
     """
     found = [*_shape(instance, solution), *_capacity(instance, solution)]
     found += _restrictions(instance, solution)
+    found += _dispatch(instance, solution)
     if total_ns is not None:
         found += _overruns(instance, solution, total_ns)
     return found
@@ -73,21 +75,32 @@ def layer_steps(instance: Instance, solution: Solution) -> Iterator[LayerStep]:
     """Yield every layer of every step, in the order of execution.
 
     Experts of a layer that `gpu` leaves out are offloaded, and so are numbers that do not exist:
-    `violations` reports both.
+    `violations` reports both. Where the solution says what the GPU computes, that counts.
     """
     held = [set(row) for row in solution.gpu[: instance.layers]]
     held += [set()] * (instance.layers - len(held))
-    for step in instance.steps:
-        for on_gpu, active in zip(held, step, strict=True):
+    for number, step in enumerate(instance.steps):
+        for layer, active in enumerate(step):
+            on_gpu = held[layer]
+            if (stated := computed(solution, number, layer)) is not None:
+                on_gpu = set(stated)
             gpu_ns = offload_ns = 0
             offloaded = False
             for expert, tokens in active:
                 if expert in on_gpu:
-                    gpu_ns += expert_ns(instance.gpu_expert_ns, tokens)
+                    gpu_ns += instance.gpu_ns(layer, expert, tokens)
                 else:
-                    offload_ns += expert_ns(instance.offload_expert_ns, tokens)
+                    offload_ns += instance.offload_ns(layer, expert, tokens)
                     offloaded = True
             yield LayerStep(gpu_ns, offload_ns, instance.layer_offload_fixed_ns * offloaded)
+
+
+def computed(solution: Solution, step: int, layer: int) -> tuple[int, ...] | None:
+    """Return what a solution says that the GPU computes; None if it says nothing of that layer."""
+    stated = solution.computed_on_gpu
+    if stated is None or step >= len(stated) or layer >= len(stated[step]):
+        return None
+    return stated[step][layer]
 
 
 def _shape(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
@@ -125,6 +138,32 @@ def _restrictions(instance: Instance, solution: Solution) -> Iterator[tuple[str,
                 yield "PL-C4", f"gpu[{layer}]: {count} of {instance.experts} experts"
     if instance.restriction == "equal-counts" and len(set(counts)) > 1:
         yield "PL-C5", f"layers have from {min(counts)} to {max(counts)} experts on the GPU"
+
+
+def _dispatch(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+    """Compare what the GPU computes with what is on it and has tokens."""
+    stated = solution.computed_on_gpu
+    if stated is None:
+        return
+    if len(stated) != len(instance.steps):
+        yield "PL-C9", f"computed_on_gpu has {len(stated)} rows for {len(instance.steps)} steps"
+        return
+    for number, (of_step, step) in enumerate(zip(stated, instance.steps, strict=True)):
+        if len(of_step) != instance.layers:
+            lists = f"{len(of_step)} lists for {instance.layers} layers"
+            yield "PL-C9", f"computed_on_gpu[{number}] has {lists}"
+            continue
+        for layer, (runs, active) in enumerate(zip(of_step, step, strict=True)):
+            there = set(solution.gpu[layer]) if layer < len(solution.gpu) else set()
+            able = there & {expert for expert, _ in active}
+            where = f"computed_on_gpu[{number}][{layer}]"
+            if len(set(runs)) < len(runs):
+                yield "PL-C9", f"{where}: names an expert twice"
+            if wrong := sorted(set(runs) - able):
+                reason = "has no tokens there" if wrong[0] in there else "is not on the GPU"
+                yield "PL-C9", f"{where}: expert {wrong[0]} {reason}"
+            elif instance.dispatch == "resident" and (left := sorted(able - set(runs))):
+                yield "PL-C9", f"{where}: expert {left[0]} is on the GPU and must be computed there"
 
 
 def _overruns(instance: Instance, solution: Solution, claim: int) -> Iterator[tuple[str, str]]:

@@ -1,19 +1,24 @@
 """The CP-SAT model: one method per constraint ID (`formulations/placement/spec.md`)."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, ClassVar
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from moeopt.problems.formulation import Formulation
 
 from .bounds import objective_grid
 from .instance import Instance
-from .solution import Solution, held_of
+from .solution import Solution, dispatched, held_of
 
 
 class Model(Formulation):
     """Booleans ``on[l][e]``, and by layer and distinct step a time and whether the charge is due.
+
+    Booleans ``runs[l][r]`` say of each expert of the row whether the GPU computes it: those of
+    ``on`` unless dispatch is free.
 
     Attributes
     ----------
@@ -38,16 +43,19 @@ class Model(Formulation):
         ]
         self.charged: list[list[Any]] = []
         self.time: list[list[Any]] = []
+        self.runs: list[list[list[Any]]] = []
         weights: list[int] = []
         for layer, steps in enumerate(instance.layer_steps):
             rows = range(steps.rows)
             self.charged.append([self.model.new_bool_var(f"charged[{layer},{r}]") for r in rows])
             self.time.append([])
+            self.runs.append([])
             for row in rows:
                 part = slice(steps.start[row], steps.start[row + 1])
                 longest = int(steps.gpu_ns[part].sum() + steps.offload_ns[part].sum())
                 longest = longest // self.objective_unit + self.fixed
                 self.time[-1].append(self.model.new_int_var(0, longest, f"time[{layer},{row}]"))
+                self.runs[-1].append(self._runs(layer, row, steps.expert[part].tolist()))
             weights += steps.weight.tolist()
         flat = [time for times in self.time for time in times]
         self.total = cp_model.LinearExpr.weighted_sum(flat, weights)
@@ -85,23 +93,30 @@ class Model(Formulation):
 
     def pl_c6_gpu(self) -> None:
         """Post PL-C6: the GPU's experts of a layer take at most its time."""
-        for layer, row, experts, gpu_ns, _ in self._rows():
-            on = [self.on[layer][e] for e in experts]
-            self.model.add(cp_model.LinearExpr.weighted_sum(on, gpu_ns) <= self.time[layer][row])
+        for layer, row, _, gpu_ns, _ in self._rows():
+            taken = cp_model.LinearExpr.weighted_sum(self.runs[layer][row], gpu_ns)
+            self.model.add(taken <= self.time[layer][row])
 
     def pl_c7_offload(self) -> None:
         """Post PL-C7: the offloaded experts of a layer, and its charge, take at most its time."""
-        for layer, row, experts, _, offload_ns in self._rows():
-            off = [1 - self.on[layer][e] for e in experts]
+        for layer, row, _, _, offload_ns in self._rows():
+            off = [1 - runs for runs in self.runs[layer][row]]
             charge = self.fixed * self.charged[layer][row]
             taken = cp_model.LinearExpr.weighted_sum(off, offload_ns) + charge
             self.model.add(taken <= self.time[layer][row])
 
     def pl_c8_charge(self) -> None:
         """Post PL-C8: the charge is due where an expert with tokens is offloaded."""
+        for layer, row, _, _, _ in self._rows():
+            for runs in self.runs[layer][row]:
+                self.model.add_bool_or(runs, self.charged[layer][row])
+
+    def pl_c9_dispatch(self) -> None:
+        """Post PL-C9: with free dispatch the GPU computes nothing that is not on it."""
         for layer, row, experts, _, _ in self._rows():
-            for e in experts:
-                self.model.add_bool_or(self.on[layer][e], self.charged[layer][row])
+            for e, runs in zip(experts, self.runs[layer][row], strict=True):
+                if runs is not self.on[layer][e]:
+                    self.model.add_implication(runs, self.on[layer][e])
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Start from a known solution.
@@ -112,11 +127,27 @@ class Model(Formulation):
         for row, flags in zip(self.on, held.tolist(), strict=True):
             for variable, flag in zip(row, flags, strict=True):
                 self.model.add_hint(variable, flag)
+        if self.instance.dispatch == "free":
+            fixed_ns = self.instance.layer_offload_fixed_ns
+            for layer, steps in enumerate(self.instance.layer_steps):
+                flags = steps.computed(held[layer], fixed_ns).tolist()
+                for variable, flag in zip(chain(*self.runs[layer]), flags, strict=True):
+                    self.model.add_hint(variable, flag)
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values."""
         gpu = tuple(tuple(e for e, on in enumerate(row) if value(on)) for row in self.on)
-        return Solution(instance=self.instance.name, gpu=gpu)
+        return dispatched(
+            self.instance,
+            gpu,
+            [np.array([value(v) for v in chain(*rows)], dtype=bool) for rows in self.runs],
+        )
+
+    def _runs(self, layer: int, row: int, experts: list[int]) -> list[Any]:
+        """Return who the GPU computes in a row: who is on it, or a variable for each of them."""
+        if self.instance.dispatch == "resident":
+            return [self.on[layer][e] for e in experts]
+        return [self.model.new_bool_var(f"runs[{layer},{row},{e}]") for e in experts]
 
     def _used(self) -> Any:
         flat = [variable for row in self.on for variable in row]

@@ -96,4 +96,4 @@ def _empty(capacity: Capacity) -> Flags:
 
 
 def _checked(instance: Instance, capacity: Capacity, flags: Flags) -> Solution | None:
-    return solution_of(instance.name, flags) if capacity.allows(flags) else None
+    return solution_of(instance, flags) if capacity.allows(flags) else None

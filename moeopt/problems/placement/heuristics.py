@@ -118,7 +118,7 @@ def per_layer_frequency_hindsight(instance: Instance, ties: str = "first") -> So
 def importance_hindsight(
     instance: Instance, alpha: str = "0.5", norm: str = "layer sum", per_layer: str = "uniform"
 ) -> Solution | None:
-    """As `importance`, from the counts of the steps themselves, of which no scores are known."""
+    """As `importance`, from the counts of the steps themselves, and their scores where stated."""
     return _important(instance, of_steps(instance), filled, alpha, norm, per_layer)
 
 

@@ -1,9 +1,8 @@
 """The steps of a trace as token counts, what experts cost on either side, and the GPU's room."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +12,15 @@ from moeopt.problems.arrays import integers, made
 from moeopt.problems.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
 from moeopt.problems.host_memory import absent
 
-from .known import MAX_EXPERTS, MAX_LAYERS, Known
+from .costs import Table, Tables, check_lengths, check_start, check_widths, longest_by_width
+from .costs import expert_ns as expert_ns
+from .known import MAX_EXPERTS, MAX_LAYERS, MAX_SCALE, Known, PerExpert, check_per_expert
 from .layer_steps import LayerSteps, layer_steps_of
+from .steps import MAX_STEPS, Step, StepScores, check_active, check_scores
 
-MAX_STEPS = 2**20
 MAX_CELLS = 2**18
 """Most layers x experts."""
 
-MAX_TABLE = 2**16
 MAX_TOTAL_NS = 2**50
 """Longest that all steps may take with every expert on both sides, 13 days: its multiples by
 weights stay in 64 bits."""
@@ -30,23 +30,27 @@ MAX_EXPERT_SLOTS = 2**20
 
 Restriction = Literal["whole-layers", "equal-counts"]
 
-Active = tuple[Count, Count]
-"""An expert and its tokens."""
+Dispatch = Literal["resident", "free"]
 
-Layer = Annotated[tuple[Active, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
-"""The experts of a layer with tokens in one step."""
-
-Step = Annotated[tuple[Layer, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
-
-Table = Annotated[
-    tuple[Nanoseconds, ...], Field(min_length=2, max_length=MAX_TABLE, fail_fast=True)
-]
-"""The time of an expert by its tokens; beyond the end the last slope continues."""
+FIELDS_OF_SCHEMA_2 = (
+    "known",
+    "dispatch",
+    "expert_width",
+    "width_gpu_ns",
+    "width_offload_ns",
+    "step_scores",
+    "score_scale",
+)
 
 Sizes = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=1, le=MAX_EXPERT_SLOTS)], ...],
     Field(max_length=MAX_EXPERTS, fail_fast=True),
 ]
+
+
+def _by_residents(dispatch: str) -> bool:
+    """Tell whether it is what schema 1 says, which files need not."""
+    return dispatch == "resident"
 
 
 class Instance(InstanceEnvelope):
@@ -79,6 +83,16 @@ class Instance(InstanceEnvelope):
     known
         What rules may know that decide before the steps are there; a field of schema 2. Absent:
         they know nothing but the steps themselves, and those that count have hindsight.
+    dispatch
+        Who computes the experts on the GPU. "resident": the GPU; "free", of schema 2: in every step
+        the better of the two sides, as the host has a copy.
+    expert_width, width_gpu_ns, width_offload_ns
+        Which times each expert has, by layer: 0 those of `gpu_expert_ns` and `offload_expert_ns`,
+        w those of the w-th further tables, say of another bit width, which are as long as those.
+        Fields of schema 2.
+    step_scores, score_scale
+        Routing weights that a step's tokens gave each expert in `steps`, summed, in the order of
+        `steps` and in units of 1 / `score_scale`. Fields of schema 2; nothing that is minimised.
     """
 
     problem: Literal["placement"] = "placement"
@@ -98,6 +112,17 @@ class Instance(InstanceEnvelope):
     host_slots: Count | None = None
     host_copy: Flag = True
     known: Annotated[Known | None, Field(exclude_if=absent)] = None
+    dispatch: Annotated[Dispatch, Field(exclude_if=_by_residents)] = "resident"
+    expert_width: Annotated[PerExpert | None, Field(exclude_if=absent)] = None
+    width_gpu_ns: Annotated[Tables | None, Field(exclude_if=absent)] = None
+    width_offload_ns: Annotated[Tables | None, Field(exclude_if=absent)] = None
+    step_scores: Annotated[
+        tuple[StepScores, ...] | None,
+        Field(max_length=MAX_STEPS, fail_fast=True, exclude_if=absent),
+    ] = None
+    score_scale: Annotated[
+        int | None, Field(strict=True, ge=1, le=MAX_SCALE, exclude_if=absent)
+    ] = None
 
     @field_validator("experts")
     @classmethod
@@ -110,9 +135,17 @@ class Instance(InstanceEnvelope):
     @field_validator("gpu_expert_ns", "offload_expert_ns")
     @classmethod
     def _no_tokens_cost_nothing(cls, table: tuple[int, ...]) -> tuple[int, ...]:
-        if table[0] != 0:
-            raise field_error([0], f"no tokens cost 0, not {table[0]}")
+        check_start([], table)
         return table
+
+    @field_validator("width_gpu_ns", "width_offload_ns")
+    @classmethod
+    def _no_tokens_cost_nothing_either(
+        cls, tables: tuple[tuple[int, ...], ...] | None
+    ) -> tuple[tuple[int, ...], ...] | None:
+        for number, table in enumerate(tables or ()):
+            check_start([number], table)
+        return tables
 
     @field_validator("steps")
     @classmethod
@@ -125,7 +158,7 @@ class Instance(InstanceEnvelope):
                 reason = f"must have one list per layer, {layers}, not {len(step)}"
                 raise field_error([row], reason)
             for layer, active in enumerate(step):
-                _check_active([row, layer], active, experts)
+                check_active([row, layer], active, experts)
         return steps
 
     @field_validator("steps")
@@ -175,11 +208,40 @@ class Instance(InstanceEnvelope):
             known.check_shape(layers, experts)
         return known
 
+    @field_validator("expert_width")
+    @classmethod
+    def _one_width_each(cls, widths: PerExpert | None, info: ValidationInfo) -> PerExpert | None:
+        layers, experts = info.data.get("layers"), info.data.get("experts")
+        if widths is not None and layers is not None and experts is not None:
+            check_per_expert([], widths, layers, experts)
+        return widths
+
     @model_validator(mode="after")
-    def _field_of_schema_2(self) -> Self:
-        if self.schema_version == 1 and self.known is not None:
-            raise field_error(["known"], "is a field of schema 2: schema_version must be 2")
+    def _fields_of_schema_2(self) -> Self:
+        for name in FIELDS_OF_SCHEMA_2:
+            if self.schema_version == 1 and self._states(name):
+                raise field_error([name], "is a field of schema 2: schema_version must be 2")
+        if self.dispatch == "free" and not self.host_copy:
+            raise field_error(["dispatch"], "free needs a copy of every expert: host_copy is false")
+        check_widths(self.expert_width, self.width_gpu_ns, self.width_offload_ns)
+        check_lengths("width_gpu_ns", self.width_gpu_ns, self.gpu_expert_ns)
+        check_lengths("width_offload_ns", self.width_offload_ns, self.offload_expert_ns)
+        if self.expert_width is not None:
+            fixed = len(self.steps) * self.layers * self.layer_offload_fixed_ns
+            longest = fixed + longest_by_width(self.steps, self.expert_width, self.tables)
+            if longest > MAX_TOTAL_NS:
+                reason = f"could take {longest} ns with these costs; {MAX_TOTAL_NS} is the most"
+                raise field_error(["steps"], reason)
+        check_scores(self.step_scores, self.score_scale, self.steps)
         return self
+
+    def _states(self, name: str) -> bool:
+        return getattr(self, name) not in (None, "resident")
+
+    @property
+    def uses_schema_2(self) -> bool:
+        """Whether it says anything that schema 1 has no field for."""
+        return any(map(self._states, FIELDS_OF_SCHEMA_2))
 
     @classmethod
     def from_arrays(
@@ -196,6 +258,10 @@ class Instance(InstanceEnvelope):
         host_slots: int | None = None,
         host_copy: bool = True,
         known: Known | None = None,
+        dispatch: Dispatch = "resident",
+        expert_width: ArrayLike | None = None,
+        width_gpu_ns: ArrayLike | None = None,
+        width_offload_ns: ArrayLike | None = None,
         name: str | None = None,
         quantum_ns: int | None = None,
     ) -> Self:
@@ -218,6 +284,13 @@ class Instance(InstanceEnvelope):
             Slots of every expert, at least 1, shape (layers, experts). Default: one each.
         known
             Counts that rules may decide by, e.g. ``placement.Known(prefill_counts=counts)``.
+        dispatch
+            See `Instance`.
+        expert_width
+            Number of every expert's times, shape (layers, experts): 0 for the tables above, w for
+            row w - 1 of the further ones.
+        width_gpu_ns, width_offload_ns
+            As `gpu_expert_ns` and `offload_expert_ns`, a row per further width.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -239,16 +312,26 @@ class Instance(InstanceEnvelope):
         """
         used = integers("tokens", tokens, (None, None, None), axes="(steps, layers, experts)")
         _, layers, experts = used.shape
+        shape, axes = (layers, experts), "(layers, experts)"
         sizes = None
         if expert_slots is not None:
-            shape = (layers, experts)
-            sizes = integers("expert_slots", expert_slots, shape, axes="(layers, experts)", least=1)
+            sizes = integers("expert_slots", expert_slots, shape, axes=axes, least=1).tolist()
+        widths: dict[str, Any] = {}
+        if expert_width is not None:
+            widths["expert_width"] = integers("expert_width", expert_width, shape, axes=axes)
+        for field, table in (
+            ("width_gpu_ns", width_gpu_ns),
+            ("width_offload_ns", width_offload_ns),
+        ):
+            if table is not None:
+                widths[field] = integers(field, table, (None, None), axes="(widths, tokens + 1)")
+        schema_1 = known is None and dispatch == "resident" and not widths
         steps = [
             [[(int(e), int(row[e])) for e in np.flatnonzero(row)] for row in step] for step in used
         ]
         return made(
             cls,
-            schema_version=1 if known is None else 2,
+            schema_version=1 if schema_1 else 2,
             name=name,
             quantum_ns=quantum_ns,
             layers=layers,
@@ -260,10 +343,12 @@ class Instance(InstanceEnvelope):
             steps=steps,
             restriction=restriction,
             fill=fill,
-            expert_slots=None if sizes is None else sizes.tolist(),
+            expert_slots=sizes,
             host_slots=host_slots,
             host_copy=host_copy,
             known=known,
+            dispatch=dispatch,
+            **{field: table.tolist() for field, table in widths.items()},
         )
 
     def size(self) -> str:
@@ -291,26 +376,22 @@ class Instance(InstanceEnvelope):
     @cached_property
     def layer_steps(self) -> list[LayerSteps]:
         """The steps of every layer as arrays, equal ones merged."""
-        return layer_steps_of(self.steps, self.gpu_expert_ns, self.offload_expert_ns)
+        free = self.dispatch == "free"
+        return layer_steps_of(self.steps, *self.tables, self.expert_width, free_dispatch=free)
 
+    @property
+    def tables(self) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+        """The tables of all widths for the GPU, and for the other side; the common ones first."""
+        on_gpu = (self.gpu_expert_ns, *(self.width_gpu_ns or ()))
+        return on_gpu, (self.offload_expert_ns, *(self.width_offload_ns or ()))
 
-def expert_ns(table: Sequence[int], tokens: int) -> int:
-    """Return what a table of times says; beyond its end the last slope continues."""
-    last = len(table) - 1
-    if tokens <= last:
-        return table[tokens]
-    return table[last] + (tokens - last) * (table[last] - table[last - 1])
+    def gpu_ns(self, layer: int, expert: int, tokens: int) -> int:
+        """Return what an expert with so many tokens takes on the GPU."""
+        return expert_ns(self.tables[0][self._width(layer, expert)], tokens)
 
+    def offload_ns(self, layer: int, expert: int, tokens: int) -> int:
+        """Return what an expert with so many tokens takes on the other side."""
+        return expert_ns(self.tables[1][self._width(layer, expert)], tokens)
 
-def _check_active(at: list[str | int], active: Layer, experts: int) -> None:
-    """Refuse experts that do not exist, stand twice or have no tokens."""
-    seen: set[int] = set()
-    for place, (expert, tokens) in enumerate(active):
-        if expert >= experts:
-            reason = f"must be below experts = {experts}, not {expert}"
-            raise field_error([*at, place, 0], reason)
-        if expert in seen:
-            raise field_error([*at, place, 0], f"expert {expert} stands twice")
-        if tokens < 1:
-            raise field_error([*at, place, 1], "must be at least 1: others are left out")
-        seen.add(expert)
+    def _width(self, layer: int, expert: int) -> int:
+        return 0 if self.expert_width is None else self.expert_width[layer][expert]

@@ -60,10 +60,15 @@ class Known(Data):
         """Refuse tables of another shape than the instance's."""
         for name in TABLES:
             table = getattr(self, name)
-            if table is not None and len(table) != layers:
-                reason = f"must have one list per layer, {layers}, not {len(table)}"
-                raise field_error([name], reason)
-            for layer, row in enumerate(table or ()):
-                if len(row) != experts:
-                    reason = f"must have one entry per expert, {experts}, not {len(row)}"
-                    raise field_error([name, layer], reason)
+            if table is not None:
+                check_per_expert([name], table, layers, experts)
+
+
+def check_per_expert(at: list[str | int], table: PerExpert, layers: int, experts: int) -> None:
+    """Refuse a table that has not one number for each expert of each layer."""
+    if len(table) != layers:
+        raise field_error(at, f"must have one list per layer, {layers}, not {len(table)}")
+    for layer, row in enumerate(table):
+        if len(row) != experts:
+            reason = f"must have one entry per expert, {experts}, not {len(row)}"
+            raise field_error([*at, layer], reason)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from .dispatch import Flags as Flags
+from .dispatch import Ints as Ints
+from .dispatch import best_dispatch
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class LayerSteps:
         Where a row's entries begin, and the end of the last, shape (rows + 1,).
     expert, gpu_ns, offload_ns
         Shape (entries,): an expert with tokens in the row, and its time on either side.
+    row_of_step
+        The row of every step, -1 where the layer has no tokens, shape (steps,).
+    free_dispatch
+        Whether experts on the GPU may be computed on the other side.
     """
 
     weight: Ints
@@ -30,6 +34,8 @@ class LayerSteps:
     expert: Ints
     gpu_ns: Ints
     offload_ns: Ints
+    row_of_step: Ints
+    free_dispatch: bool = False
 
     @property
     def rows(self) -> int:
@@ -41,25 +47,55 @@ class LayerSteps:
         """The row of every entry."""
         return np.repeat(np.arange(self.rows), np.diff(self.start))
 
-    def sides(self, held: Flags) -> tuple[Ints, Ints, Ints]:
-        """Return what the GPU and the other side take, and how many are offloaded, by row."""
+    def computed(self, held: Flags, fixed_ns: int) -> Flags:
+        """Return by entry whether the GPU computes it, dispatched best with some experts there."""
         on = held[self.expert]
+        if not self.free_dispatch:
+            return on
+        runs = on.copy()
+        best_dispatch(self.start, self.gpu_ns, self.offload_ns, fixed_ns, on, runs)
+        return runs
+
+    def dispatch_proven(self, held: Flags, fixed_ns: int) -> bool:
+        """Tell whether `computed` is proven to be best in every row."""
+        on = held[self.expert]
+        runs = on.copy()
+        arrays = (self.start, self.gpu_ns, self.offload_ns, fixed_ns, on, runs)
+        return not self.free_dispatch or best_dispatch(*arrays) == 0
+
+    @cached_property
+    def cheapest_away_first(self) -> Ints:
+        """The entries, row by row, by their offload time for each unit of GPU time."""
+        ratio = self.offload_ns / np.maximum(1, self.gpu_ns)
+        return np.lexsort((ratio, self.row))
+
+    def sums(self, runs: Flags) -> tuple[Ints, Ints, Ints]:
+        """Return what the GPU and the other side take, and how many are offloaded, by row.
+
+        Parameters
+        ----------
+        runs
+            Whether the GPU computes it, by entry.
+        """
         row = self.row
-        gpu = np.bincount(row[on], self.gpu_ns[on], self.rows)
-        off = np.bincount(row[~on], self.offload_ns[~on], self.rows)
-        count = np.bincount(row[~on], minlength=self.rows)
+        gpu = np.bincount(row[runs], self.gpu_ns[runs], self.rows)
+        off = np.bincount(row[~runs], self.offload_ns[~runs], self.rows)
+        count = np.bincount(row[~runs], minlength=self.rows)
         return gpu.astype(np.int64), off.astype(np.int64), count.astype(np.int64)
 
     def cost_ns(self, held: Flags, fixed_ns: int) -> int:
         """Return the layer's time over all steps with some experts on the GPU."""
-        gpu, off, count = self.sides(held)
+        gpu, off, count = self.sums(self.computed(held, fixed_ns))
         return int((self.weight * np.maximum(gpu, off + fixed_ns * (count > 0))).sum())
 
 
 def layer_steps_of(
     steps: Sequence[Sequence[Sequence[tuple[int, int]]]],
-    gpu_expert_ns: Sequence[int],
-    offload_expert_ns: Sequence[int],
+    gpu_ns: Sequence[Sequence[int]],
+    offload_ns: Sequence[Sequence[int]],
+    widths: Sequence[Sequence[int]] | None = None,
+    *,
+    free_dispatch: bool = False,
 ) -> list[LayerSteps]:
     """Return the merged steps of every layer.
 
@@ -67,12 +103,23 @@ def layer_steps_of(
     ----------
     steps
         By step and layer: (expert, tokens) of each expert with tokens; at least one step.
-    gpu_expert_ns, offload_expert_ns
-        Time of an expert on either side by its tokens; beyond the end the last slope continues.
+    gpu_ns, offload_ns
+        By width, the time of an expert on either side by its tokens; beyond the end the last slope
+        continues.
+    widths
+        By layer and expert, which of these; the first if None.
+    free_dispatch
+        See `LayerSteps`.
     """
     most = max((n for step in steps for layer in step for _, n in layer), default=1)
-    tables = [extended(table, most) for table in (gpu_expert_ns, offload_expert_ns)]
-    return [_merged(of_layer, *tables) for of_layer in zip(*steps, strict=True)]
+    gpu, off = (np.array([extended(table, most) for table in of]) for of in (gpu_ns, offload_ns))
+    found = []
+    for layer, of_layer in enumerate(zip(*steps, strict=True)):
+        weight, start, expert, tokens, row_of_step = _merged(of_layer)
+        width = 0 if widths is None else np.array(widths[layer])[expert]
+        times = gpu[width, tokens], off[width, tokens]
+        found.append(LayerSteps(weight, start, expert, *times, row_of_step, free_dispatch))
+    return found
 
 
 def extended(table: Sequence[int], most: int) -> Ints:
@@ -87,16 +134,14 @@ def total_ns(layers: list[LayerSteps], held: Flags, fixed_ns: int) -> int:
     return sum(layer.cost_ns(row, fixed_ns) for layer, row in zip(layers, held, strict=True))
 
 
-def _merged(
-    steps: Sequence[Sequence[tuple[int, int]]], gpu_ns: Ints, offload_ns: Ints
-) -> LayerSteps:
-    weights: dict[tuple[tuple[int, int], ...], int] = {}
-    for active in steps:
+def _merged(steps: Sequence[Sequence[tuple[int, int]]]) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Return weight, start, expert, tokens and row_of_step."""
+    rows: dict[tuple[tuple[int, int], ...], int] = {}
+    row_of_step = np.full(len(steps), -1)
+    for number, active in enumerate(steps):
         if active:
-            key = tuple(sorted(active))
-            weights[key] = weights.get(key, 0) + 1
-    entries = np.array([pair for key in weights for pair in key], dtype=np.int64).reshape(-1, 2)
-    start = np.cumsum([0, *(len(key) for key in weights)], dtype=np.int64)
-    expert, tokens = entries[:, 0].copy(), entries[:, 1]
-    weight = np.array(list(weights.values()), dtype=np.int64)
-    return LayerSteps(weight, start, expert, gpu_ns[tokens], offload_ns[tokens])
+            row_of_step[number] = rows.setdefault(tuple(sorted(active)), len(rows))
+    entries = np.array([pair for row in rows for pair in row], dtype=np.int64).reshape(-1, 2)
+    start = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
+    weight = np.bincount(row_of_step[row_of_step >= 0], minlength=len(rows))
+    return weight, start, entries[:, 0].copy(), entries[:, 1], row_of_step

@@ -1,6 +1,7 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/placement/spec.md`)."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ import pulp
 from moeopt.problems.formulation import Formulation, float_unit
 
 from .instance import Instance
-from .solution import Solution
+from .layer_steps import Ints
+from .solution import Solution, dispatched
 
 
 class Model(Formulation):
     """Binaries ``on[l][e]``, and by layer and distinct step a time and the charge, from 0 to 1.
+
+    Binaries ``runs[l][r]`` say of each expert of the row whether the GPU computes it: those of
+    ``on`` unless dispatch is free.
 
     Attributes
     ----------
@@ -41,6 +46,13 @@ class Model(Formulation):
         ]
         self.time = self._by_row("time", None)
         self.charged = self._by_row("charged", 1)
+        self.runs: list[list[list[Any]]] = [
+            [
+                self._runs(layer, row, steps.expert[steps.start[row] : steps.start[row + 1]])
+                for row in range(steps.rows)
+            ]
+            for layer, steps in enumerate(instance.layer_steps)
+        ]
         self.total = pulp.LpAffineExpression(
             (time, weight)
             for steps, times in zip(instance.layer_steps, self.time, strict=True)
@@ -83,15 +95,16 @@ class Model(Formulation):
 
     def pl_c6_gpu(self) -> None:
         """Post PL-C6: the GPU's experts of a layer take at most its time."""
-        for layer, row, experts, gpu_ns, _ in self._rows():
-            terms = [(self.on[layer][e], ns) for e, ns in zip(experts, gpu_ns, strict=True)]
+        for layer, row, _, gpu_ns, _ in self._rows():
+            terms = list(zip(self.runs[layer][row], gpu_ns, strict=True))
             terms.append((self.time[layer][row], -1))
             self.model += pulp.LpAffineExpression(terms) <= 0, f"PL_C6_{layer}_{row}"
 
     def pl_c7_offload(self) -> None:
         """Post PL-C7: the offloaded experts of a layer, and its charge, take at most its time."""
-        for layer, row, experts, _, offload_ns in self._rows():
-            terms = [(self.on[layer][e], -ns) for e, ns in zip(experts, offload_ns, strict=True)]
+        for layer, row, _, _, offload_ns in self._rows():
+            pairs = zip(self.runs[layer][row], offload_ns, strict=True)
+            terms = [(runs, -ns) for runs, ns in pairs]
             fixed = self.instance.layer_offload_fixed_ns / self.objective_unit
             terms += [(self.charged[layer][row], fixed), (self.time[layer][row], -1)]
             taken = pulp.LpAffineExpression(terms) + sum(offload_ns)
@@ -100,9 +113,17 @@ class Model(Formulation):
     def pl_c8_charge(self) -> None:
         """Post PL-C8: the charge is due where an expert with tokens is offloaded."""
         for layer, row, experts, _, _ in self._rows():
-            for e in experts:
-                due = self.on[layer][e] + self.charged[layer][row]
+            for e, runs in zip(experts, self.runs[layer][row], strict=True):
+                due = runs + self.charged[layer][row]
                 self.model += due >= 1, f"PL_C8_{layer}_{row}_{e}"
+
+    def pl_c9_dispatch(self) -> None:
+        """Post PL-C9: with free dispatch the GPU computes nothing that is not on it."""
+        if self.instance.dispatch == "resident":
+            return
+        for layer, row, experts, _, _ in self._rows():
+            for e, runs in zip(experts, self.runs[layer][row], strict=True):
+                self.model += runs - self.on[layer][e] <= 0, f"PL_C9_{layer}_{row}_{e}"
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one.
@@ -114,7 +135,17 @@ class Model(Formulation):
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values."""
         gpu = tuple(tuple(e for e, on in enumerate(row) if value(on)) for row in self.on)
-        return Solution(instance=self.instance.name, gpu=gpu)
+        return dispatched(
+            self.instance,
+            gpu,
+            [np.array([value(v) for v in chain(*rows)], dtype=bool) for rows in self.runs],
+        )
+
+    def _runs(self, layer: int, row: int, experts: Ints) -> list[Any]:
+        """Return who the GPU computes in a row: who is on it, or a variable for each of them."""
+        if self.instance.dispatch == "resident":
+            return [self.on[layer][e] for e in experts]
+        return [self.model.add_variable(f"runs_{layer}_{row}_{e}", cat="Binary") for e in experts]
 
     def _by_row(self, name: str, most: int | None) -> list[list[Any]]:
         return [

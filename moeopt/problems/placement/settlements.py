@@ -77,6 +77,19 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         why="no rule of the papers sees the steps that it decides for",
     ),
     Settlement(
+        name="dispatch",
+        question="Who computes an expert that is on the GPU?",
+        words="",
+        source="the runtimes of KTransformers and Fiddler compute an expert where it lies, and "
+        "hold every expert in the host's memory",
+        values={
+            "resident": "the GPU, always",
+            "free": "in every step the side that ends the layer earlier",
+        },
+        default="resident",
+        why="what the runtimes do; with `free` an expert more on the GPU never costs time",
+    ),
+    Settlement(
         name="prompt_share",
         question="How much of a sequence is its prompt, where a trace does not mark it?",
         words="The input and output sequence lengths are uniformly set to 512 tokens",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from moeopt.problems.info import HINDSIGHT
 from moeopt.problems.view import Bar, Difference, Lane, expert_words
 
-from .check import layer_steps
+from .check import computed, layer_steps
 from .instance import Instance
 from .solution import Solution
 from .usage import of_profile, of_prompts
@@ -53,7 +53,8 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
     """Return which side is later more often, slots used, and shares of layer-steps in permille.
 
     Counted are layers and steps with tokens: where the GPU is later than the other side, where
-    nothing is offloaded.
+    nothing is offloaded. With free dispatch also how often experts on the GPU are computed
+    elsewhere.
     """
     rows = [row for row in layer_steps(instance, solution) if row.gpu_ns or row.time_ns]
     bound = sum(row.gpu_ns > row.offload_ns + row.fixed_ns for row in rows)
@@ -62,7 +63,7 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         int(sizes[list(chosen)].sum())
         for sizes, chosen in zip(instance.sizes, solution.gpu, strict=True)
     )
-    return {
+    found: dict[str, str | int] = {
         "bottleneck": "gpu" if 2 * bound > len(rows) else "offload",
         "gpu_bound_permille": 1000 * bound // max(1, len(rows)),
         "not_offloading_permille": 1000 * free // max(1, len(rows)),
@@ -70,6 +71,20 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         "slots_free": instance.gpu_slots - used,
         "experts_on_gpu": sum(map(len, solution.gpu)),
     }
+    if instance.dispatch == "free":
+        found["dispatched_away"] = _dispatched_away(instance, solution)
+    return found
+
+
+def _dispatched_away(instance: Instance, solution: Solution) -> int:
+    """Return how often the other side computes an expert that is on the GPU."""
+    return sum(
+        expert in solution.gpu[layer] and expert not in runs
+        for number, step in enumerate(instance.steps)
+        for layer, active in enumerate(step)
+        if (runs := computed(solution, number, layer)) is not None
+        for expert, _ in active
+    )
 
 
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:

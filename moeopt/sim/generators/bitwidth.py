@@ -29,7 +29,7 @@ from pydantic import Field
 from moeopt.errors import InputError
 from moeopt.problems.bitwidth.instance import Expert, Granularity, Instance, Layer
 from moeopt.problems.envelope import Frozen
-from moeopt.sim.importance import decode_tokens, importance, prefill_tokens
+from moeopt.sim.importance import decode_tokens, importance, prefill_tokens, usage
 from moeopt.sim.loss_rounding import Rounded, by_loss, by_table, to_bits
 from moeopt.sim.loss_table import LossTable, read_loss_table
 from moeopt.sim.presets import find, names
@@ -47,7 +47,7 @@ TABLE_BITS = 20
 """Significant bits of random experts' losses: libraries of linear algebra differ in the last one of
 53, and the same seed is to give the same instance everywhere."""
 
-BEFORE = {"scale": "table", "norm": "sum", "budget_rounding": "down"}
+BEFORE = {"scale": "table", "norm": "sum", "budget_rounding": "down", "prior_choices": 0.0}
 """Options that are younger than instances made before them, with what held then: a provenance
 leaves them out, so that those instances are made again byte for byte."""
 
@@ -98,8 +98,13 @@ class Options(Frozen):
         Field(description="unit of loss: each layer's or the model's own, or the table's / 10^7"),
     ] = "own"
     phase: Annotated[
-        Literal["prefill", "decode"], Field(description="whose usage: of prompt or decoded tokens")
+        Literal["prefill", "decode", "all"],
+        Field(description="whose usage: of prompt or decoded tokens, or of both"),
     ] = "prefill"
+    prior_choices: Annotated[
+        float,
+        Field(ge=0, le=2**20, description="added to each expert's choices: none counts nothing"),
+    ] = 0.0
     prefill_share: Annotated[
         float, Field(gt=0, lt=1, description="prompt's share where the trace marks none")
     ] = 0.5
@@ -233,9 +238,12 @@ class _Known:
             score = options.alpha * next(parts) + (1 - options.alpha) * next(parts)
         if options.weight == "none":
             return cls(score, even, even)
-        later = importance(trace, answer, experts, alpha=1.0)
-        usage = counts if options.phase == "prefill" else later
-        return cls(score, usage, np.maximum(counts, later))
+        by_phase = {"prefill": prompt, "decode": answer, "all": prompt | answer}
+        shares = {
+            phase: usage(trace, tokens, experts, options.prior_choices)
+            for phase, tokens in by_phase.items()
+        }
+        return cls(score, shares[options.phase], np.maximum.reduce(list(shares.values())))
 
 
 def _rounded(options: Options, table: LossTable, known: _Known, on_ndp: Ints) -> Rounded:

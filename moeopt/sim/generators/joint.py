@@ -21,7 +21,8 @@ from pydantic import Field
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
-from moeopt.problems.joint.instance import Context, Instance
+from moeopt.problems.joint.contexts import Context
+from moeopt.problems.joint.instance import Instance
 from moeopt.problems.wording import shown
 from moeopt.sim.batching import Batching, all_step_tokens
 from moeopt.sim.cost import NS_PER_S, path_cost, to_quanta, transfer_s
@@ -29,6 +30,7 @@ from moeopt.sim.layer_cost import layer_costs
 from moeopt.sim.loss_table import LossTable, read_loss_table
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.quantise.random_experts import random_table
 from moeopt.sim.source import Source
 from moeopt.sim.synthetic import routing_trace
@@ -238,15 +240,17 @@ def _contexts(source: Source, options: Options, layers: int) -> tuple[Context, .
     found = []
     for row, shape in enumerate(shapes):
         cost = layer_costs(source.machine, shape, options.batch, options.context, source.quantum_ns)
+        times = times_of_model(
+            source.machine, shape, options.batch, options.context, source.quantum_ns
+        )
         kv_bytes = shape.layers * options.batch * shape.kv_bytes(options.context)
-        dense = shape.layers - len(shape.moe_layers)
         name = f"{options.context} tokens"
         found.append(
             Context(
                 name=f"{name}, {widths[row]} bits" if widths else name,
                 kv_bytes=kv_bytes if options.context else 0,
                 attention_ns=(cost.attention_ns,) * layers,
-                step_ns=dense * (cost.attention_ns + cost.dense_ns) + cost.head_ns,
+                step_ns=times.step_ns,
                 kv_loss=losses[row],
             )
         )

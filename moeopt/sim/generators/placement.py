@@ -19,7 +19,8 @@ from pydantic import AfterValidator, Field
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen
 from moeopt.problems.host_memory import absent
-from moeopt.problems.placement.instance import MAX_TABLE, Instance, Restriction
+from moeopt.problems.placement.costs import MAX_TABLE
+from moeopt.problems.placement.instance import Dispatch, Instance, Restriction
 from moeopt.problems.placement.known import Known
 from moeopt.sim.batching import Batching
 from moeopt.sim.cost import path_cost, to_quanta
@@ -27,7 +28,7 @@ from moeopt.sim.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.source import Source
-from moeopt.sim.steps_served import Served, Stretch, served, served_after_prompts
+from moeopt.sim.steps_served import SCORE_SCALE, Served, Stretch, served, served_after_prompts
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.windows import MAX_SYNTHETIC_TOKENS
@@ -47,6 +48,11 @@ PROMPT_SHARE = 0.5
 def _hindsight(rules_know: str) -> bool:
     """Tell whether nothing is known: then provenance does not mention it, as it never did."""
     return rules_know == "steps"
+
+
+def _as_schema_1(value: object) -> bool:
+    """Tell whether an option is what schema 1 has: then provenance does not mention it either."""
+    return value in (False, "resident")
 
 
 def _whole(bits: float | None) -> float | None:
@@ -122,6 +128,16 @@ class Options(Frozen):
         float | None, Field(ge=0, le=2**20, description="host memory for experts; any if absent")
     ] = None
     host_copy: Annotated[bool, Field(description="the host holds the GPU's experts too")] = True
+    dispatch: Annotated[
+        Dispatch,
+        Field(exclude_if=_as_schema_1, description="free: others may compute the GPU's experts"),
+    ] = "resident"
+    own_times: Annotated[
+        bool, Field(exclude_if=_as_schema_1, description="experts of cold_bits take their own time")
+    ] = False
+    step_scores: Annotated[
+        bool, Field(exclude_if=_as_schema_1, description="state each step's routing weights")
+    ] = False
     fixed_us: Annotated[
         float | None,
         Field(ge=0, le=MAX_US, description="of a layer that offloads; the machine's if absent"),
@@ -172,9 +188,12 @@ def generate(source: Source, options: Options) -> Instance:
     provenance = source.provenance(trace, options.model_dump() | decided)
     if known is not None:
         provenance["known"] = words
+    schema_2 = _schema_2(source, options, model, found, sizes, most)
+    if known is not None:
+        schema_2["known"] = known
     host_slots = None if options.host_gib is None else int(options.host_gib * GIB / unit_bytes)
     return Instance(
-        schema_version=1 if known is None else 2,
+        schema_version=2 if schema_2 else 1,
         name=source.name or _name(source, options, room),
         provenance=provenance | {"gpu_memory": memory},
         quantum_ns=source.quantum_ns,
@@ -193,14 +212,57 @@ def generate(source: Source, options: Options) -> Instance:
         expert_slots=sizes,
         host_slots=host_slots,
         host_copy=options.host_copy,
-        known=known,
+        **schema_2,
     )
 
 
+def _schema_2(
+    source: Source,
+    options: Options,
+    model: ModelShape,
+    found: Served,
+    sizes: tuple[tuple[int, ...], ...] | None,
+    most: int,
+) -> dict[str, Any]:
+    """Return the fields of schema 2 that were asked for."""
+    fields: dict[str, Any] = {}
+    if options.dispatch != "resident":
+        fields["dispatch"] = options.dispatch
+    if options.own_times:
+        if sizes is None or options.cold_bits is None:
+            raise InputError("own_times: needs cold_bits, as all experts have the same otherwise")
+        cold = model.quantized(options.cold_bits)
+        fields["expert_width"] = tuple(
+            tuple(int(size == options.cold_bits) for size in row) for row in sizes
+        )
+        fields["width_gpu_ns"] = (_table(source, cold, "gpu", options, most),)
+        fields["width_offload_ns"] = (_table(source, cold, "cpu", options, most),)
+    if options.step_scores:
+        if found.scores is None:
+            raise InputError("step_scores: the trace has no routing weights")
+        fields["score_scale"] = SCORE_SCALE
+        fields["step_scores"] = tuple(
+            tuple(
+                tuple(scores[row > 0].tolist()) for scores, row in zip(of_step, step, strict=True)
+            )
+            for of_step, step in zip(found.scores, found.counts, strict=True)
+        )
+    return fields
+
+
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
-    """Return the same steps under another value of a settlement; None if that takes the trace."""
+    """Return the same steps under another value of a settlement; None if that takes the trace.
+
+    None too for free dispatch where the host has no copy.
+    """
+    if settlement == "dispatch":
+        if value == "free" and not instance.host_copy:
+            return None
+        made = instance.model_copy(update={"dispatch": value, "schema_version": 2})
+        return made if made.uses_schema_2 else made.model_copy(update={"schema_version": 1})
     if settlement == "rules_know" and value == "steps":
-        return instance.model_copy(update={"known": None, "schema_version": 1})
+        made = instance.model_copy(update={"known": None})
+        return made if made.uses_schema_2 else made.model_copy(update={"schema_version": 1})
     options = (instance.provenance or {}).get("options")
     share = options.get("prompt_share") if isinstance(options, dict) else None
     is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}

@@ -1,4 +1,7 @@
-"""Decisions that are used later just as they are: placements, ways of a cache, bit widths."""
+"""Decisions that are used later just as they are: placements, ways of a cache, bit widths.
+
+Of a placement with free dispatch that is what lives on the GPU: who computes it is decided anew.
+"""
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
@@ -22,8 +25,12 @@ def held_out_objective(instance: InstanceEnvelope, decision: SolutionEnvelope) -
     InputError
         If the decision is for another shape, or breaks a rule of the instance.
     """
-    checker = get_problem(instance.problem).part("check")
+    problem = get_problem(instance.problem)
+    checker = problem.part("check")
+    adapted = getattr(problem.part("solution"), "for_other_steps", None)
     moved = decision.model_copy(update={"instance": instance.name})
+    if adapted is not None:  # what is decided step by step is decided anew
+        moved = adapted(instance, decision)
     if wrong := checker.violations(instance, moved):
         raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
     objective: Objective = checker.objective(instance, moved)

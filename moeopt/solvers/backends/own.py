@@ -24,6 +24,7 @@ def run(task: Task) -> Outcome:
         task.seed,
         task.workers,
         verify=task.verify,
+        enough_gap=task.enough_gap,
         on_improvement=_recorder(task),
     )
     with native_stdout_dropped():

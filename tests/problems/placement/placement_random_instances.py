@@ -1,6 +1,7 @@
 """Small random placement instances of every kind that the tests tell apart."""
 
 import random
+from typing import Any
 
 from moeopt.problems.placement.instance import Instance
 
@@ -25,6 +26,20 @@ KINDS = (
     "huge numbers",
 )
 
+FREE_KINDS = (
+    "free dispatch",
+    "free, gpu-bound",
+    "free, widths",
+    "free, fill",
+    "free, sizes",
+    "free, equal counts",
+    "free, whole layers",
+    "free, huge numbers",
+    "widths",
+    "widths, sizes",
+)
+"""Kinds with fields of schema 2."""
+
 SHAPES = [(1, 8), (2, 4), (3, 3), (4, 2), (8, 1)]
 """Layers and experts: at most 512 candidates for brute force."""
 
@@ -34,12 +49,15 @@ def random_instance(seed: int, kind: str = "mixed") -> Instance:
     rng = random.Random(f"placement {kind} {seed}")
     layers, experts = rng.choice(SHAPES)
     total = layers * experts
-    scale = 10**7 if kind == "huge numbers" else rng.choice([1, 1, 1000, 997])
+    scale = 10**7 if "huge numbers" in kind else rng.choice([1, 1, 1000, 997])
     most = 1 if kind == "batch 1" else rng.randint(2, 6)
     gpu, offload = rng.randint(0, 6), rng.randint(5, 20)
     fixed = rng.randint(0, 12)
     if kind == "gpu-bound":
         gpu = rng.randint(offload // 2, offload)
+    elif kind.startswith("free"):
+        gpu = rng.randint(offload // 2, 2 * offload)
+        fixed = rng.randint(0, 4)
     elif kind == "slow offload":
         offload = 40 * (gpu + 1)
     elif kind == "costly charge":
@@ -57,23 +75,43 @@ def random_instance(seed: int, kind: str = "mixed") -> Instance:
         host = rng.randint(max(0, room - slots - 1), room)
     elif rng.random() < 0.1:
         host = room + rng.choice([0, 0, 0, -1])
+    if kind == "free, gpu-bound":
+        slots = room
+    schema_2: dict[str, Any] = {}
+    if kind.startswith("free"):
+        schema_2 |= {"schema_version": 2, "dispatch": "free"}
+    if "widths" in kind:
+        count = rng.randint(1, 2)
+        schema_2 |= {
+            "schema_version": 2,
+            "expert_width": [
+                [rng.randint(0, count) for _ in range(experts)] for _ in range(layers)
+            ],
+            "width_gpu_ns": [_table(rng, 2 * gpu // 3, length, scale) for _ in range(count)],
+            "width_offload_ns": [_table(rng, offload // 2, length, scale) for _ in range(count)],
+        }
     return Instance(
         name=f"{kind}-{seed}",
+        **schema_2,
         layers=layers,
         experts=experts,
         gpu_slots=slots,
         gpu_expert_ns=_table(rng, gpu, length, scale),
         offload_expert_ns=_table(rng, offload, length, scale),
         layer_offload_fixed_ns=fixed * scale,
-        steps=random_steps(rng, layers, experts, most, rng.randint(1, 7)),
-        restriction={"whole layers": "whole-layers"}.get(
-            kind, "equal-counts" if "equal counts" in kind else None
-        ),
+        steps=random_steps(rng, layers, experts, most, rng.randint(1, 3 if schema_2 else 7)),
+        restriction=_restriction(kind),
         fill="fill" in kind,
         expert_slots=sizes,
         host_slots=host,
         host_copy=kind != "host without copy",
     )
+
+
+def _restriction(kind: str) -> str | None:
+    if "whole layers" in kind:
+        return "whole-layers"
+    return "equal-counts" if "equal counts" in kind else None
 
 
 def random_steps(

@@ -9,6 +9,7 @@ import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.json_files import save
 from moeopt.problems.placement.instance import MAX_TOTAL_NS, Instance, expert_ns
+from moeopt.problems.placement.usage import of_steps
 
 DATA: dict[str, Any] = {
     "problem": "placement",
@@ -21,6 +22,22 @@ DATA: dict[str, Any] = {
     "offload_expert_ns": [0, 10],
     "layer_offload_fixed_ns": 30,
     "steps": [[[[0, 2], [1, 1]], [[2, 1]]], [[], [[2, 4], [0, 1]]]],
+}
+
+
+FREE: dict[str, Any] = {"schema_version": 2, "dispatch": "free"}
+
+WIDTHS: dict[str, Any] = {
+    "schema_version": 2,
+    "expert_width": [[0, 1, 0], [1, 0, 1]],
+    "width_gpu_ns": [[0, 1, 2]],
+    "width_offload_ns": [[0, 5]],
+}
+
+SCORES: dict[str, Any] = {
+    "schema_version": 2,
+    "step_scores": [[[7, 3], [9]], [[], [4, 5]]],
+    "score_scale": 10,
 }
 
 
@@ -59,6 +76,43 @@ def test_the_last_slope_continues() -> None:
     assert sorted(layer.offload_ns.tolist()) == [10, 10, 40]
 
 
+def test_each_expert_has_the_times_of_its_width() -> None:
+    """Its own tables and their last slopes, in the arrays of all methods as for the checker."""
+    instance = Instance(**(DATA | WIDTHS))
+    assert [instance.gpu_ns(0, e, 4) for e in range(3)] == [5, 4, 5]
+    assert [instance.offload_ns(1, e, 3) for e in range(3)] == [15, 30, 15]
+    layer = instance.layer_steps[1]
+    assert sorted(zip(layer.expert.tolist(), layer.gpu_ns.tolist(), strict=True)) == [
+        (0, 1),
+        (2, 1),
+        (2, 4),
+    ]
+    assert sorted(layer.offload_ns.tolist()) == [5, 5, 20]
+    arrays = Instance.from_arrays(
+        tokens=[[[2, 1, 0]]],
+        gpu_slots=1,
+        gpu_expert_ns=[0, 2],
+        offload_expert_ns=[0, 9],
+        dispatch="free",
+        expert_width=np.array([[0, 1, 0]]),
+        width_gpu_ns=[[0, 1]],
+        width_offload_ns=[[0, 4]],
+    )
+    assert (arrays.schema_version, arrays.dispatch) == (2, "free")
+    assert arrays.layer_steps[0].offload_ns.tolist() == [18, 4]
+
+
+def test_scores_are_known_in_hindsight() -> None:
+    """`importance-hindsight` weighs them; no other expert of layer 1 has as many tokens as 2."""
+    instance = Instance(**(DATA | SCORES | {"gpu_slots": 2}))
+    usage = of_steps(instance)
+    assert usage.scores is not None
+    assert usage.scores.tolist() == [[7, 3, 0], [5, 0, 13]]
+    plain = of_steps(Instance(**DATA))
+    assert plain.scores is None
+    assert np.array_equal(plain.counts, usage.counts)
+
+
 def test_equal_steps_are_merged() -> None:
     """Whatever the order in which a step lists its experts; steps without tokens are dropped."""
     steps = [[[[0, 1], [1, 2]], []], [[[1, 2], [0, 1]], []], [[[0, 1], [1, 1]], []]]
@@ -92,6 +146,32 @@ def test_equal_steps_are_merged() -> None:
         ({"expert_slots": [[1, 0, 1], [1, 1, 1]]}, "expert_slots[0][1]: "),
         ({"host_slots": -1}, "host_slots: "),
         ({"gpu": [[1], [2]]}, "gpu: "),
+        ({"dispatch": "free"}, "dispatch: is a field of schema 2: schema_version must be 2"),
+        (FREE | {"host_copy": False}, "dispatch: free needs a copy of every expert: host_copy is"),
+        (FREE | {"dispatch": "best"}, "dispatch: "),
+        (WIDTHS | {"schema_version": 1}, "expert_width: is a field of schema 2"),
+        (WIDTHS | {"width_gpu_ns": None}, "expert_width: needs width_gpu_ns and width_offload_ns"),
+        (WIDTHS | {"expert_width": None}, "width_gpu_ns: needs expert_width and width_offload_ns"),
+        (WIDTHS | {"expert_width": [[0, 0, 1]]}, "expert_width: must have one list per layer, 2"),
+        (WIDTHS | {"expert_width": [[0] * 3, [1]]}, "expert_width[1]: must have one entry per"),
+        (WIDTHS | {"expert_width": [[0] * 3, [0, 2, 0]]}, "expert_width[1][1]: must be at most 1"),
+        (
+            WIDTHS | {"width_gpu_ns": [[0, 1]]},
+            "width_gpu_ns[0]: must have 3 entries, as the common",
+        ),
+        (WIDTHS | {"width_gpu_ns": [[1, 1, 1]]}, "width_gpu_ns[0][0]: no tokens cost 0, not 1"),
+        (WIDTHS | {"width_offload_ns": [[0, 1]] * 2}, "width_offload_ns: must have a table per"),
+        (WIDTHS | {"width_gpu_ns": [[0, 9, 2]]}, "width_gpu_ns[0]: 4 tokens are beyond a table"),
+        (
+            WIDTHS | {"width_offload_ns": [[0, 2**42]], "steps": DATA["steps"] * 64},
+            "steps: could take ",
+        ),
+        (SCORES | {"score_scale": None}, "score_scale: must be given with step_scores, and only"),
+        (SCORES | {"step_scores": [[[1, 2], [3]]]}, "step_scores: must have one list per step, 2"),
+        (
+            SCORES | {"step_scores": [[[1, 2], [3]], [[], [1]]]},
+            "step_scores[1]: must have [0, 2] numbers in its layers, as in steps, not [0, 1]",
+        ),
     ],
 )
 def test_what_is_refused(tmp_path: Any, change: dict[str, Any], line: str) -> None:

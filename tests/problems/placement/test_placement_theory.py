@@ -15,7 +15,11 @@ from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.rankings import layer_by_layer
 from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.solvers.run import solve
-from tests.problems.placement.placement_random_instances import KINDS, random_instance
+from tests.problems.placement.placement_random_instances import (
+    FREE_KINDS,
+    KINDS,
+    random_instance,
+)
 
 MODELS = ("cp-sat", "milp", "mathprog")
 DELETION_KINDS = {
@@ -25,6 +29,7 @@ DELETION_KINDS = {
     "PL-C5": ("equal counts", "equal counts, sizes"),
     "PL-C6": ("gpu-bound", "batch 1"),
     "PL-C8": ("costly charge",),
+    "PL-C9": ("free dispatch", "free, widths"),
 }
 """Kinds in which a rule matters; others: mixed and batched."""
 
@@ -227,7 +232,7 @@ def test_the_view_tells_how_the_optimum_uses_the_gpu() -> None:
     assert both.end_ns == objective(instance, solution) == 221
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *FREE_KINDS])
 def test_flags_and_solutions_are_the_same(kind: str) -> None:
     """What the arrays compute is what the checker computes."""
     for seed in range(4):

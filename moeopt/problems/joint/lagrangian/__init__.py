@@ -19,8 +19,10 @@ from time import perf_counter
 import numpy as np
 
 from moeopt.problems.joint.bounds import lower_bound, objective_grid
+from moeopt.problems.joint.check import objective
 from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance
+from moeopt.problems.joint.solution import Solution
 from moeopt.problems.search import Search
 
 from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
@@ -53,17 +55,27 @@ of the round, times this."""
 
 def solve(instance: Instance, search: Search) -> None:
     """Find the best plan and prove it, or report the best and the bound reached."""
-    run = _Run(instance, search)
-    if not run.contexts:
+    if all(context.kv_bytes > instance.gpu_bytes for context in instance.contexts):
         search.infeasible = True
         return
     search.prove(lower_bound(instance))
-    run.start()
+    starts = _starts(instance, search)
+    run = _Run(instance, search)
+    run.start(starts)
     if run.best is None:
         search.note = "NO_START"
         return
     run.raise_and_improve()
     search.enough = len(run.arrays.row) * len(instance.bits) > LARGE
+
+
+def _starts(instance: Instance, search: Search) -> list[Solution]:
+    """Return what the heuristics find, offered before anything is compiled, which takes longer."""
+    found = [rule(instance) for rule in HEURISTICS.values()]
+    solutions = [solution for solution in found if solution is not None]
+    for solution in solutions:
+        search.offer(solution, objective(instance, solution))
+    return solutions
 
 
 @dataclass
@@ -105,15 +117,13 @@ class _Run:
             raise ValueError("there is no incumbent")
         return self.found.lengths
 
-    def start(self) -> None:
-        """Offer what the heuristics find, and what local search makes of it."""
+    def start(self, solutions: list[Solution]) -> None:
+        """Offer what the heuristics found, and what local search makes of it."""
         empty = np.zeros((0, 0))
         none = Multipliers(empty, empty, 0.0, 0.0, 0.0, empty)
-        for rule in HEURISTICS.values():
-            solution = rule(self.instance)
-            if solution is not None:
-                plan = plan_of(self.instance, solution)
-                self.offer(plan, cost(self.arrays, plan))
+        for solution in solutions:
+            plan = plan_of(self.instance, solution)
+            self.offer(plan, cost(self.arrays, plan))
         if self.best is not None:
             self.improve(self.best, none, 0.1 * self.search.remaining_s)
 
@@ -122,7 +132,7 @@ class _Run:
         open_ones = [_Context(number, self.ascent(number)) for number in self.contexts]
         rounds = 0
         small = len(self.arrays.row) * len(self.instance.bits) <= SMALL
-        while not (self.search.stopped or self.search.closed):
+        while not (self.search.stopped or self.search.closed or self.near):
             pending = [c for c in open_ones if not c.done and c.bound_ns < self.best_ns]
             if not pending or (small and rounds >= FEW_ROUNDS * len(open_ones)):
                 break
@@ -131,6 +141,13 @@ class _Run:
             bound_ns = min(c.bound_ns for c in open_ones)
             self.search.prove(min(self.best_ns, -(-bound_ns // self.grid) * self.grid))
             rounds += 1
+
+    @property
+    def near(self) -> bool:
+        """Whether the gap is as small as was asked for."""
+        bound = self.search.bound
+        left = self.best_ns - bound if isinstance(bound, int) else self.best_ns
+        return left < self.search.enough_gap * self.best_ns
 
     def ascent(self, number: int) -> Ascent:
         """Return the first multipliers of a context, from the incumbent's long paths."""

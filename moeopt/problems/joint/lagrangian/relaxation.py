@@ -19,17 +19,14 @@ lower bound on the objective. It falls apart into
 
 Without experts on the CPU the row has no arc from a to c'. The length that stands for it is one
 that no clock contradicts: c' = a + A + idle delays nothing, as the CPU of the next layer starts
-after a + A + s anyway, and the attention after the next not before a + A + S + A' + S', which is at
-least c' + s. So a path over it is no longer than the step. Likewise arc 2 stands for all waits for
-deferred experts: where there are none, the attention waited for the immediate ones a layer before.
+after a + A + s anyway, and attention after it not before a + A + S + A' + S' >= c' + s. Likewise
+arc 2 stands for all waits for deferred experts: without any, attention waited a layer before.
 
 Caches. With ways a layer's rows may run on the GPU what was used before, free of copies, and pays
-for one way of the narrowest width: a relaxation of any cache. The lesser of with and without
-counts.
+for one way of the narrowest width: a relaxation of any cache; the lesser of both counts.
 """
 
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
@@ -360,8 +357,8 @@ def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:
     steps, layers, _ = lengths.shape
     ways = lengths.astype(np.float64).copy() / heat
     if not deferral:
-        ways[:, :, 3] = -inf
-    ways[:, -1, 3:] = -inf
+        ways[:, :, 3] = -np.inf
+    ways[:, -1, 3:] = -np.inf
     to_end = np.zeros((layers + 1, 2, steps))
     to_end[layers, 1] = -1e300
     share = np.zeros((steps, layers, 5))

@@ -47,6 +47,10 @@ rises, if `FEW` are or the gap is small."""
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
 
+ENOUGH_NODES = 200
+"""Nodes of its tree that HiGHS gets where the gap is small enough for who asked, and no more than
+`FEW` experts are open; else it is not called then."""
+
 PATIENCE, AT_LEAST, AT_LEAST_S = 0.25, 0.6, 8.0
 """Part of the time left that HiGHS gets each time: of short times more, up to so many seconds.
 
@@ -87,7 +91,11 @@ class _Run:
             self.search.infeasible = True
             return
         self.offer(held)
-        self.search.prove_incumbent()
+        fixed_ns, all_on = self.model.fixed_ns, np.ones(self.instance.experts, dtype=bool)
+        if all(of.dispatch_proven(all_on, fixed_ns) for of in self.model.layers):
+            self.search.prove_incumbent()
+        else:
+            self.search.note = "DISPATCH_NOT_PROVEN"
 
     def raise_and_improve(self) -> None:
         """Raise the bound and improve placements in turns, then close what is left."""
@@ -140,7 +148,7 @@ class _Run:
         total = total_ns(self.model.layers, held, self.model.fixed_ns)
         if self.best is None or total < self.best_ns:
             self.best, self.best_ns = held.copy(), total
-            self.search.offer(solution_of(self.instance.name, held), total)
+            self.search.offer(solution_of(self.instance, held), total)
 
     def certify(self, volume: VolumeAlgorithm) -> Certified:
         """Report the bound of the best multipliers, computed in integers."""
@@ -175,9 +183,20 @@ class _Run:
         if not limit_s:
             return False
         residual = residual_of(self.model, proof, self.best_ns)
-        verify = self.search.verify
-        bound_ns, held = solve_residual(self.model, residual, proof, self.best_ns, limit_s, verify)
+        nodes = ENOUGH_NODES if self.gap <= self.search.enough_gap else None
+        if nodes is not None and int(residual.free.sum()) > FEW:
+            return self.enough()
+        bound_ns, held = solve_residual(
+            self.model, residual, proof, self.best_ns, limit_s, self.search.verify, nodes
+        )
         if held is not None:
             self.improve(held)
         self.prove(bound_ns)
+        if nodes is not None and not self.search.closed:
+            return self.enough()
         return self.search.closed or self.search.remaining_s > left_s - limit_s
+
+    def enough(self) -> bool:
+        """End with the gap that is left, which is small enough for who asked."""
+        self.search.enough, self.search.note = True, "ENOUGH"
+        return False

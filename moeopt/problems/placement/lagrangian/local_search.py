@@ -1,8 +1,8 @@
 """Local search over placements: drop, add and swap moves, and perturbations between descents.
 
-The change of every move is exact. The descent makes the best move until none improves; a random
-perturbation then takes the placement out of its local optimum (iterated local search; Lourenço,
-Martin and Stützle 2003).
+The change of every move is exact, but for large rows with free dispatch (`dispatched_moves`). The
+descent makes the best move until none improves; a random perturbation then takes the placement out
+of its local optimum (iterated local search; Lourenço, Martin and Stützle 2003).
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from moeopt.numeric.compiled import compiled
 from moeopt.problems.placement.capacity import Capacity
 from moeopt.problems.placement.layer_steps import Flags, Ints
 
+from .dispatched_moves import dispatched_changes
 from .relaxation import Model
 
 FAR = 2**61
@@ -43,7 +44,7 @@ class LocalSearch:
     held
         Flags of shape (layers, experts).
     total_ns
-        Its objective.
+        Its objective; with free dispatch, and rows of many experts, not less than that.
     """
 
     def __init__(self, model: Model, held: Flags) -> None:
@@ -116,19 +117,13 @@ class LocalSearch:
         experts = len(held)
         change = np.zeros(experts, dtype=np.int64)
         beyond = np.zeros((experts, experts), dtype=np.int64)
-        move_changes(
-            of.weight,
-            of.start,
-            of.expert,
-            of.gpu_ns,
-            of.offload_ns,
-            self.model.fixed_ns,
-            held,
-            change,
-            beyond,
-        )
+        steps = (of.weight, of.start, of.expert, of.gpu_ns, of.offload_ns, self.model.fixed_ns)
+        if of.free_dispatch:
+            total = dispatched_changes(*steps, of.cheapest_away_first, held, change, beyond)
+        else:
+            total = move_changes(*steps, held, change, beyond)
         self._change[layer] = change
-        self._layer_ns[layer] = of.cost_ns(held, self.model.fixed_ns)
+        self._layer_ns[layer] = total
         self._swaps[layer] = {}
         out, into = np.flatnonzero(held), np.flatnonzero(~held)
         if len(out) and len(into):
@@ -187,8 +182,8 @@ def move_changes(
     held: Flags,
     change: Ints,
     swap: Ints,
-) -> None:
-    """Compute what the layer's cost changes by under each move; both outputs begin as 0.
+) -> int:
+    """Return the layer's cost, and compute its change under each move; outputs begin as 0.
 
     Compiled; arrays as in `LayerSteps`.
 
@@ -200,6 +195,7 @@ def move_changes(
         Output, shape (experts, experts): what the swap of a, which is held, for b, which is not,
         changes by beyond the sum of dropping a and adding b.
     """
+    total = 0
     for row in range(len(weight)):
         first, end = start[row], start[row + 1]
         gpu, off, count = 0, 0, 0
@@ -210,6 +206,7 @@ def move_changes(
                 off += offload_ns[i]
                 count += 1
         now = max(gpu, off + (fixed_ns if count else 0))
+        total += weight[row] * now
         for i in range(first, end):
             a = expert[i]
             if held[a]:
@@ -229,3 +226,4 @@ def move_changes(
             else:
                 added = max(gpu + gpu_ns[i], off - offload_ns[i] + (fixed_ns if count > 1 else 0))
                 change[a] += weight[row] * (added - now)
+    return total

@@ -18,6 +18,10 @@ and summed over all rows, the second parts are the sum of c[e] over the e in x, 
 the capacity subproblem's optimum. So the two optima together are a lower bound on the objective,
 for any multipliers, and a lower bound on either optimum will do as well.
 
+With free dispatch v[t, e] says whether the GPU computes expert e, and v[t, e] <= x[e] takes the
+place of the equation. Its multiplier is at most 0, and the rest holds as it stands: cost(t, v[t])
+is the bracket plus the sum of m[t, e] over e in v[t], which is at least that over all e in x.
+
 Row subproblems of few experts are enumerated. For others the bound is the lesser of two: all
 experts on the GPU, where no charge is due; and else, as max(G, O) >= (p G + (q - p) O) / q for
 0 <= p <= q, a sum of minima over single experts, plus the offload time and the charge: any p gives
@@ -68,11 +72,16 @@ class Model:
         scale = 1 << max(0, min(20, (LARGEST // max(1, 2 * both)).bit_length() - 1))
         return cls(layers, fixed_ns, capacity_of(instance), grid, scale)
 
+    @property
+    def free_dispatch(self) -> bool:
+        """Whether experts on the GPU may be computed on the other side."""
+        return self.layers[0].free_dispatch
+
     def sides_ns(self, held: Flags) -> list[tuple[Ints, Ints]]:
         """Return, by layer, what the GPU and the other side take in every row."""
         found = []
         for layer, row in zip(self.layers, held, strict=True):
-            gpu, off, count = layer.sides(row)
+            gpu, off, count = layer.sums(layer.computed(row, self.fixed_ns))
             found.append((gpu, off + self.fixed_ns * (count > 0)))
         return found
 
@@ -151,9 +160,9 @@ def certify(model: Model, multipliers: list[Floats]) -> Certified:
     total, cost = 0, np.zeros(model.capacity.sizes.shape, dtype=np.int64)
     wholes, bounds = [], []
     for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
-        whole = np.clip(
-            np.rint(multiplier).astype(np.int64), -layer.offload_ns - model.fixed_ns, layer.gpu_ns
-        )
+        most = 0 if layer.free_dispatch else layer.gpu_ns
+        least = -layer.offload_ns - model.fixed_ns
+        whole = np.clip(np.rint(multiplier).astype(np.int64), least, most)
         bound = np.empty(layer.rows, dtype=np.int64)
         certified_row_bounds(
             layer.start,

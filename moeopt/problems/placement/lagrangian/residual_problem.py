@@ -21,6 +21,7 @@ from moeopt.numeric.highs import Program, minimize
 from moeopt.problems.formulation import float_unit
 from moeopt.problems.placement.layer_steps import Flags, Ints, total_ns
 
+from .local_search import FAR
 from .relaxation import Certified, Model, reduced_cost_fixing
 
 
@@ -60,6 +61,7 @@ def solve_residual(
     incumbent_ns: int,
     limit_s: float,
     verify: bool = False,
+    max_nodes: int | None = None,
 ) -> tuple[int, Flags | None]:
     """Return a lower bound on the objective, at most the incumbent's, and a placement if found.
 
@@ -73,7 +75,7 @@ def solve_residual(
     if not residual.free.any():  # the one placement that is left
         allows = model.capacity.allows(residual.sure)
         return (rows.base_ns, residual.sure) if allows else (incumbent_ns, None)
-    found = minimize(rows.program(), limit_s)
+    found = minimize(rows.program(), limit_s, max_nodes=max_nodes)
     bound_ns = rows.base_ns
     if not verify:
         if found.status == "infeasible":
@@ -89,7 +91,11 @@ def solve_residual(
 
 
 class _Program:
-    """The program, row by row: columns are free experts, then per open row its time and charge."""
+    """The program, row by row: columns are free experts, then per open row its time and charge.
+
+    Where dispatch is free and can help, a row has a column more for each of its experts that can be
+    on the GPU: whether the GPU computes it.
+    """
 
     def __init__(self, model: Model, residual: Residual, proof: Certified) -> None:
         self.model, self.residual, self.proof = model, residual, proof
@@ -101,6 +107,7 @@ class _Program:
         self.entries: list[tuple[int, int, float]] = []
         self.lower: list[float] = []
         self.upper: list[float] = []
+        self.runs: list[int] = []
         self.base_ns = 0
         self.unit = float_unit(total_ns(model.layers, self.sure | residual.free, model.fixed_ns))
         for layer in range(len(model.layers)):
@@ -118,10 +125,9 @@ class _Program:
         rows, columns, data = zip(*self.entries, strict=True) if self.entries else ((), (), ())
         count = len(self.cost)
         binary = int(free.sum())
-        upper = np.full(count, np.inf)
-        upper[:binary] = 1
         integer = np.zeros(count, dtype=np.int64)
-        integer[:binary] = 1
+        integer[[*range(binary), *self.runs]] = 1
+        upper = np.where(integer == 1, 1, np.inf)
         return Program(
             cost=np.array(self.cost),
             lower=np.zeros(count),
@@ -134,15 +140,18 @@ class _Program:
 
     def _add_layer(self, layer: int) -> None:
         of, fixed = self.model.layers[layer], self.model.fixed_ns
-        gpu, off, _ = of.sides(self.sure[layer])
+        gpu, off, _ = of.sums(self.sure[layer, of.expert])
         open_entry = self.column[layer, of.expert] >= 0
+        dispatched = self._dispatched_rows(layer)
         given_up = np.bincount(of.row[open_entry], of.offload_ns[open_entry], of.rows)
         off -= given_up.astype(np.int64)
         lost = ~open_entry & ~self.sure[layer, of.expert]
         charged = np.bincount(of.row[lost], minlength=of.rows) > 0
         least = np.maximum(gpu, off + fixed * charged)
+        if dispatched.any():
+            least = self._add_dispatched(layer, dispatched, least)
         self.base_ns += int((of.weight * least).sum())
-        for row in range(of.rows):
+        for row in np.flatnonzero(~dispatched).tolist():
             part = slice(of.start[row], of.start[row + 1])
             entries = np.flatnonzero(open_entry[part]) + int(of.start[row])
             if len(entries):
@@ -169,6 +178,65 @@ class _Program:
             for column in columns:
                 self._row([(column, 1.0), (charge, 1.0)], 1.0, np.inf)
         self._row(terms, -np.inf, most / unit)
+
+    def _dispatched_rows(self, layer: int) -> Flags:
+        """Return in which rows the other side could be right to compute experts on the GPU.
+
+        It is not where the GPU, with all experts that can be on it, is later than those that cannot
+        by no more than what the shortest of its experts takes there, charge included.
+        """
+        of = self.model.layers[layer]
+        if not of.free_dispatch:
+            return np.zeros(of.rows, dtype=bool)
+        able = (self.residual.on[layer])[of.expert]
+        gpu, off, _ = of.sums(able)
+        shortest = np.full(of.rows, FAR)
+        np.minimum.at(shortest, of.row[able], of.offload_ns[able])
+        helps: Flags = gpu > off + self.model.fixed_ns + shortest
+        return helps
+
+    def _add_dispatched(self, layer: int, rows: Flags, least: Ints) -> Ints:
+        """Add the rows in which dispatch is open; return what each row costs in any case."""
+        of, fixed = self.model.layers[layer], self.model.fixed_ns
+        able, is_open = self.residual.on[layer, of.expert], self.column[layer, of.expert] >= 0
+        _, off, lost = of.sums(able)
+        least = np.where(rows, off + fixed * (lost > 0), least)
+        settled = rows & (np.bincount(of.row[is_open], minlength=of.rows) == 0)
+        if settled.any() and of.dispatch_proven(self.sure[layer], fixed):
+            gpu, away, count = of.sums(of.computed(self.sure[layer], fixed))
+            least = np.where(settled, np.maximum(gpu, away + fixed * (count > 0)), least)
+            rows = rows & ~settled
+        for row in np.flatnonzero(rows).tolist():
+            entries = np.flatnonzero(able[of.start[row] : of.start[row + 1]]) + int(of.start[row])
+            self._add_dispatched_row(layer, row, entries, int(off[row]), int(least[row]))
+        return least
+
+    def _add_dispatched_row(
+        self, layer: int, row: int, entries: Ints, off: int, least: int
+    ) -> None:
+        of, fixed, unit = self.model.layers[layer], self.model.fixed_ns, self.unit
+        time = self._new(float(of.weight[row]))
+        runs = [self._new(0.0) for _ in entries]
+        self.runs += runs
+        on_gpu = (of.gpu_ns[entries] / unit).tolist()
+        self._row([*zip(runs, on_gpu, strict=True), (time, -1.0)], -np.inf, least / unit)
+        saved = (-of.offload_ns[entries] / unit).tolist()
+        terms = [*zip(runs, saved, strict=True), (time, -1.0)]
+        most = least - off - int(of.offload_ns[entries].sum())
+        if len(entries) < of.start[row + 1] - of.start[row]:
+            most -= fixed
+        elif fixed:
+            charge = self._new(0.0)
+            terms.append((charge, fixed / unit))
+            for column in runs:
+                self._row([(column, 1.0), (charge, 1.0)], 1.0, np.inf)
+        self._row(terms, -np.inf, most / unit)
+        for column, place in zip(runs, self.column[layer, of.expert[entries]], strict=True):
+            if place >= 0:
+                self._row([(column, 1.0), (int(place), -1.0)], -np.inf, 0.0)
+        paid = (self.proof.multipliers[layer][entries] / unit).tolist()
+        bound = int(self.proof.row_bounds[layer][row]) // self.model.scale
+        self._row([*zip(runs, paid, strict=True), (time, -1.0)], -np.inf, (least - bound) / unit)
 
     def _cut(
         self, layer: int, row: int, columns: list[int], entries: Ints, time: int, least: int

@@ -36,7 +36,8 @@ def first_multipliers(model: Model, held: Flags) -> list[Floats]:
     for layer, (gpu, off) in zip(model.layers, model.sides_ns(held), strict=True):
         lead = (gpu - off) / (SOFT * np.maximum(gpu, off) + 1)
         th = (1 / (1 + np.exp(-np.clip(lead, -50, 50))))[layer.row]
-        multipliers.append(th * layer.gpu_ns - (1 - th) * layer.offload_ns)
+        multiplier = th * layer.gpu_ns - (1 - th) * layer.offload_ns
+        multipliers.append(np.minimum(0, multiplier) if layer.free_dispatch else multiplier)
     return multipliers
 
 
@@ -63,7 +64,8 @@ class VolumeAlgorithm:
     def iterate(self, target_ns: int, steps: int, stopped: Callable[[], bool]) -> None:
         """Take some steps towards the target, an upper bound on what can be reached."""
         for _ in range(steps):
-            length = sum(float(part @ part) for part in self._direction)
+            direction = self._allowed()
+            length = sum(float(part @ part) for part in direction)
             if length < 1e-9 or self.bound_ns >= target_ns:
                 self._step = 0.0
             if stopped() or self.converged:
@@ -71,9 +73,20 @@ class VolumeAlgorithm:
             factor = self._step * (target_ns - self._now_ns) / length
             self._now = [
                 multiplier + factor * part
-                for multiplier, part in zip(self._now, self._direction, strict=True)
+                for multiplier, part in zip(self._now, direction, strict=True)
             ]
+            if self.model.free_dispatch:
+                self._now = [np.minimum(0, multiplier) for multiplier in self._now]
             self._update(dual_function(self.model, self._now))
+
+    def _allowed(self) -> list[Floats]:
+        """Return the direction, without what would make a multiplier of 0 positive."""
+        if not self.model.free_dispatch:
+            return self._direction
+        return [
+            np.where((now >= 0) & (part > 0), 0.0, part)
+            for now, part in zip(self._now, self._direction, strict=True)
+        ]
 
     def _update(self, found: DualValue) -> None:
         """Keep better multipliers, and go back to the best ones after failures."""

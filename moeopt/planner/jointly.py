@@ -1,0 +1,225 @@
+"""All decisions at once: the problem joint on the plan's steps, with a bound on every plan.
+
+Residents, widths of single experts, cache ways and deferral share the memory of the GPU and one
+budget of quality. The plan of separate decisions is one of the plans that the bound is about, so
+that it says of any plan, this one too, how far ahead another could be at most.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from moeopt.problems.bitwidth.solution import Solution as Bits
+from moeopt.problems.joint.check import loss
+from moeopt.problems.joint.heuristics import plain_plans
+from moeopt.problems.joint.instance import Instance
+from moeopt.problems.joint.solution import Solution
+from moeopt.problems.placement.solution import Solution as Residents
+from moeopt.sim.engine.decode.loads import Loads
+from moeopt.sim.generate import generate
+from moeopt.sim.plan.schema import Plan, Times
+from moeopt.sim.trace import Trace
+from moeopt.solvers.run import solve
+
+from .bits import WIDTHS
+from .budget import host_memory, within_host
+from .candidates import Candidate
+from .decision import Decision
+from .predict import Predicted, available, predicted
+from .request import Request
+from .residency import whole_instance
+
+METHOD = "column-lagrangian"
+"""The exact method of joint."""
+
+ENOUGH_GAP = 0.002
+"""A proof of that is enough: real steps differ by more."""
+
+
+@dataclass(frozen=True)
+class Jointly:
+    """What the joint problem says.
+
+    Attributes
+    ----------
+    decision
+        The instance and its result.
+    candidate
+        Its plan, executed on the steps decided on; None if none was found in time.
+    bound_ms
+        No plan of these kinds takes less for all of these steps; None without a bound.
+    """
+
+    decision: Decision
+    candidate: Candidate | None
+    bound_ms: float | None
+
+    def ahead(self, kept: Predicted) -> float | None:
+        """Return by how much another plan could be faster at most; None without a bound."""
+        return None if not self.bound_ms else max(0.0, total_ms(kept) / self.bound_ms - 1.0)
+
+    def kinds(self) -> str:
+        """Return what the plans that the bound is about may decide."""
+        instance = self.decision.instance
+        if not isinstance(instance, Instance):
+            raise TypeError(f"{instance!r} is no instance of joint")
+        parts = ["residents"]
+        if len(instance.bits) > 1:
+            parts.append(f"widths {', '.join(map(str, instance.bits))} that lose no more")
+        parts += ["caches"] if instance.max_ways else []
+        parts += [f"up to {instance.max_deferred} deferred"] if instance.max_deferred else []
+        return ", ".join(parts)
+
+    def to_dict(self, kept: Predicted) -> dict[str, Any]:
+        """Return it as JSON values; `kept` is what the chosen plan takes."""
+        return self.decision.to_dict() | {
+            "bound_ms": self.bound_ms,
+            "plan_ms": total_ms(kept),
+            "ahead": self.ahead(kept),
+            "kinds": self.kinds(),
+        }
+
+
+def jointly(
+    request: Request, part: Trace, loads: Loads, times: Times, widths: Decision | None
+) -> Jointly:
+    """Decide everything at once.
+
+    Parameters
+    ----------
+    part, loads
+        The steps that are decided on.
+    times
+        What a step costs besides its routed experts.
+    widths
+        Widths of single experts that were decided by themselves: no plan may lose more than they
+        do, nor have a larger average.
+    """
+    instance = _instance(request, part, widths)
+    result = solve(
+        instance,
+        METHOD,
+        enough_gap=ENOUGH_GAP,
+        time_limit_s=request.joint_limit_s,
+        seed=request.seed,
+        workers=request.workers,
+    )
+    bound = result.bound
+    bound_ms = bound / 1e6 if isinstance(bound, int) else None
+    solution = result.solution
+    if not isinstance(solution, Solution):
+        return Jointly(Decision("jointly", instance, result, "no plan in time"), None, bound_ms)
+    plan = _plan(instance, solution, times)
+    kept = predicted(request, plan, loads)
+    counts = [len(layer) for layer in plan.resident or ()]
+    says = f"{sum(counts)} experts on the GPU, {min(counts)} to {max(counts)} per layer"
+    says += f", {sum(plan.cache_ways)} cache ways" if sum(plan.cache_ways) else ""
+    decision = Decision("jointly", instance, result, f"{says}, decided at once")
+    made = (*_for_runtimes(request, part, times, plan, widths), decision)
+    share = sum(counts) / max(1, sum(counts) + sum(plan.cache_ways))
+    found = Candidate(plan, made, kept, sum(plan.deferred), share)
+    return Jointly(decision, found, bound_ms)
+
+
+def _for_runtimes(
+    request: Request, part: Trace, times: Times, plan: Plan, widths: Decision | None
+) -> Iterator[Decision]:
+    """Yield widths and residents as decisions of their own problems, which exporters take.
+
+    What does not pass their checkers, such as widths within another budget, is left out.
+    """
+    chosen = None
+    if widths is not None:
+        bits = tuple(tuple(int(width) for width in layer) for layer in plan.bits or ())
+        chosen = Bits(instance=widths.instance.name, bits=bits)
+        found = solve(widths.instance, lambda _: chosen)
+        if found.solution is not None:
+            yield Decision("bits", widths.instance, found, "decided jointly")
+    whole = whole_instance(request, part, available(request, part), chosen, times)
+    whole = within_host(request, whole)
+    residents = Residents(instance=whole.name, gpu=plan.resident or ())
+    found = solve(whole, lambda _: residents)
+    if found.solution is not None:
+        yield Decision("residency", whole, found, "decided jointly")
+
+
+def total_ms(kept: Predicted) -> float:
+    """Return what all steps take, the first one too."""
+    return kept.first_ms + kept.mean_ms * (kept.steps - 1) if kept.steps > 1 else kept.first_ms
+
+
+def _instance(request: Request, part: Trace, widths: Decision | None) -> Instance:
+    several = widths is not None
+    instance = generate(
+        "joint",
+        machine=request.machine,
+        model=request.model,
+        trace=part,
+        batch=request.batch,
+        steps=available(request, part),
+        context=request.context,
+        bits=(request.bits or WIDTHS) if several else "",
+        reserved_gib=request.reserved_gib,
+        max_ways=request.model.routed_experts if _caches(request) and not several else 0,
+        max_deferred=request.most_deferred,
+        deferral_price="0",
+        loss_table=request.loss_table,
+        seed=request.seed,
+        quantum_ns=request.quantum_ns,
+    )
+    if not isinstance(instance, Instance):
+        raise TypeError(f"{instance!r} is no instance of joint")
+    host = host_memory(request)
+    if widths is None:
+        # what runtimes do: the GPU's experts run there, and the host need not hold them
+        return instance.model_copy(update={"host_copy": False, "host_bytes": host.room})
+    room = host.experts if host.room is None else min(host.experts, host.room)
+    return instance.model_copy(update={"host_bytes": room, "max_loss": _loss_of(instance, widths)})
+
+
+def _caches(request: Request) -> bool:
+    """Return whether caches are possible: for single tokens whose order is known."""
+    return request.batch == 1 and request.knows_order
+
+
+def _loss_of(instance: Instance, widths: Decision) -> int:
+    """Return what widths that were decided before lose."""
+    decided = widths.solved_as(Bits)
+    plan = next(plain_plans(instance))  # no budgets yet: all experts on the CPU
+    bits = tuple(tuple(int(width or 0) for width in layer) for layer in decided.bits)
+    return loss(instance, plan.model_copy(update={"bits": bits}))
+
+
+def _plan(instance: Instance, solution: Solution, times: Times) -> Plan:
+    """Return the plan for the engine; room that is left goes to experts that were not seen."""
+    bits = np.array(solution.bits, dtype=np.int64)
+    resident = [set(layer) for layer in solution.resident]
+    place = np.searchsorted(np.array(instance.bits), bits)
+    size = np.array(instance.expert_bytes)[place]
+    ways = [count or 0 for count in solution.ways]
+    context = instance.contexts[solution.context or 0]
+    room = instance.gpu_bytes - context.kv_bytes
+    for layer, held in enumerate(resident):
+        room -= int(size[layer, list(held)].sum())
+        others = [e for e in range(instance.experts) if e not in held]
+        room -= ways[layer] * max((int(size[layer, e]) for e in others), default=0)
+    rows = instance.rows
+    seen = np.zeros((instance.layers, instance.experts), dtype=bool)
+    row = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start))
+    seen[row % instance.layers, rows.expert] = True
+    for cell in np.flatnonzero(~seen.T.ravel()).tolist():  # layers in turn
+        expert, layer = divmod(cell, instance.layers)
+        if expert not in resident[layer] and size[layer, expert] <= room:
+            resident[layer].add(expert)
+            room -= int(size[layer, expert])
+    changed = {"bits": tuple(map(tuple, bits.astype(float).tolist()))}
+    plan = Plan(
+        name="plan",
+        resident=tuple(tuple(sorted(held)) for held in resident),
+        cache_ways=tuple(ways),
+        deferred=tuple(count or 0 for count in solution.deferred),
+        times=times,
+    )
+    return plan.model_copy(update=changed) if len(instance.bits) > 1 else plan

@@ -1,0 +1,75 @@
+"""A model of six blocks, two of them dense, whose plans take a fraction of a second."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import moeopt
+from moeopt.planner.planned import Planned
+from moeopt.planner.request import Request
+from moeopt.sim.machine import Machine
+from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.trace import Trace
+
+GIB = 2**30
+
+MODEL = ModelShape.model_validate(
+    get_model("mixtral-8x7b").model_dump(exclude_none=True)
+    | {
+        "name": "small",
+        "layers": 6,
+        "dense_layers": 2,
+        "dense_intermediate_size": 14336,
+        "routed_experts": 16,
+        "top_k": 4,
+        "expert_intermediate_size": 2048,
+    }
+)
+"""An expert is 48 MiB, all 64 of them 3 GiB."""
+
+
+def trace_of(model: ModelShape, tokens: int, seed: int = 0, skew: float = 1.2) -> Trace:
+    """Return tokens whose experts are drawn by a power law, in an order of each layer's own."""
+    rng = np.random.default_rng(seed)
+    layers, experts = len(model.moe_layers), model.routed_experts
+    weights = np.arange(1, experts + 1.0) ** -skew
+    ids = np.empty((tokens, layers, model.top_k), dtype=np.int64)
+    for layer in range(layers):
+        order = rng.permutation(experts)
+        keys = rng.exponential(size=(tokens, experts)) / weights
+        ids[:, layer] = order[np.argsort(keys, axis=1)[:, : model.top_k]]
+    return Trace("drawn", ids)
+
+
+def machine_of(gpu_gib: float = 6.0, host_gib: float | None = None) -> Machine:
+    """Return a machine with so much memory."""
+    known = get_machine("rtx4090-7960x")
+    gpu = known.require_gpu().model_copy(update={"hbm_gb": gpu_gib})
+    dram = known.dram.model_copy(update={"capacity_gb": host_gib})
+    return known.model_copy(update={"gpu": gpu, "dram": dram})
+
+
+def request(**changes: Any) -> Request:
+    """Return a request for the small model on a GPU with room for some of its experts."""
+    made = Request(
+        machine_of(), MODEL, trace_of(MODEL, 120), steps=30, time_limit_s=600.0, joint_time_s=0.0
+    )
+    return replace(made, **changes)
+
+
+def planned_for(**options: Any) -> Planned:
+    """Return the plan of a small request, given as options of `moeopt.plan`."""
+    common: dict[str, Any] = {"steps": 30, "time_limit_s": 600.0, "joint_time_s": 0.0}
+    machine = options.pop("machine", machine_of())
+    model = options.pop("model", MODEL)
+    trace = options.pop("trace", trace_of(MODEL, 120))
+    return moeopt.plan(machine, model, trace, **common | options)
+
+
+@cache
+def planned() -> Planned:
+    """Return the plan of the small request, for several tests."""
+    return planned_for()
