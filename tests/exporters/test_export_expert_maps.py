@@ -173,6 +173,7 @@ def test_devices_are_bounded(ep_size: int) -> None:
         moeopt.export(plan(given, [[]] * 4), given, to="sglang", model=shape(), ep_size=ep_size)
 
 
+@pytest.mark.slow
 def test_notes_say_what_free_dispatch_is_worth_to_a_runtime() -> None:
     """No format says who computes a resident: runtimes take longer than the plan that knows."""
     times = (0, 9000, 15000)

@@ -116,6 +116,7 @@ def test_nothing_deferred_unless_asked_for() -> None:
     assert "deferral   none" in page(planned)
 
 
+@pytest.mark.slow
 def test_bits_make_room() -> None:
     """At 8 bits on average more experts fit, and sizes are those of the widths."""
     planned = planned_for(request(average_bits=8.0, bits="4,8,16"))
@@ -218,6 +219,7 @@ def test_json_and_page() -> None:
     assert f"{data['comparisons'][0]['held_out']['median_ms']:.2f}" in text
 
 
+@pytest.mark.slow
 def test_steps_to_decide_on_and_to_hold_out() -> None:
     """Each has a number of its own; the one does not move the other."""
     drawn = small_plans.trace_of(small_plans.MODEL, 60)

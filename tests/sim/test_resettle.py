@@ -21,7 +21,11 @@ ODD: dict[str, dict[str, Any]] = {
 STRANGE = {"layer": "x", "batch": -1, "cold_cut": 7, "ndp_speedup": "q", "penalty": {}}
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+DEAR = pytest.param("bitwidth", marks=pytest.mark.slow)
+"""Its instances are made again from random experts, which are quantised each time."""
+
+
+@pytest.mark.parametrize("problem", [DEAR if p == "bitwidth" else p for p in PROBLEMS])
 def test_an_odd_provenance_gives_no_instance_or_one(problem: str, root: Path) -> None:
     """Missing, of another type, out of range; and a file that it names is not opened."""
     instance = moeopt.load(instance_files(root / "instances" / problem)[0])
