@@ -79,6 +79,10 @@ def plan_command(
             " file's own, llama.cpp."
         ),
     ] = None,
+    quality_loss: Annotated[
+        float | None,
+        typer.Option(help="Share of outputs that widths and deferral may lose: 0 to 1."),
+    ] = None,
     joint_time: Annotated[
         float | None,
         typer.Option(help="Seconds of the limit to decide all at once; default: half; 0: none."),
@@ -140,6 +144,7 @@ def plan_command(
             kv_bits=kv_bits,
             loss_table=loss_table,
             runtime=runtime,
+            quality_loss=quality_loss,
             joint_time_s=joint_time,
             time_limit_s=time_limit,
             workers=workers,

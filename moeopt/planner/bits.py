@@ -69,8 +69,15 @@ def widths_of(bits: str | None) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def check_average(average_bits: float | None, bits: str | None, loss_table: Path | None) -> None:
+def check_average(
+    average_bits: float | None, bits: str | None, loss_table: Path | None, *, budget: bool = False
+) -> None:
     """Check what is said about widths of single experts.
+
+    Parameters
+    ----------
+    budget
+        Whether a budget of quality decides on widths instead of an average.
 
     Raises
     ------
@@ -78,7 +85,9 @@ def check_average(average_bits: float | None, bits: str | None, loss_table: Path
         If no choice of widths has such an average, or there is no average for a table of losses.
     """
     if average_bits is None:
-        if loss_table is not None:
+        if budget:
+            widths_of(bits)
+        elif loss_table is not None:
             raise InputError("loss_table: needs average_bits: without it no width is decided")
         return
     widths = widths_of(bits)

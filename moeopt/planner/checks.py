@@ -27,7 +27,12 @@ def check(request: Request) -> None:
     NoRoomError
         If something does not fit into memory, whatever is decided.
     """
-    check_average(request.average_bits, request.bits, request.loss_table)
+    check_average(
+        request.average_bits,
+        request.bits,
+        request.loss_table,
+        budget=request.quality_loss is not None,
+    )
     if isinstance(request.trace, Trace):
         check_trace(request.trace, request.model)
     check_memory(request)

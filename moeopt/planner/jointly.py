@@ -34,6 +34,9 @@ from .residency import whole_instance
 METHOD = "column-lagrangian"
 """The exact method of joint."""
 
+PRICE = "0.04"
+"""Loss of a deferred expert per score: 0.5 of 13.3 points (KTransformers Fig. 13)."""
+
 ENOUGH_GAP = 0.002
 """A proof of that is enough: real steps differ by more."""
 
@@ -67,7 +70,7 @@ class Jointly:
             raise TypeError(f"{instance!r} is no instance of joint")
         parts = ["residents"]
         if len(instance.bits) > 1:
-            parts.append(f"widths {', '.join(map(str, instance.bits))} that lose no more")
+            parts.append(f"widths {', '.join(map(str, instance.bits))} within the quality budget")
         parts += ["caches"] if instance.max_ways else []
         parts += [f"up to {instance.max_deferred} deferred"] if instance.max_deferred else []
         return ", ".join(parts)
@@ -131,9 +134,10 @@ def _for_runtimes(
     What does not pass their checkers, such as widths within another budget, is left out.
     """
     chosen = None
-    if widths is not None:
-        bits = tuple(tuple(int(width) for width in layer) for layer in plan.bits or ())
-        chosen = Bits(instance=widths.instance.name, bits=bits)
+    if plan.bits is not None:
+        bits = tuple(tuple(int(width) for width in layer) for layer in plan.bits)
+        chosen = Bits(instance="jointly" if widths is None else widths.instance.name, bits=bits)
+    if widths is not None and chosen is not None:
         found = solve(widths.instance, lambda _: chosen)
         if found.solution is not None:
             yield Decision("bits", widths.instance, found, "decided jointly")
@@ -151,7 +155,7 @@ def total_ms(kept: Predicted) -> float:
 
 
 def _instance(request: Request, part: Trace, widths: Decision | None) -> Instance:
-    several = widths is not None
+    several = widths is not None or request.quality_loss is not None
     instance = generate(
         "joint",
         machine=request.machine,
@@ -160,11 +164,12 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
         batch=request.batch,
         steps=available(request, part),
         context=request.context,
-        bits=(request.bits or WIDTHS) if several else "",
+        bits=_widths(request) if several else "",
         reserved_gib=request.reserved_gib,
         max_ways=request.model.routed_experts if _caches(request) and not several else 0,
         max_deferred=request.most_deferred,
-        deferral_price="0",
+        deferral_price="0" if request.quality_loss is None else PRICE,
+        quality_loss=request.quality_loss,
         loss_table=request.loss_table,
         seed=request.seed,
         quantum_ns=request.quantum_ns,
@@ -177,6 +182,14 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
         return instance.model_copy(update={"host_copy": False, "host_bytes": host.room})
     room = host.experts if host.room is None else min(host.experts, host.room)
     return instance.model_copy(update={"host_bytes": room, "max_loss": _loss_of(instance, widths)})
+
+
+def _widths(request: Request) -> str:
+    """Return the widths to choose from; by default none above the model's own."""
+    if request.bits is not None or request.average_bits is not None:
+        return request.bits or WIDTHS
+    own = [width for width in WIDTHS.split(",") if int(width) <= request.model.bits]
+    return ",".join(own) or WIDTHS
 
 
 def _caches(request: Request) -> bool:

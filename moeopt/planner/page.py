@@ -71,7 +71,7 @@ def _decisions(planned: Planned) -> Iterator[str]:
         yield f"{'':10} the best count of {planned.request.most_deferred + 1}, tried by the engine"
     if planned.chosen.deferred:
         yield f"{'':10} changes the model's output, by how much is not known here"
-    says = planned.request.model.bits_in_words(experts=planned.request.average_bits)
+    says = planned.request.model.bits_in_words(experts=planned.average_bits)
     yield f"{'bits':10} {says}"
     if (lost := planned.losses) is not None:
         others = _others(planned)

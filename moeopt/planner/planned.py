@@ -73,6 +73,14 @@ class Planned:
     notes: tuple[str, ...] = ()
 
     @property
+    def average_bits(self) -> float | None:
+        """Mean width of the experts, if each has one of its own."""
+        widths = self.chosen.plan.bits
+        if self.request.average_bits is not None or widths is None:
+            return self.request.average_bits
+        return sum(map(sum, widths)) / sum(map(len, widths))
+
+    @property
     def verdict(self) -> Verdict | None:
         """What the plan is worth beside the defaults on held-out steps."""
         return verdict(self.comparisons)
@@ -103,7 +111,8 @@ class Planned:
             "gpu_slots": self.placement.gpu_slots,
             "decisions": [decision.to_dict() for decision in self.chosen.decisions],
             "deferred": self.chosen.deferred,
-            "bits": r.model.bits_in_words(experts=r.average_bits),
+            "bits": r.model.bits_in_words(experts=self.average_bits),
+            "quality_loss": r.quality_loss,
             "losses": None if self.losses is None else self.losses.to_dict(),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "verdict": None if self.verdict is None else self.verdict.to_dict(),
@@ -137,6 +146,7 @@ def plan(
     kv_bits: float | None = None,
     loss_table: Path | None = None,
     runtime: str | None = None,
+    quality_loss: float | None = None,
     joint_time_s: float | None = None,
     time_limit_s: float = 60.0,
     workers: int = 1,
@@ -196,6 +206,9 @@ def plan(
         Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
         the machine's file states. None: a runtime that the machine was calibrated for, else what
         its file states, else llama.cpp.
+    quality_loss
+        Share of the layers' outputs that widths of experts and deferral together may lose, from 0
+        to 1; `bits` are then the widths to choose from. Only what is decided at once has them.
     joint_time_s
         Of the time limit, what deciding everything at once may take (problem joint), which also
         proves how far ahead any plan could be; None: half of it; 0: nothing.
@@ -230,7 +243,9 @@ def plan(
     """
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
-    sized = model_at(shape, bits, average_bits, other_bits, kv_bits)
+    chosen_from = average_bits is not None or quality_loss is not None
+    width = None if quality_loss is not None else bits
+    sized = model_at(shape, width, average_bits, other_bits, kv_bits)
     timed = priced(known, sized, runtime)
     routing, default = routing_of(trace, counts, workload, shape)
     request = Request(
@@ -248,10 +263,11 @@ def plan(
         host_reserved_gib=host_reserved_gib,
         max_deferred=max_deferred or 0,
         average_bits=average_bits,
-        bits=None if average_bits is None or bits is None else str(bits),
+        bits=str(bits) if chosen_from and bits is not None else None,
         other_bits=other_bits,
         loss_table=loss_table,
         expect=timed.expect,
+        quality_loss=quality_loss,
         joint_time_s=joint_time_s,
         time_limit_s=time_limit_s,
         workers=workers,

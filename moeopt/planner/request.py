@@ -57,6 +57,9 @@ class Request:
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     expect
         Where the times come from and what to expect of them, in words.
+    quality_loss
+        Share of the layers' outputs that widths and deferral together may lose, in the units of the
+        loss table; then widths are free, decided jointly. None: widths by `average_bits`.
     joint_time_s
         Of the time limit, what deciding everything at once may take; None: half of it; 0: decisions
         are taken one after the other, without a bound on all of them.
@@ -82,6 +85,7 @@ class Request:
     other_bits: float | None = None
     loss_table: Path | None = None
     expect: str = ""
+    quality_loss: float | None = None
     joint_time_s: float | None = None
     time_limit_s: float = 60.0
     workers: int = 1
@@ -95,6 +99,8 @@ class Request:
                 raise InputError(f"{name}: must be at least 1, not {value}")
         if not 0 < self.time_limit_s < float("inf"):
             raise InputError(f"time_limit_s: must be above 0, not {self.time_limit_s}")
+        if self.quality_loss is not None:
+            self._check_quality(self.quality_loss)
         if not 0 <= self.joint_limit_s < self.time_limit_s:
             most = f"from 0 to below the time limit, {self.time_limit_s:g}"
             raise InputError(f"joint_time_s: must be {most}, not {self.joint_time_s}")
@@ -107,6 +113,15 @@ class Request:
 
         if not isinstance(self.trace, Trace):
             self._check_drawn(self.trace)
+
+    def _check_quality(self, budget: float) -> None:
+        """Raise InputError unless a budget of quality can be used."""
+        if not 0 <= budget <= 1:
+            raise InputError(f"quality_loss: must be from 0 to 1, not {budget}")
+        if self.average_bits is not None:
+            raise InputError("quality_loss: not with average_bits: one budget of widths is enough")
+        if self.joint_time_s == 0:
+            raise InputError("quality_loss: is for all decisions at once; joint_time_s is 0")
 
     def _check_drawn(self, known: Routing) -> None:
         """Raise InputError if something is asked for that only a trace can give."""

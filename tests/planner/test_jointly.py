@@ -117,3 +117,38 @@ def test_a_joint_plan_is_handed_over(tmp_path: Path) -> None:
     residents = moeopt.load_solution(tmp_path / "residency-solution.json")
     assert residents.gpu == together.candidate.plan.resident  # type: ignore[attr-defined]
     assert "decided at once" in page(handed)
+
+
+def test_a_budget_of_quality_frees_widths() -> None:
+    """Nothing may be lost: native widths; a little: narrower ones, faster, within the budget."""
+    common = {"machine": small_plans.machine_of(gpu_gib=2.2), "other_bits": 4.0} | TIMES
+    plans = {q: small_plans.planned_for(quality_loss=q, **common) for q in (0.0, 0.2)}
+    taken = {}
+    for budget, planned in plans.items():
+        together = planned.together
+        assert together is not None
+        assert together.candidate is not None
+        instance, solution = together.decision.instance, together.decision.solved_as(Solution)
+        assert isinstance(instance, Instance)
+        outputs = instance.layers * len(instance.steps) * 10**6
+        assert loss(instance, solution) <= budget * outputs == instance.max_loss
+        taken[budget] = total_ms(together.candidate.kept)
+    assert taken[0.2] < 0.9 * taken[0.0]
+    assert plans[0.2].average_bits is not None
+    assert plans[0.2].average_bits < 16
+    assert "within the quality budget" in page(plans[0.2])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"quality_loss": 1.5}, "quality_loss: must be from 0 to 1, not 1.5"),
+        ({"quality_loss": 0.1, "average_bits": 4.0}, "quality_loss: not with average_bits"),
+        ({"quality_loss": 0.1, "joint_time_s": 0.0}, "quality_loss: is for all decisions at once"),
+        ({"quality_loss": 0.1, "bits": "x"}, "bits: must be whole numbers"),
+    ],
+)
+def test_budgets_that_cannot_be(options: dict[str, object], words: str) -> None:
+    """One line each, before anything is solved."""
+    with pytest.raises(InputError, match=words):
+        small_plans.planned_for(**TIMES | options)
