@@ -296,7 +296,11 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     joint_s = request.joint_limit_s
     search = Search(replace(request, time_limit_s=request.time_limit_s - joint_s), kept, loads)
-    found = list(search.candidates())
+    found = []
+    for candidate in search.candidates():
+        found.append(candidate)
+        if perf_counter() - begin > search.request.time_limit_s:  # executing them takes time, too
+            break
     in_turn = found[0]
     together = None
     if joint_s > 0:
@@ -306,10 +310,10 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     widths = next((one for one in chosen.decisions if one.name == "bits"), search.widths)
     ours = [chosen.plan]
     if chosen.deferred:
-        exact = best_of([candidate for candidate in found if candidate.deferred == 0])
-        ours.append(exact.plan.model_copy(update={"name": "nothing deferred"}))
+        exact = [candidate for candidate in found if candidate.deferred == 0]
+        ours += [_named(best_of(exact).plan, "nothing deferred")] if exact else []
     if in_turn is not chosen:
-        ours.append(in_turn.plan.model_copy(update={"name": "one decision after the other"}))
+        ours.append(_named(in_turn.plan, "one decision after the other"))
     used = counts_known(request.trace, kept, request.model.routed_experts)
     plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
     plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, used)]
@@ -328,3 +332,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         seconds=perf_counter() - begin,
         notes=notes(request.trace, request.batch, default),
     )
+
+
+def _named(plan: Plan, name: str) -> Plan:
+    return plan.model_copy(update={"name": name})
