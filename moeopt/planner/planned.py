@@ -308,6 +308,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         found += [together.candidate] if together.candidate is not None else []
     chosen = best_of(found)
     widths = next((one for one in chosen.decisions if one.name == "bits"), search.widths)
+    whole = _placement(chosen, search)
     ours = [chosen.plan]
     if chosen.deferred:
         exact = [candidate for candidate in found if candidate.deferred == 0]
@@ -316,7 +317,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         ours.append(_named(in_turn.plan, "one decision after the other"))
     used = counts_known(request.trace, kept, request.model.routed_experts)
     plans: list[tuple[Plan, Default | None]] = [(one, None) for one in ours]
-    plans += [(one.plan, one) for one in defaults(search.whole, chosen.plan, request.model, used)]
+    plans += [(one.plan, one) for one in defaults(whole, chosen.plan, request.model, used)]
     return Planned(
         request=request,
         chosen=chosen,
@@ -326,12 +327,19 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         losses=None if widths is None else losses(request, widths, rest),
         removed_tokens=removed,
         known_steps=known_steps(loads, later),
-        placement=search.whole,
+        placement=whole,
         together=together,
         candidates=len(found),
         seconds=perf_counter() - begin,
         notes=notes(request.trace, request.batch, default),
     )
+
+
+def _placement(chosen: Candidate, search: Search) -> Placement:
+    """Return the placement instance of the plan's own widths."""
+    made = {decision.name: decision.instance for decision in chosen.decisions}
+    own = made.get("residency") if "jointly" in made else None
+    return own if isinstance(own, Placement) else search.whole
 
 
 def _named(plan: Plan, name: str) -> Plan:
