@@ -215,8 +215,15 @@ def _of_llama_bench(
 
 
 def _beside(path: Path, name: str) -> str:
-    """Return a model's file as llama-bench was given it, or as it lies beside the results."""
-    return name if Path(name).is_file() or not name else str(path.parent / name)
+    """Return a model's file as llama-bench was given it, or as it lies beside the results.
+
+    Results come from strangers: nothing but a GGUF file is opened by a name in them.
+    """
+    if not name.endswith(".gguf"):
+        raise InputError(
+            f"{path}: model_filename: {name!r:.80} is no .gguf; --model says which it is"
+        )
+    return name if Path(name).is_file() else str(path.parent / name)
 
 
 def _speed(at: str, test: dict[str, Any]) -> float:

@@ -197,6 +197,15 @@ def test_files_that_are_none(text: str, words: str, tmp_path: Path) -> None:
     assert str(raised.value).startswith(str(file))
 
 
+def test_only_gguf_files_are_opened_by_a_name_in_results(tmp_path: Path) -> None:
+    """Results come from strangers, and an error must not say what is in another file."""
+    (tmp_path / "secret.json").write_text("secret")
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps([BENCH | {"model_filename": str(tmp_path / "secret.json")}]))
+    with pytest.raises(InputError, match=r"is no \.gguf; --model says which it is"):
+        read_measurements(file)
+
+
 def test_files_that_are_not_text(tmp_path: Path) -> None:
     """Missing, and binary."""
     with pytest.raises(InputError, match="No such file"):
