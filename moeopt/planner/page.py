@@ -107,6 +107,11 @@ def _latencies(planned: Planned) -> Iterator[str]:
     for comparison in planned.comparisons:
         yield f"{comparison.plan.name:{width}}   {_numbers(comparison)}"
     yield from _apart(planned.comparisons[0])
+    busy = sorted(planned.comparisons[0].later.busy.items(), key=lambda item: -item[1])
+    (name, share), *others = busy[:3]
+    rest = "".join(f", {other} {part:.0%}" for other, part in others if part > 0)
+    what = f"{planned.comparisons[0].plan.name}: bottleneck {_others(planned)}"
+    yield f"{what}: {name}, busy {share:.0%} of the time{rest}"
 
 
 def _numbers(comparison: Comparison) -> str:

@@ -37,8 +37,8 @@ class Planned:
     chosen
         The plan and its decisions.
     comparisons
-        It, the best that defers nothing, that of decisions taken one after the other, and the
-        runtimes' defaults.
+        It, the best that defers nothing, the best without caches, that of decisions taken one after
+        the other, and the runtimes' defaults: what each restriction costs.
     memory, host
         What the memory of the GPU and of the host goes to, in bytes.
     losses
@@ -313,6 +313,9 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     if chosen.deferred:
         exact = [candidate for candidate in found if candidate.deferred == 0]
         ours += [_named(best_of(exact).plan, "nothing deferred")] if exact else []
+    if any(chosen.plan.cache_ways):
+        free = [candidate for candidate in found if not any(candidate.plan.cache_ways)]
+        ours += [_named(best_of(free).plan, "without caches")] if free else []
     if in_turn is not chosen:
         ours.append(_named(in_turn.plan, "one decision after the other"))
     used = counts_known(request.trace, kept, request.model.routed_experts)

@@ -29,6 +29,8 @@ class Predicted:
         By the mean.
     first_ms
         Latency of the first step; where there is but one, the others are it as well.
+    busy
+        Resource -> share of the time that it is busy.
     step_ns
         The latencies themselves, without that of the first step.
     """
@@ -39,6 +41,7 @@ class Predicted:
     p95_ms: float
     tokens_per_s: float
     first_ms: float
+    busy: dict[str, float] = field(default_factory=dict)
     step_ns: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False
     )
@@ -85,5 +88,6 @@ def predicted(request: Request, plan: Plan, loads: Loads) -> Predicted:
         p95_ms=float(p95),
         tokens_per_s=tokens * 1e9 / past_ns if past_ns else float("inf"),
         first_ms=int(found.step_ns[0]) / 1e6,
+        busy={used.resource: round(used.utilisation or 0.0, 4) for used in found.usage},
         step_ns=later_ns,
     )

@@ -216,6 +216,8 @@ def test_json_and_page() -> None:
     assert data["plan"]["name"] == "plan"
     for comparison in planned.comparisons:
         assert comparison.plan.name in text
+    busy = data["comparisons"][0]["held_out"]["busy"]
+    assert f"bottleneck held out: {max(busy, key=busy.get)}, busy" in text
     assert f"{data['comparisons'][0]['held_out']['median_ms']:.2f}" in text
 
 
