@@ -107,7 +107,14 @@ def _latencies(planned: Planned) -> Iterator[str]:
     for comparison in planned.comparisons:
         yield f"{comparison.plan.name:{width}}   {_numbers(comparison)}"
     yield from _apart(planned.comparisons[0])
+    yield from _bottleneck(planned)
+
+
+def _bottleneck(planned: Planned) -> Iterator[str]:
+    """Yield what the plan waits for most: the resource that is busy most of the time."""
     busy = sorted(planned.comparisons[0].later.busy.items(), key=lambda item: -item[1])
+    if not busy:
+        return
     (name, share), *others = busy[:3]
     rest = "".join(f", {other} {part:.0%}" for other, part in others if part > 0)
     what = f"{planned.comparisons[0].plan.name}: bottleneck {_others(planned)}"
