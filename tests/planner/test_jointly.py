@@ -18,7 +18,7 @@ from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
 from tests.planner import small_plans
 
-TIMES = {"time_limit_s": 12.0, "joint_time_s": 2.0, "steps": 12}
+TIMES = {"time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12}
 
 
 @cache

@@ -134,6 +134,7 @@ def test_bits_make_room() -> None:
     assert held > sum(map(len, small().chosen.plan.resident or ()))
 
 
+@pytest.mark.slow
 def test_held_out_steps_are_not_those_decided_on() -> None:
     """Of a trace that reads its text twice the second reading is left out, and the page says so."""
     ids = request().trace.topk_ids

@@ -90,6 +90,7 @@ def test_experts_that_are_never_used_stay_cold() -> None:
     assert skew.synthetic == pytest.approx(8 / 3, rel=0.15)
 
 
+@pytest.mark.slow
 def test_stated_figures_are_met() -> None:
     """TriMoE's cold share alone: the search finds the known law, near 8.5."""
     fit = fit_targets(Targets(cold_70=0.08), experts=160, top_k=6)

@@ -55,6 +55,7 @@ def test_the_table_has_every_key(page: str) -> None:
     assert keys == ["campaign", "instances", *settings]
 
 
+@pytest.mark.slow
 def test_the_program_prints_what_the_page_says(
     page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

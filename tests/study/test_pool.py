@@ -261,6 +261,7 @@ moeopt.gap(INSTANCES, ["greedy"], jobs=2)
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_so(root: Path, tmp_path: Path) -> None:
     """Spawned processes import the script again: no endless chain of processes, one clear error."""
     script = tmp_path / "script.py"

@@ -72,6 +72,7 @@ def test_without_the_extra_the_csv_is_written(
     assert [path.name for path in Path("r").iterdir()] == ["gap.csv"]
 
 
+@pytest.mark.slow
 def test_figures_and_latex_come_from_a_store(folder: Path, capsys: Capture) -> None:
     """Without solving; each figure of the report as a PDF and an SVG, the same bytes each time."""
     assert run(["gap", "family", "--methods", "greedy,trimoe", "--store", "s.db"]) == 0

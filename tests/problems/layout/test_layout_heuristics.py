@@ -111,6 +111,7 @@ def test_solutions_are_valid_and_the_same_each_time(name: str) -> None:
             assert HEURISTICS[name](instance) == solution
 
 
+@pytest.mark.slow
 def test_better_ones_are_better() -> None:
     """A tuned share is never worse than 70 %; the local search is never worse than its starts."""
     improved = 0

@@ -273,6 +273,7 @@ def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
             assert (result.status, result.objective) == ("optimal", optimum), instance.name
 
 
+@pytest.mark.slow
 def test_bounds_are_not_trivial() -> None:
     """Each bound is the only one to meet the optimum somewhere, and together they often do."""
     met, alone = 0, set()
