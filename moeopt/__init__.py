@@ -20,6 +20,7 @@ balance     what the GPU takes from the NDP units (edge GPU-NDP, Eq. 1-3)
 cache       how many experts of each layer the GPU caches (CPU-GPU collaborative, III-B)
 bitwidth    how many bits each expert gets (context-aware CXL-NDP 4.2)
 placement   which experts live on the GPU (KTransformers and others)
+joint       residents, widths, caches, deferral and KV cache together (KTransformers 4.1, 4.2)
 
 Functions:
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from moeopt.problems import bitwidth as bitwidth
     from moeopt.problems import cache as cache
     from moeopt.problems import deferral as deferral
+    from moeopt.problems import joint as joint
     from moeopt.problems import layout as layout
     from moeopt.problems import placement as placement
     from moeopt.problems import relayout as relayout

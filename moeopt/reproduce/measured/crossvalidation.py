@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from moeopt.errors import InputError
 from moeopt.reproduce.measured.points import MeasuredPoint
 from moeopt.sim.runtimes.calibration import machine_costs, model_costs
-from moeopt.sim.runtimes.fitting import equal_voices, fit_costs
+from moeopt.sim.runtimes.fitting import fit_costs, group_weights
 from moeopt.sim.runtimes.profile import Certainty, RuntimeProfile, Within, as_costs
 from moeopt.sim.runtimes.setting import amounts
 from moeopt.sim.runtimes.terms import prior
@@ -77,8 +77,8 @@ def _fit(points: Sequence[MeasuredPoint], expected_log: Vector, spread: Vector) 
         return np.asarray(np.exp(expected_log))
     rows = np.array([_amounts(point) for point in points])
     times = np.array([1e6 / point.tokens_per_s for point in points])
-    voices = equal_voices([point.group for point in points])
-    return fit_costs(rows, times, expected_log, spread, NOISE, voices)
+    weights = group_weights([point.group for point in points])
+    return fit_costs(rows, times, expected_log, spread, NOISE, weights)
 
 
 def _amounts(point: MeasuredPoint) -> Vector:
@@ -212,7 +212,7 @@ def factor_holding(held: Sequence[Held], group: Group = by_machine, share: float
     A group of n points weighs as much as the root of n, so that none decides alone.
     """
     errors = np.array([abs(one.log_error) for one in held])
-    weights = equal_voices([str(group(one.point)) for one in held])
+    weights = group_weights([str(group(one.point)) for one in held])
     order = np.argsort(errors)
     passed = np.cumsum(weights[order]) >= share * weights.sum() - 1e-12
     return float(np.exp(errors[order][int(np.argmax(passed))]))

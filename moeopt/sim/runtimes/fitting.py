@@ -55,7 +55,7 @@ def fit_costs(
     return np.asarray(np.exp(found.x))
 
 
-def equal_voices(groups: Sequence[str]) -> Vector:
+def group_weights(groups: Sequence[str]) -> Vector:
     """Return a weight per point: a group of n points weighs as much as the root of n points."""
     counts = {name: groups.count(name) for name in groups}
     return np.array([counts[name] ** -0.5 for name in groups])

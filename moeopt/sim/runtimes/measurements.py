@@ -127,7 +127,9 @@ def read_measurements(
     table.fieldnames = columns
     for name in ("tokens_per_s", *(() if model else ("model",))):
         if name not in columns:
-            raise InputError(f"{path}: {name}: this column is missing (columns: {_list(COLUMNS)})")
+            raise InputError(
+                f"{path}: {name}: this column is missing (columns: {', '.join(COLUMNS)})"
+            )
     try:
         for line, row in enumerate(table, start=2):
             if line > MOST_POINTS:
@@ -272,7 +274,3 @@ def _whole(at: str, name: str, text: str) -> int:
     if value != int(value) or not 0 <= value <= 2**24:
         raise InputError(f"{at}: {name}: must be a whole number from 0, not {text[:40]!r}")
     return int(value)
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(names)

@@ -1,6 +1,6 @@
 """Settings of a runtime: where each layer's experts are computed, and what a token then reads."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -170,10 +170,6 @@ class Setting:
         if held is not None and self.host_bytes_needed > held * GIB:
             found.append(_too_much("host memory", self.host_bytes_needed, held))
         return found
-
-    def with_model(self, model: ModelShape) -> Self:
-        """Return the setting with a shape of other widths."""
-        return replace(self, model=model)
 
 
 def _too_much(what: str, need: float, have_gib: float) -> str:
