@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import HINDSIGHT, ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.info import HINDSIGHT, THIS_STEP, ExactMethod, ProblemInfo, Stretch
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ INFO = ProblemInfo(
         "trimoe-layout-tuned": "hindsight",
         "lpt": "hindsight",
         "local-search": "hindsight",
+        "dual-copies": "striped and on a DIMM by number",
+        "two-localized": "on two DIMMs by number",
     },
     knows=dict.fromkeys(
         [
@@ -44,7 +46,8 @@ INFO = ProblemInfo(
             "hybrimoe",
         ],
         HINDSIGHT,
-    ),
+    )
+    | dict.fromkeys(["dual-copies", "two-localized"], THIS_STEP),
     coincide={"hybrimoe": "ktransformers"},
 )
 

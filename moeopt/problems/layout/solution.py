@@ -43,3 +43,8 @@ class Solution(SolutionEnvelope):
     def sources(self, number: int) -> tuple[int | None, ...]:
         """Return the row of `source` for a scenario, empty if there is none."""
         return self.source[number] if self.source and number < len(self.source) else ()
+
+    def run_from(self, number: int, row: int) -> int | None:
+        """Return the DIMM of the copy that an expert is run from, None for the striped one."""
+        sources = self.sources(number)
+        return self.dimm[row] if not sources or sources[row] is None else sources[row]

@@ -35,8 +35,8 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
     nested lists give one more index each, and so do objects with numbers as keys; null leaves the
     entry to the parameter's default. A list of objects within the objects of another one gives a
     set of pairs, and parameters with both indices, called ``<list>_<field>`` where the model
-    declares that. An object gives a parameter ``<object>_<field>`` for each field. The length of a list of plain values or lists
-    is ``<name>_length``, where the model asks for it.
+    declares that. An object gives a parameter ``<object>_<field>`` for each field. The length of a
+    list of plain values or lists is ``<name>_length``, where the model asks for it.
     `output` is the file the model prints its solution to.
     """
     declared = set(DECLARATION.findall(model))
