@@ -33,8 +33,8 @@ SMOOTHING = 0.05
 """Weight of the devices' mean square against a makespan."""
 
 RELOCATE, TRANSFER, EXCHANGE = 0.35, 0.6, 0.8
-"""Up to which random number a move changes one expert's place, moves a copy from one expert to
-another, or exchanges all places of two; the rest runs one expert anew in one scenario."""
+"""Up to which random number a move changes one expert's place, gives one expert a copy and takes
+one from another, or exchanges two experts' places; the rest runs one expert anew in a scenario."""
 
 
 class Rules(NamedTuple):
@@ -283,6 +283,11 @@ def anneal(
                 if j == i:
                     continue
                 flips[2] = some_place(at, j, True, random)
+                if kind < TRANSFER:
+                    if uniform(random) < 0.5:
+                        flips[1] = some_place(at, i, True, random)
+                    if uniform(random) < 0.5:
+                        flips[3] = some_place(at, j, False, random)
                 if kind >= TRANSFER:
                     flips[1] = some_place(at, i, True, random)
                     if flips[1] < 0 or flips[2] < 0:
