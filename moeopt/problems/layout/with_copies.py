@@ -14,7 +14,7 @@ from moeopt.problems.search import Search
 
 from .bounds import lower_bound, objective_grid
 from .check import objective, violations
-from .copies import Flags, Ints, add_while_they_fit, fields_of, fits, places_of
+from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
 from .instance import Instance
 from .paths import STRIPED
 from .solution import Solution
@@ -128,9 +128,8 @@ def anneal(instance: Instance, search: Search, seed: int, moves: int, until_s: f
 
     start = search.solution or dual_copies(instance)
     search.offer(start, objective(instance, start))
-    resident = np.array(start.resident, dtype=np.bool_)
     rules = kernel.rules_of(instance)
-    state = kernel.state_of(instance, rules, resident, places_of(instance, start))
+    state = kernel.state_of(instance, rules, start)
     best = state._replace(lies=state.lies.copy(), run=state.run.copy())
     rows = np.flatnonzero(instance.path_times.active.any(axis=0))
     random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)

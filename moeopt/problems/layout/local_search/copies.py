@@ -22,9 +22,10 @@ from moeopt.problems.device_loads import (
     put,
     table_for,
 )
-from moeopt.problems.layout.copies import Flags
+from moeopt.problems.layout.copies import Flags, places_of
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.solution import DOMAINS, Solution
 
 from .annealing import uniform
 
@@ -32,9 +33,9 @@ NOBODY = -1
 SMOOTHING = 0.05
 """Weight of the devices' mean square against a makespan."""
 
-RELOCATE, TRANSFER, EXCHANGE = 0.35, 0.6, 0.8
-"""Up to which random number a move changes one expert's place, gives one expert a copy and takes
-one from another, or exchanges two experts' places; the rest runs one expert anew in a scenario."""
+ANEW, RELOCATE, TRANSFER = 0.7, 0.8, 0.9
+"""Up to which random number a move runs one expert anew in one scenario, changes one expert's
+places, or gives one expert a copy and takes one from another; the rest exchanges two experts'."""
 
 
 class Rules(NamedTuple):
@@ -112,8 +113,9 @@ def rules_of(instance: Instance) -> Rules:
     return Rules(np.stack(tables), times.weight.astype(np.float64), np.array(limits))
 
 
-def state_of(instance: Instance, rules: Rules, resident: Flags, lies: Flags) -> State:
-    """Return a layout, every expert running where that suits best, one after the other."""
+def state_of(instance: Instance, rules: Rules, solution: Solution) -> State:
+    """Return the state of a solution."""
+    lies, resident = places_of(instance, solution), np.array(solution.resident, dtype=np.bool_)
     scenarios, experts = instance.path_times.tokens.shape
     entries = OWN + instance.dimms
     if rules.tables.shape[1] > 7:
@@ -129,9 +131,12 @@ def state_of(instance: Instance, rules: Rules, resident: Flags, lies: Flags) -> 
     size = experts * (2 + instance.dimms)
     state.load[:, GPU] = rules.tables[:, GPU, size:].sum(axis=1)
     for s in range(scenarios):
-        order = np.argsort(-instance.path_times.cost[Path.NDP, s], kind="stable")
-        for i in order[instance.path_times.active[s, order]].tolist():
-            run_best(rules, state, s, i)
+        for i in np.flatnonzero(instance.path_times.active[s]).tolist():
+            domain, dimm = solution.assignment[s][i], solution.run_from(s, i)
+            place = 0 if dimm is None else 1 + dimm
+            if domain == "gpu" and resident[i]:
+                place = 1 + instance.dimms
+            give(rules, state, s, i, 3 * place + DOMAINS.index(domain or "cpu"))
     return state
 
 
@@ -246,6 +251,20 @@ def some_place(at: State, i: int, there: bool, random: NDArray[np.uint64]) -> in
 
 
 @compiled
+def run_at_random(rules: Rules, at: State, s: int, i: int, random: NDArray[np.uint64]) -> None:
+    """Let an expert with tokens run in a random way that its places allow."""
+    dimms = rules.limits[0]
+    resident = at.lies[i, dimms + 1]
+    place, domain = some_place(at, i, True, random), int(uniform(random) * 3)
+    if place == dimms + 1:
+        domain = GPU
+    elif (domain == GPU and resident) or (domain == NDP and place == 0):
+        return
+    take_away(rules, at, s, i)
+    give(rules, at, s, i, 3 * place + domain)
+
+
+@compiled
 def anneal(
     rules: Rules,
     at: State,
@@ -268,43 +287,45 @@ def anneal(
         In the unit of the objective.
     """
     scenarios = len(rules.weight)
-    before = np.empty((2, scenarios), np.int64)
+    before, flips = np.empty((2, scenarios), np.int64), np.empty(4, np.int64)
     for _ in range(moves):
         kind = uniform(random)
-        i, j = rows[int(uniform(random) * len(rows))], NOBODY
-        flips = np.full(4, NOBODY, np.int64)
-        if kind < EXCHANGE:
-            flips[0] = some_place(at, i, False, random)
-            if kind < RELOCATE:
-                if uniform(random) < 0.8:
-                    flips[1] = some_place(at, i, True, random)
-            else:
+        i, j, one = rows[int(uniform(random) * len(rows))], NOBODY, NOBODY
+        for n in range(4):
+            flips[n] = NOBODY
+        if kind < ANEW:
+            one = int(uniform(random) * scenarios)
+            if at.run[one, i] == IDLE:
+                continue
+            if uniform(random) < 0.5:
                 j = rows[int(uniform(random) * len(rows))]
                 if j == i:
-                    continue
-                flips[2] = some_place(at, j, True, random)
-                if kind < TRANSFER:
-                    if uniform(random) < 0.5:
-                        flips[1] = some_place(at, i, True, random)
-                    if uniform(random) < 0.5:
-                        flips[3] = some_place(at, j, False, random)
-                if kind >= TRANSFER:
-                    flips[1] = some_place(at, i, True, random)
-                    if flips[1] < 0 or flips[2] < 0:
-                        continue
-                    # i goes where j was, j where i was, one copy each.
-                    flips[0], flips[3] = flips[2], flips[1]
-                    if at.lies[i, flips[0]] or at.lies[j, flips[3]]:
-                        continue
-            for n in range(4):
-                if flips[n] >= 0:
-                    flip(at, i if n < 2 else j, flips[n])
-            if not (holds(rules, at, i) and (j == NOBODY or holds(rules, at, j))):
-                for n in range(4):
-                    if flips[n] >= 0:
-                        flip(at, i if n < 2 else j, flips[n])
+                    j = NOBODY
+        elif kind < RELOCATE:
+            flips[0] = some_place(at, i, False, random)
+            if uniform(random) < 0.8:
+                flips[1] = some_place(at, i, True, random)
+        else:
+            j = rows[int(uniform(random) * len(rows))]
+            if j == i:
                 continue
-        one = int(uniform(random) * scenarios) if kind >= EXCHANGE else NOBODY
+            flips[2] = some_place(at, j, True, random)
+            if kind < TRANSFER:
+                flips[0] = some_place(at, i, False, random)
+                if uniform(random) < 0.5:
+                    flips[1] = some_place(at, i, True, random)
+                if uniform(random) < 0.5:
+                    flips[3] = some_place(at, j, False, random)
+            else:  # each goes where the other was
+                flips[1] = some_place(at, i, True, random)
+                flips[0], flips[3] = flips[2], flips[1]
+                if at.lies[i, flips[0]] or at.lies[j, flips[3]]:
+                    continue
+        if one == NOBODY:
+            _flip_all(at, i, j, flips)
+            if not (holds(rules, at, i) and (j == NOBODY or holds(rules, at, j))):
+                _flip_all(at, i, j, flips)
+                continue
         after = spans[0]
         for s in range(scenarios):
             before[0, s], before[1, s] = at.run[s, i], IDLE
@@ -313,25 +334,19 @@ def anneal(
             if one not in (NOBODY, s) or (before[0, s] == IDLE and before[1, s] == IDLE):
                 continue
             after -= rules.weight[s] * score(at.load[s], rules.limits[0])
-            # Both are away before either chooses.
-            if before[0, s] != IDLE:
+            if one == s:
+                run_at_random(rules, at, s, i, random)
+            elif before[0, s] != IDLE:  # both are away before either chooses
                 take_away(rules, at, s, i)
                 at.run[s, i] = IDLE
             if before[1, s] != IDLE:
                 run_best(rules, at, s, j)
-            if before[0, s] != IDLE:
+            if before[0, s] != IDLE and one == NOBODY:
                 run_best(rules, at, s, i)
             after += rules.weight[s] * score(at.load[s], rules.limits[0])
-        limit = -temperature * np.log(uniform(random) + 1e-300)
-        if after - spans[0] <= limit:
+        if after - spans[0] <= -temperature * np.log(uniform(random) + 1e-300):
             spans[0] = after
-            total = 0.0
-            for s in range(scenarios):
-                total += rules.weight[s] * makespan_of(at.load[s], rules.limits[0])
-            if total < spans[1]:
-                spans[1] = total
-                best.lies[:] = at.lies
-                best.run[:] = at.run
+            _note(rules, at, best, spans)
             continue
         for s in range(scenarios):
             for n in range(2):
@@ -339,7 +354,25 @@ def anneal(
                 if before[n, s] != IDLE and at.run[s, who] != before[n, s]:
                     take_away(rules, at, s, who)
                     give(rules, at, s, who, before[n, s])
-        if kind < EXCHANGE:
-            for n in range(4):
-                if flips[n] >= 0:
-                    flip(at, i if n < 2 else j, flips[n])
+        if one == NOBODY:
+            _flip_all(at, i, j, flips)
+
+
+@compiled
+def _flip_all(at: State, i: int, j: int, flips: Ints) -> None:
+    """Make or take back a move: two flips of i, and two of j."""
+    for n in range(4):
+        if flips[n] != NOBODY:
+            flip(at, i if n < 2 else j, flips[n])
+
+
+@compiled
+def _note(rules: Rules, at: State, best: State, spans: NDArray[np.float64]) -> None:
+    """Keep a state whose weighted makespans are less than any before."""
+    total = 0.0
+    for s in range(len(rules.weight)):
+        total += rules.weight[s] * makespan_of(at.load[s], rules.limits[0])
+    if total < spans[1]:
+        spans[1] = total
+        best.lies[:] = at.lies
+        best.run[:] = at.run
