@@ -37,13 +37,14 @@ INFO = ProblemInfo(
         "local-search": "hindsight",
         "dual-copies": "striped and on a DIMM by number",
         "two-localized": "on two DIMMs by number",
+        "copies-by-load": "hot striped, cold localized, both between",
     },
     knows=dict.fromkeys(
         [
             *("trimoe-layout", "trimoe-layout-tuned", "lpt", "local-search"),
             # of the systems if the instance has no forecast; see view.knew
             *("trimoe", "trimoe-best-schedule", "klotski", "ktransformers", "monde", "fiddler"),
-            "hybrimoe",
+            *("hybrimoe", "copies-by-load"),
         ],
         HINDSIGHT,
     )

@@ -20,7 +20,7 @@ from .instance import Instance
 from .paths import Path
 from .solution import Solution
 from .systems import SYSTEMS
-from .with_copies import BLIND_COPIES
+from .with_copies import COPIES
 
 MAX_WORK = 3 * 10**8
 """Scenarios x experts**2 x cold shares that a search over the shares may look at."""
@@ -93,7 +93,7 @@ HEURISTICS: dict[str, Callable[..., Solution]] = {
     "lpt": lpt,
     "local-search": local_search,
     **SYSTEMS,
-    **BLIND_COPIES,
+    **COPIES,
 }
 
 WARM_START = lpt

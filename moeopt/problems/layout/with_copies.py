@@ -6,7 +6,7 @@ a lower bound on its makespan under any layout with copies, and the weighted sum
 the objective: wait and see. The lemma stands in `formulations/layout/spec.md`, section "Copies".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
 from .instance import Instance
 from .paths import STRIPED
 from .solution import Solution
-from .systems import Layout, best_schedule, executed, forecast_of
+from .systems import Layout, best_schedule, executed, expected_ndp_ns, forecast_of
+
+CUTS = 8
+"""Numbers of hot experts that `copies_by_load` compares, evenly spaced."""
 
 WAIT_AND_SEE_SHARE = 0.3
 """Part of the time for the scenarios by themselves."""
@@ -63,11 +66,49 @@ def two_localized(instance: Instance) -> Solution:
     return _blind(instance, 1 + first, 1 + second)
 
 
-BLIND_COPIES: dict[str, Callable[..., Solution]] = {
+def copies_by_load(instance: Instance) -> Solution:
+    """Stripe hot experts, localize cold ones, and do both with those between, whose place matters.
+
+    By the forecast, or without one by the loads. How many are hot is what gives the best objective
+    among `CUTS` evenly spaced numbers; as many of the following experts lie in both ways as fit,
+    the rest are localized. Longest expected NDP work first, each goes to the DIMM with least of it
+    among those with fewest experts. Memory left over holds second localized copies, half the DIMMs
+    on. Residents are the hottest. The best schedules of the real loads.
+    """
+    return min(_cuts(instance), key=lambda solution: objective(instance, solution))
+
+
+def _cuts(instance: Instance) -> Iterator[Solution]:
+    """Yield the layouts of `copies_by_load` with few descents of local search for the schedules."""
+    load, work, dimms = forecast_of(instance), expected_ndp_ns(instance), instance.dimms
+    active = instance.path_times.active.any(axis=0)
+    hot = sorted(np.flatnonzero(active).tolist(), key=lambda row: (-load[row], row))
+    resident = np.zeros(instance.experts, dtype=np.bool_)
+    resident[hot[: instance.hbm_slots]] = True
+    for cut in sorted({round(part * len(hot) / CUTS) for part in range(CUTS + 1)}):
+        lies = np.zeros((instance.experts, 1 + dimms), dtype=np.bool_)
+        lies[:, 0] = True
+        cold = sorted(hot[cut:], key=lambda row: -work[row])
+        home = np.zeros(instance.experts, dtype=np.int64)
+        busy = np.zeros((2, dimms))  # by DIMM: how many experts, and how long for
+        for row in cold:
+            home[row] = int(np.lexsort((busy[1], busy[0]))[0])
+            busy[:, home[row]] += 1, work[row]
+            lies[row, [0, 1 + home[row]]] = False, True
+        if not fits(instance, lies):
+            continue
+        both = [(row, 0) for row in hot[cut:]]
+        second = [(row, 1 + int(home[row] + dimms // 2) % dimms) for row in hot[cut:]]
+        list(add_while_they_fit(instance, lies, [*both, *second]))
+        yield scheduled(instance, resident, lies)
+
+
+COPIES: dict[str, Callable[..., Solution]] = {
     "dual-copies": dual_copies,
     "two-localized": two_localized,
+    "copies-by-load": copies_by_load,
 }
-"""Rules that know nothing of the loads."""
+"""The first two know nothing of the loads."""
 
 
 def scheduled(instance: Instance, resident: Flags, lies: Flags) -> Solution:
