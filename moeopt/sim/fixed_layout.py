@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+from moeopt.errors import InputError
+from moeopt.problems.search import Search
+from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import Domain, Solution
@@ -9,6 +12,24 @@ from moeopt.problems.tri_domain.solution import Domain, Solution
 Schedule = Callable[[Instance], Solution]
 """A method for tri_domain: ``trimoe`` of its heuristics, or an exact one, such as
 ``lambda instance: moeopt.solve(instance, "cp-sat").solution``."""
+
+LIMIT_S = 10.0
+"""For one exact schedule, which takes a millisecond."""
+
+
+def exact(instance: Instance) -> Solution:
+    """Return the best schedule of a layer, by the method ``threshold``.
+
+    Raises
+    ------
+    InputError
+        If none is found in `LIMIT_S`.
+    """
+    search = Search(LIMIT_S)
+    threshold.solve(instance, search)
+    if not isinstance(search.solution, Solution):
+        raise InputError(f"{instance.name}: no schedule within {LIMIT_S:g} s")
+    return search.solution
 
 
 def scheduled(

@@ -86,3 +86,8 @@ def execute_layout(
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
     """Return what a layout costs on the scenarios of `instance`; see `execute_layout`."""
     return execute_layout(instance, decision, schedule).objective_ns
+
+
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a layout with schedules for the scenarios of `instance`; see `execute_layout`."""
+    return execute_layout(instance, decision, schedule).solution

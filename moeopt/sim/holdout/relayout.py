@@ -132,6 +132,11 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
     return execute(instance, decision.migrations, schedule).makespan_ns
 
 
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a decision's migrations with a schedule for `instance`; see `execute`."""
+    return execute(instance, decision.migrations, schedule).solution
+
+
 def hold_out_migrations(
     predicted: Instance, actual: Instance, decision: Solution, schedule: Schedule = trimoe
 ) -> HeldOut:

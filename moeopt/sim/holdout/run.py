@@ -13,7 +13,29 @@ from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.sim.fixed_layout import Schedule
-from moeopt.sim.holdout.unchanged import held_out_objective
+from moeopt.sim.holdout.unchanged import unchanged
+
+
+def adopted(
+    instance: InstanceEnvelope, decision: SolutionEnvelope, schedule: Schedule
+) -> SolutionEnvelope:
+    """Return a decision as a solution of other loads than those it was made on.
+
+    Parameters
+    ----------
+    instance, decision, schedule
+        As for `run_on`.
+
+    Raises
+    ------
+    InputError
+        As for `run_on`.
+    """
+    module = f"{__package__}.{instance.problem}"
+    if find_spec(module) is None:
+        return unchanged(instance, decision)
+    solution: SolutionEnvelope = import_module(module).adopted(instance, decision, schedule)
+    return solution
 
 
 def run_on(
@@ -43,6 +65,8 @@ def run_on(
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
     module = f"{__package__}.{instance.problem}"
     if find_spec(module) is None:
-        return held_out_objective(instance, decision)
+        solution = unchanged(instance, decision)
+        cost: Objective = get_problem(instance.problem).part("check").objective(instance, solution)
+        return cost
     objective: Objective = import_module(module).run(instance, decision, schedule)
     return objective
