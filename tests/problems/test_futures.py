@@ -48,5 +48,5 @@ def test_futures_go_with_robust_only() -> None:
     instance = moeopt.load("instances/tri_domain/esft-window/window-law-layer4-batch256.json")
     with pytest.raises(InputError, match="'robust' only, not with 'threshold'"):
         moeopt.solve(instance, futures=Futures())
-    with pytest.raises(InputError, match="futures: must be moeopt.Futures"):
+    with pytest.raises(InputError, match=r"futures: must be moeopt\.Futures"):
         moeopt.solve(instance, futures=8)
