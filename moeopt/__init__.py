@@ -26,6 +26,7 @@ Functions:
 
 load, save, load_solution          instances and solutions in files
 solve, methods, check, explain     exact methods and heuristics; the independent checker
+Futures                            how method "robust" looks at loads that come later
 heuristic                          a decorator that makes a rule of yours one of the methods
 gap                                how far heuristics are from the optimum, over many instances
 load_trace, load_counts, save_trace, generate    instances from routing traces
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
+    from moeopt.problems.futures import Futures as Futures
     from moeopt.problems.json_files import save as save
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
@@ -101,6 +103,7 @@ _HOME = {
     "check": "moeopt.solvers.verdict",
     "explain": "moeopt.solvers.explain",
     "methods": "moeopt.solvers.methods",
+    "Futures": "moeopt.problems.futures",
     "heuristic": "moeopt.solvers.rules",
     "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",

@@ -98,3 +98,8 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
     """Return what a layout costs on the scenarios of `instance`; see `execute_layout`."""
     executed = execute_layout(instance, decision, schedule)
     return Run(executed.objective_ns, executed.unproven)
+
+
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a layout with schedules for the scenarios of `instance`; see `execute_layout`."""
+    return execute_layout(instance, decision, schedule).solution

@@ -144,6 +144,11 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
     return Run(executed.makespan_ns, unproven=int(schedule == EXACT and not executed.proven))
 
 
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a decision's migrations with a schedule for `instance`; see `execute`."""
+    return execute(instance, decision.migrations, schedule).solution
+
+
 def hold_out_migrations(
     predicted: Instance, actual: Instance, decision: Solution, schedule: Schedule = EXACT
 ) -> HeldOut:

@@ -1,8 +1,8 @@
 """A decision of any problem that sees loads, run on others of the same shape.
 
 A problem whose decisions do not stay just as they are on other loads has a module of its name here,
-with ``run(instance, decision, schedule) -> Run``, and ``IS_SCHEDULED = True`` if a schedule is made
-anew.
+with ``run(instance, decision, schedule) -> Run``, ``adopted(instance, decision, schedule)``, which
+returns a solution, and ``IS_SCHEDULED = True`` if a schedule is made anew.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.sim.fixed_layout import EXACT, Schedule, schedule_name
 from moeopt.sim.holdout.executed import Run
-from moeopt.sim.holdout.unchanged import held_out_objective
+from moeopt.sim.holdout.unchanged import unchanged
 
 
 def run_on(
@@ -72,9 +72,32 @@ def executed_on(instance: InstanceEnvelope, decision: SolutionEnvelope, schedule
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
     module = _module(instance.problem)
     if module is None:
-        return Run(held_out_objective(instance, decision))
+        checker = get_problem(instance.problem).part("check")
+        return Run(checker.objective(instance, unchanged(instance, decision)))
     run: Run = module.run(instance, decision, schedule)
     return run
+
+
+def adopted(
+    instance: InstanceEnvelope, decision: SolutionEnvelope, schedule: Schedule = EXACT
+) -> SolutionEnvelope:
+    """Return a decision as a solution of other loads than those it was made on.
+
+    Parameters
+    ----------
+    instance, decision, schedule
+        As for `run_on`.
+
+    Raises
+    ------
+    InputError
+        As for `run_on`.
+    """
+    module = _module(instance.problem)
+    if module is None:
+        return unchanged(instance, decision)
+    solution: SolutionEnvelope = module.adopted(instance, decision, schedule)
+    return solution
 
 
 def is_scheduled(problem: str) -> bool:

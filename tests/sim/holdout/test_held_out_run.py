@@ -75,7 +75,7 @@ def test_which_scheduler_ran_is_said() -> None:
     decision = moeopt.solve(instance, "lpt").solution
     for schedule, name in (("exact", "exact"), ("trimoe", "trimoe"), (best, "best")):
         assert execute_layout(instance, decision, schedule).schedule == name
-    with pytest.raises(InputError, match="schedule: must be exact, trimoe or a function, not \"me\""):
+    with pytest.raises(InputError, match='schedule: must be exact, trimoe or a function, not "me"'):
         run_on(instance, decision, "me")
     with pytest.raises(InputError, match="schedule: wrong: TD-C2"):
         run_on(instance, decision, wrong)
