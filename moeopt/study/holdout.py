@@ -13,7 +13,7 @@ from moeopt.problems.objective import first_key
 from moeopt.problems.registry import get_problem
 from moeopt.sim.fixed_layout import EXACT, Schedule, schedule_name
 from moeopt.sim.holdout.run import executed_on, is_scheduled, joined, windows_of
-from moeopt.sim.holdout.twins import check_later
+from moeopt.sim.holdout.twins import check_later, forecast_saw_later
 from moeopt.solvers import arguments
 from moeopt.solvers.methods import get_method, problem_methods
 from moeopt.solvers.rules import load_rule
@@ -23,6 +23,11 @@ from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of
 
 NONE = "-"
 """The scheduler of problems whose decisions nobody schedules."""
+
+FORECAST_NOTE = (
+    "systems decide by a forecast from the whole trace, the later loads with it;"
+    " generate --later-out (generate_twins) holds them out"
+)
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,8 @@ class HeldOut:
         The best single decision for all later windows, which no decision made once can beat.
     rows
         Method by method, each under every scheduler.
+    notes
+        What a reader has to know of the figures.
     """
 
     problem: str
@@ -104,6 +111,7 @@ class HeldOut:
     own: Bracket
     hindsight: Bracket
     rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def hindsight_excess(self) -> tuple[float, float | None]:
@@ -138,10 +146,11 @@ def holdout(
     later: InstanceEnvelope | Sequence[InstanceEnvelope],
     methods: Sequence[Choice] | None = None,
     *,
+    beside: Sequence[Choice] = (),
     schedule: Schedule | Sequence[Schedule] = EXACT,
     sample_rule: str | None = None,
     time_limit_s: float = 10.0,
-    reference_limit_s: float = 60.0,
+    reference_limit_s: float = 30.0,
     seed: int = 0,
     futures: Futures | None = None,
     check: bool = True,
@@ -158,6 +167,8 @@ def holdout(
         Names, functions from an instance to a solution, or their places, as
         ``FILE.py:function``. Default: the sample rule, the problem's exact method, whose decision
         is the optimum of the observed loads, and ``robust`` where the problem has it.
+    beside
+        More of them, whatever the methods are.
     schedule
         Who schedules a layout or migrations, see `moeopt.run_on`; or several.
     sample_rule
@@ -192,7 +203,7 @@ def holdout(
     >>> later = moeopt.load(f"{folder}/law-layer4-window1.json")
     >>> found = moeopt.holdout(observed, later, ["lpt", "bound-and-pack"])
     >>> [(row.method, f"{row.excess:.1%}") for row in found.rows], found.hindsight.proven
-    ([], True)
+    ([('lpt', '14.3%'), ('bound-and-pack', '18.3%')], True)
     """
     observed = arguments.an_instance(observed)
     instances = _instances(later)
@@ -203,7 +214,7 @@ def holdout(
         raise InputError(f"later: must be of {problem}, whose decisions must outlast their loads")
     limit = arguments.seconds(time_limit_s)
     schedules = _schedules(problem, schedule)
-    chosen = _methods(problem, rule, methods)
+    chosen = _methods(problem, rule, methods, beside)
     windows = [window for one in instances for window in windows_of(one)]
     whole = joined(windows)
     decisions = [_decide(observed, one, limit, seed, futures) for one in chosen]
@@ -229,6 +240,7 @@ def holdout(
         own=total,
         hindsight=hindsight,
         rows=tuple(_with_share(run, base[run.schedule], hindsight) for _, _, run in runs),
+        notes=(FORECAST_NOTE,) if forecast_saw_later(observed) else (),
     )
 
 
@@ -252,14 +264,16 @@ def _schedules(problem: str, given: Schedule | Sequence[Schedule]) -> list[Sched
     return found if is_scheduled(problem) else found[:1]
 
 
-def _methods(problem: str, rule: str, given: Sequence[Choice] | None) -> list[Any]:
+def _methods(
+    problem: str, rule: str, given: Sequence[Choice] | None, beside: Sequence[Choice]
+) -> list[Any]:
     """Return the methods, the sample rule first, every one once."""
     home = get_problem(problem)
     if isinstance(given, str):
         raise InputError(f"methods: must be a list of names, not one: write [{given!r}]")
     usual = [next(iter(home.info.exact_methods)), *[ROBUST] * (ROBUST in problem_methods(home))]
     chosen: dict[str, Any] = {}
-    for one in [rule, *(usual if given is None else given)]:
+    for one in [rule, *(usual if given is None else given), *beside]:
         method = load_rule(one) if isinstance(one, str) and ":" in one else one
         chosen.setdefault(get_method(home, method).name, method)
     return list(chosen.values())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from moeopt.errors import InputError
-from moeopt.problems.bitwidth.instance import Expert, Instance, Layer
+from moeopt.problems.bitwidth.instance import Instance, Layer
 
 
 def joined(instances: Sequence[Instance]) -> Instance:
@@ -12,12 +12,15 @@ def joined(instances: Sequence[Instance]) -> Instance:
     Raises
     ------
     InputError
-        If losses are in different units, or of different experts.
+        If losses are in different units, or of other experts or in another order.
     """
     first = instances[0]
-    shape = [[(layer.loss_scale, len(layer.experts)) for layer in one.layers] for one in instances]
+    shape = [
+        [(layer.loss_scale, [expert.expert for expert in layer.experts]) for layer in one.layers]
+        for one in instances
+    ]
     if len({one.loss_scale for one in instances}) > 1 or any(of != shape[0] for of in shape):
-        raise InputError("losses: are in different units, or of different experts")
+        raise InputError("losses: are in different units, or of other experts")
     layers = tuple(_sum(layers) for layers in zip(*(one.layers for one in instances), strict=True))
     return first.model_copy(update={"layers": layers, "provenance": None})
 
@@ -27,12 +30,8 @@ def _sum(layers: Sequence[Layer]) -> Layer:
         same[0].model_copy(
             update={"loss": tuple(map(sum, zip(*(e.loss for e in same), strict=True)))}
         )
-        for same in zip(*(_by_number(layer) for layer in layers), strict=True)
+        for same in zip(*(layer.experts for layer in layers), strict=True)
     )
     errors = [layer.loss_error for layer in layers if layer.loss_error is not None]
     error = sum(errors) if errors else None
     return layers[0].model_copy(update={"experts": experts, "loss_error": error})
-
-
-def _by_number(layer: Layer) -> list[Expert]:
-    return sorted(layer.experts, key=lambda expert: expert.expert)

@@ -119,6 +119,19 @@ def check_later(observed: InstanceEnvelope, later: Sequence[InstanceEnvelope]) -
     return min((before.until(place) or 0 for place in places), default=0) if before else 0
 
 
+def forecast_saw_later(observed: InstanceEnvelope) -> bool:
+    """Tell whether rules of an observed instance decide by a trace that the later loads are in.
+
+    An offline trace is all of the trace but the instance's own loads, unless the generator was told
+    what is held out.
+    """
+    holdout = get_problem(observed.problem).info.holdout
+    if not isinstance(holdout, Stretch) or holdout.unseen is None:
+        return False
+    told = (_options(observed) or {}).get(holdout.unseen)
+    return getattr(observed, "forecast_tokens", None) is not None and not told
+
+
 def _why_not(observed: InstanceEnvelope, later: InstanceEnvelope) -> str | None:
     if later.problem != observed.problem:
         return f"it is of problem {later.problem}, not {observed.problem}"
