@@ -82,6 +82,12 @@ THIS_STEP = "this step's loads"
 HINDSIGHT = "the measured loads (hindsight)"
 """What a rule knew that decides on the loads it is measured on, before they are there."""
 
+ROBUST = "robust"
+"""The method of every problem that can be decided for loads that come later."""
+
+FORECAST = "a forecast from these loads"
+"""What it knows on the loads that it is measured on if they came later."""
+
 OPTIONAL_PARTS = ("restrictions", "holdout", "lanes", "executor")
 """What a problem may lack, if `ProblemInfo.absent` says why."""
 
@@ -121,6 +127,9 @@ class ProblemInfo:
     coincide
         Heuristic -> another one that decides the same by construction, on some instances at least;
         the specification has the proof. Tables merge the two where all their solves agree.
+    robust
+        Whether the problem has a module ``robust``, which decides for later loads than those of the
+        instance: method `ROBUST`. See `moeopt.problems.futures`.
     """
 
     title: str
@@ -133,3 +142,4 @@ class ProblemInfo:
     labels: Mapping[str, str] = field(default_factory=dict)
     knows: Mapping[str, str] = field(default_factory=dict)
     coincide: Mapping[str, str] = field(default_factory=dict)
+    robust: bool = False
