@@ -13,7 +13,7 @@ from moeopt.numeric.compiled import compiled
 from moeopt.problems.device_loads import (
     CHANNEL,
     CPU,
-    NDP,
+    GPU,
     OWN,
     PCIE,
     PLACE,
@@ -62,7 +62,7 @@ class Layouts:
             base = self._plain[:, :, :, self.experts :]
             base[:, :, CPU] = self._plain[:, :, :PLACE].sum(axis=(2, 3))[:, :, None]
         named = np.unique(first.channels or (0,) * self.dimms, return_inverse=True)[1]
-        self._channel: Ints = 1 + named.astype(np.int64)
+        self._channel = (named + (first.channels is not None)).astype(np.int64)
 
     def __len__(self) -> int:
         """Return how many futures there are."""
@@ -74,23 +74,21 @@ class Layouts:
         By threshold search: optimal but where its effort ends first, or where channels or a PCIe
         link, which it relaxes, bind.
         """
+        localized, experts = dimm != STRIPED, np.arange(self.experts)
         spans = np.zeros(len(self), np.int64)
-        kind = 2 * (dimm != STRIPED) + resident
-        at = np.arange(self.experts)
-        place = np.where(dimm == STRIPED, STRIPED_READS, OWN + dimm)
         for f, columns in enumerate(self.columns):
             table = columns[0].copy()
-            table[:, : self.experts] = columns[kind, :, at].T
-            table[PLACE, : self.experts] = place
-            if len(table) > PCIE and self._channel.max() > 0:
-                localized = at[dimm != STRIPED]
-                limited = table[CHANNEL, localized] > 0
-                table[CHANNEL, localized] = np.where(limited, self._channel[dimm[localized]], 0)
-            kept = np.append(self.active[f], np.ones(table.shape[1] - self.experts, np.bool_))
-            if not self.active[f].any():
-                spans[f] = table[0, self.experts :].sum()
+            table[:, experts] = columns[2 * localized + resident, :, experts].T
+            table[PLACE, experts] = np.where(localized, OWN + dimm, STRIPED_READS)
+            if len(table) > PCIE:
+                table[CHANNEL, experts[localized]] = self._channel[dimm[localized]]
+            base = np.arange(self.experts, table.shape[1])
+            active = np.flatnonzero(self.active[f])
+            if len(active) == 0:
+                spans[f] = table[GPU, base].sum()
                 continue
-            bracket = Bracket(np.ascontiguousarray(table[:, kept]), int(self.active[f].sum()), self.dimms)
+            kept = np.ascontiguousarray(table[:, np.append(active, base)])
+            bracket = Bracket(kept, len(active), self.dimms)
             bracket.narrow(NO_CUTOFF, EFFORT)
             spans[f] = bracket.upper
         return spans
@@ -161,7 +159,9 @@ def _columns(future: Instance) -> Ints:
     c = future.columns
     tables = []
     for localized in (False, True):
-        read = np.full(len(c.tokens), future.dram_localized_ns if localized else future.dram_striped_ns)
+        read = np.full(
+            len(c.tokens), future.dram_localized_ns if localized else future.dram_striped_ns
+        )
         miss = c.gpu_miss_localized_ns if localized else c.gpu_miss_striped_ns
         pcie = c.pcie_localized_ns if localized else c.pcie_striped_ns
         for resident in (False, True):

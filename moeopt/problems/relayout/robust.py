@@ -6,10 +6,11 @@ is the mean, or a quantile, of the makespans over a fixed sample of futures.
 
 The search adds, exchanges and drops migrations, steepest descent first, then from kicked local
 optima. Thousands of candidates are told apart by a schedule that is built in some microseconds, on
-a part of the futures first; what is reported has its value from the best schedules of all of them.
+a few of the futures first; what is reported has its value from the best schedules of all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,11 @@ from .windows import prefetch_allowed
 Draw = Callable[[int, int], Sequence[Instance]]
 """``draw(number, stream)``: `number` instances, one per future; see `moeopt.problems.futures`."""
 
-SCREENED = 16
-"""Futures that all candidates are tried on."""
+ROUNDS = ((4, 96), (16, 16))
+"""On how many futures candidates are tried first, and how many are left; then on all futures."""
 
-PROMISING = 16
-"""Candidates that are tried on all futures."""
-
-SHORTLIST = 64
-"""Candidates of each full screening that exchanges choose from."""
+FEW = 512
+"""Where no more plans than this fit the windows, each of them is tried with its best schedules."""
 
 KICKS = 8
 """Local optima that are left again by exchanging two migrations at random."""
@@ -61,6 +59,13 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         search.offer(plans.solution(plan), plans.exact_value(plan))
 
     report([])
+    few = list(islice(plans.all(), FEW + 1))
+    if len(few) <= FEW:
+        for plan in few:
+            if not search.stopped:
+                report(plan)
+        search.note = "EVERY PLAN TRIED"
+        return
     best, best_value = plans.descent([], search)
     report(best)
     for _ in range(KICKS):
@@ -105,7 +110,6 @@ class _Plans:
         self._slots = prefetch_allowed(observed)
         size = len(layouts)
         self._all = np.arange(size)
-        self._some = np.arange(min(SCREENED, size))
         self._shortlist: set[int] = set()
 
     def migration(self, number: int) -> Migration:
@@ -118,6 +122,13 @@ class _Plans:
             return Migration(expert=expert.expert, kind="stripe")
         kind = "localize" if expert.dimm is None else "rebalance"
         return Migration(expert=expert.expert, kind=kind, dimm=to)
+
+    def all(self, plan: tuple[int, ...] = ()) -> Iterator[list[int]]:
+        """Yield every plan that fits and begins with these migrations, by rising number."""
+        yield list(plan)
+        for number in self._able(list(plan)).tolist():
+            if not plan or number > plan[-1]:
+                yield from self.all((*plan, number))
 
     def solution(self, plan: list[int]) -> Solution:
         """Return a plan as a solution; what runs where is decided when the loads are known."""
@@ -172,14 +183,13 @@ class _Plans:
         if len(able) == 0:
             return plan, self._quick_value(plan)
         layout = self._after(plan)
-        if len(self._all) > len(self._some):
-            spans = self.layouts.quick_ns(*layout, self.rows[able], self.to[able], self._some)
-            order = able[np.argsort(self._values(spans), kind="stable")]
-            if broad:
-                self._shortlist.update(order[:SHORTLIST].tolist())
-            able = order[:PROMISING]
-        elif broad:
-            self._shortlist.update(able.tolist())
+        for tried, left in ROUNDS:
+            if len(able) > left and len(self._all) > tried:
+                some = self._all[:tried]
+                spans = self.layouts.quick_ns(*layout, self.rows[able], self.to[able], some)
+                able = able[np.argsort(self._values(spans), kind="stable")[:left]]
+            if tried == ROUNDS[0][0] and broad:
+                self._shortlist.update(able.tolist())
         spans = self.layouts.quick_ns(*layout, self.rows[able], self.to[able], self._all)
         values = self._values(spans)
         at = int(values.argmin())
@@ -187,7 +197,7 @@ class _Plans:
             return plan, alone
         return [*plan, int(able[at])], int(values[at])
 
-    def _able(self, plan: list[int], broad: bool) -> Ints:
+    def _able(self, plan: list[int], broad: bool = True) -> Ints:
         """Return the migrations that fit besides those of a plan."""
         chosen = np.array(plan, dtype=np.int64)
         left = self.instance.dimm_link_window_ns - self._link_ns[chosen].sum(axis=0)
