@@ -45,9 +45,7 @@ def futures_of(instance: Instance, number: int, seed: int) -> tuple[Instance, ..
             experts.append(row.model_copy(update=change))
         idle = rng.randrange(len(rows))
         if len(rows) > 1:
-            experts[idle] = experts[idle].model_copy(
-                update={"tokens": 0} | dict.fromkeys(COSTS, 0)
-            )
+            experts[idle] = experts[idle].model_copy(update={"tokens": 0} | dict.fromkeys(COSTS, 0))
         made.append(instance.model_copy(update={"name": f"future-{n}", "experts": tuple(experts)}))
     return tuple(made)
 
