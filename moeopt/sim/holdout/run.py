@@ -41,6 +41,11 @@ def run_on(
         function of a tri_domain instance that returns its solution. Problems without a schedule
         take no notice. A layout tuned to the one can be far worse under the other.
 
+    Returns
+    -------
+    Objective
+        In the problem's unit.
+
     Raises
     ------
     InputError
