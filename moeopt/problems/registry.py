@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.problems.info import ProblemInfo
+from moeopt.problems.info import FORECAST, ROBUST, ProblemInfo
 from moeopt.problems.objective import Packing
 from moeopt.problems.settlements import Settlement, split_name
 from moeopt.problems.wording import shown
@@ -85,6 +85,8 @@ class Problem:
             everything in the instance, users' rules by what they like.
         """
         plain, _ = split_name(method)
+        if plain == ROBUST and self.info.robust:
+            return FORECAST
         usual = self.info.knows.get(plain)
         depends = getattr(self.part("view"), "knew", None)
         said: str | None = usual if usual is None or depends is None else depends(instance, plain)
