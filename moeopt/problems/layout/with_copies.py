@@ -18,10 +18,13 @@ from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
 from .instance import Instance
 from .paths import STRIPED
 from .solution import Solution
-from .systems import Layout, best_schedule, executed, expected_ndp_ns, forecast_of
+from .systems import Layout, Rule, best_schedule, executed, expected_ndp_ns, forecast_of
 
-CUTS = 8
+CUTS = 16
 """Numbers of hot experts that `copies_by_load` compares, evenly spaced."""
+
+FINALISTS = 4
+"""So many of them get their best schedules."""
 
 WAIT_AND_SEE_SHARE = 0.3
 """Part of the time for the scenarios by themselves."""
@@ -29,16 +32,16 @@ WAIT_AND_SEE_SHARE = 0.3
 ANNEALING_SHARE = 0.6
 """Part of what is left then for annealing; the rest is for CP-SAT."""
 
-HOT, COLD = 3e-3, 2e-5
+HOT, COLD = 1e-3, 5e-6
 """Temperatures relative to the objective, first and last."""
 
 BATCH = 1000
 """Moves between two looks at the clock."""
 
-MOVES = 300
+MOVES = 3000
 """Moves for each expert in a round of the heuristic."""
 
-ROUND = 600
+ROUND = 6000
 """And in a round of the search."""
 
 PATIENCE = 2
@@ -75,11 +78,18 @@ def copies_by_load(instance: Instance) -> Solution:
     among those with fewest experts. Memory left over holds second localized copies, half the DIMMs
     on. Residents are the hottest. The best schedules of the real loads.
     """
-    return min(_cuts(instance), key=lambda solution: objective(instance, solution))
+    from moeopt.problems.tri_domain.threshold.copies import quick_schedule
+
+    def quickly(cut: tuple[Flags, Flags]) -> int:
+        return objective(instance, scheduled(instance, *cut, quick_schedule))
+
+    promising = sorted(_cuts(instance), key=quickly)[:FINALISTS]
+    found = [scheduled(instance, *cut) for cut in promising]
+    return min(found, key=lambda solution: objective(instance, solution))
 
 
-def _cuts(instance: Instance) -> Iterator[Solution]:
-    """Yield the layouts of `copies_by_load` with few descents of local search for the schedules."""
+def _cuts(instance: Instance) -> Iterator[tuple[Flags, Flags]]:
+    """Yield the layouts of `copies_by_load`: who is resident, and where each expert lies."""
     load, work, dimms = forecast_of(instance), expected_ndp_ns(instance), instance.dimms
     active = instance.path_times.active.any(axis=0)
     hot = sorted(np.flatnonzero(active).tolist(), key=lambda row: (-load[row], row))
@@ -100,7 +110,7 @@ def _cuts(instance: Instance) -> Iterator[Solution]:
         both = [(row, 0) for row in hot[cut:]]
         second = [(row, 1 + int(home[row] + dimms // 2) % dimms) for row in hot[cut:]]
         list(add_while_they_fit(instance, lies, [*both, *second]))
-        yield scheduled(instance, resident, lies)
+        yield resident, lies
 
 
 COPIES: dict[str, Callable[..., Solution]] = {
@@ -111,23 +121,30 @@ COPIES: dict[str, Callable[..., Solution]] = {
 """The first two know nothing of the loads."""
 
 
-def scheduled(instance: Instance, resident: Flags, lies: Flags) -> Solution:
+def scheduled(
+    instance: Instance, resident: Flags, lies: Flags, rule: Rule = best_schedule
+) -> Solution:
     """Return a layout with copies, each scenario with the best schedule that is found.
 
     Parameters
     ----------
     resident, lies
         Who is in the GPU's memory, and where each expert lies, as in `copies.places_of`.
+    rule
+        Makes the schedules.
     """
     dimm, others = fields_of(lies)
     copies = others if instance.copies is not None else ()
     places = np.array([STRIPED if at is None else at for at in dimm], dtype=np.int64)
-    return executed(instance, Layout(resident, places, copies), best_schedule)
+    return executed(instance, Layout(resident, places, copies), rule)
 
 
 def improved(instance: Instance) -> Solution:
-    """Return the layout that annealing finds from the blind one, hindsight."""
+    """Return the layout that annealing finds from the best of the rules, hindsight."""
     search = Search(limit_s=float("inf"))
+    for rule in COPIES.values():
+        solution = rule(instance)
+        search.offer(solution, objective(instance, solution))
     anneal(instance, search, 1, MOVES)
     found: Solution = search.solution
     return found
@@ -138,7 +155,7 @@ def solve(instance: Instance, search: Search) -> None:
     from .multi_scenario.wait_and_see import scenario_bounds
 
     _prove(instance, search, lower_bound(instance))
-    for rule in (two_localized, dual_copies):
+    for rule in COPIES.values():
         solution = rule(instance)
         search.offer(solution, objective(instance, solution))
     alone = instance.model_copy(update={"copies": None})

@@ -53,6 +53,22 @@ def solve(instance: Instance, search: Search) -> None:
     search.note = "OPTIMAL" if search.closed else "OPEN"
 
 
+def quick_schedule(instance: Instance) -> Solution:
+    """Return the schedule of one descent: to compare layouts, a hundred times faster than `solve`.
+
+    Also for experts without further copies.
+    """
+    owner, columns = instance.copy_columns
+    table = instance.table_of(columns)
+    first = np.searchsorted(owner, np.arange(len(instance.experts) + 1))
+    domain = _cheapest(table, first)
+    improve(table, first, domain, instance.dimms, 1, 0, 0)
+    search = Search()
+    _offer(instance, search, first, domain)
+    found: Solution = search.solution
+    return found
+
+
 def _cheapest(table: Ints, first: Ints) -> Ints:
     """Return a schedule: each expert on NDP where it has a copy for that, else on the CPU."""
     domain = np.full(first[-1], IDLE, dtype=np.int64)
