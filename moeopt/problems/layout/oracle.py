@@ -23,18 +23,22 @@ def count(instance: Instance) -> int:
     rows = active_rows(instance)
     slots = min(instance.hbm_slots, len(rows))
     residents = sum(comb(len(rows), size) for size in range(slots + 1))
-    active = sum(1 for scenario in instance.scenarios for tokens in scenario.tokens if tokens)
+    ways = len(DOMAINS)
     if instance.copies is not None:
-        places = len(_places(instance))
-        each = min(instance.copies.max_per_expert, 1 + instance.dimms)
-        return residents * int(places ** len(rows)) * int((len(DOMAINS) * each) ** active)
+        ways *= min(instance.copies.max_per_expert, 1 + instance.dimms)
+    schedules = sum(
+        int(ways ** sum(1 for tokens in scenario.tokens if tokens))
+        for scenario in instance.scenarios
+    )
+    if instance.copies is not None:
+        return residents * int(len(_places(instance)) ** len(rows)) * schedules
     # DIMMs and used DIMMs of each channel, sorted -> numbered layouts so far
     sizes = Counter(_channels(instance)).values()
-    ways = {tuple(sorted((size, 0) for size in sizes)): 1}
+    layouts = {tuple(sorted((size, 0) for size in sizes)): 1}
     for _ in rows:
         following = Counter[tuple[tuple[int, int], ...]]()
-        for state, number in ways.items():
-            if len(ways) > MANY_STATES:
+        for state, number in layouts.items():
+            if len(layouts) > MANY_STATES:
                 following[state] += number * (1 + instance.dimms)
                 continue
             following[state] += number * (1 + sum(used for _, used in state))
@@ -42,12 +46,8 @@ def count(instance: Instance) -> int:
                 if used < size and (used or (size, used) not in state[:at]):
                     opened = (*state[:at], (size, used + 1), *state[at + 1 :])
                     following[tuple(sorted(opened))] += number
-        ways = dict(following)
-    schedules = sum(
-        int(len(DOMAINS) ** sum(1 for tokens in scenario.tokens if tokens))
-        for scenario in instance.scenarios
-    )
-    return residents * sum(ways.values()) * schedules
+        layouts = dict(following)
+    return residents * sum(layouts.values()) * schedules
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
