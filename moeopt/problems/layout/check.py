@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from .copies import places_of, used_bytes
 from .instance import Instance, Scenario
 from .solution import Domain, Solution
 
@@ -242,10 +241,25 @@ def _copies(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]
                 f"expert {expert} has {1 + len(dimms)} copies, at most {most} are allowed",
             )
     if of is not None:
-        for dimm, used in enumerate(used_bytes(instance, places_of(instance, solution)).tolist()):
+        for dimm, used in enumerate(_bytes_on_dimms(instance, solution)):
             if used > of.room_bytes:
                 sentence = f"DIMM {dimm} has to hold {used} bytes of weights"
                 yield "LA-C11", f"{sentence} and has room for {of.room_bytes}"
+
+
+def _bytes_on_dimms(instance: Instance, solution: Solution) -> list[int]:
+    """Return the bytes that copies take on each DIMM; what is not there counts as striped."""
+    if instance.copies is None:
+        return []
+    used, striped = [0] * instance.dimms, 0
+    for expert in range(instance.experts):
+        first = solution.dimm[expert] if expert < len(solution.dimm) else None
+        others = (solution.copies or ())[expert : expert + 1]
+        striped += first is None
+        for dimm in {first, *(d for of in others for d in of)}:
+            if dimm is not None and dimm < instance.dimms:
+                used[dimm] += instance.copies.expert_bytes
+    return [local + striped * instance.copies.share_bytes(instance.dimms) for local in used]
 
 
 def _layout(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,6 @@
 """One MoE layer of one decode step: active experts, where they lie, what each path costs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -14,13 +13,14 @@ from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optio
 from moeopt.problems.envelope import Count, Data, Flag, Nanoseconds, field_error
 from moeopt.problems.host_memory import HostMemory, absent
 
+from .columns import STRIPED as STRIPED
+from .columns import Columns as Columns
+from .columns import columns_of
+
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
 SCHEMA_1_COLUMNS = 9
 """How many fields an expert has in schema 1."""
-
-STRIPED = -1
-"""Stands for ``dimm: null`` in `Columns`."""
 
 
 class Copy(Data):
@@ -149,27 +149,6 @@ class Expert(Data):
         if info.data.get("resident") and value != 0:
             raise field_error([], f"must be 0 because resident is true, not {value}")
         return value
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The experts as arrays of shape (experts,), for vectorised algorithms.
-
-    `dimm` is `STRIPED` and `ndp_ns` is 0 where the expert is striped. `gpu_work_ns` is `gpu_ns` and
-    `pcie_ns` 0 where a run on the GPU is one piece of work.
-    """
-
-    expert: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    resident: NDArray[np.bool_]
-    dimm: NDArray[np.int64]
-    gpu_ns: NDArray[np.int64]
-    cpu_ns: NDArray[np.int64]
-    ndp_ns: NDArray[np.int64]
-    gpu_dram_ns: NDArray[np.int64]
-    cpu_dram_ns: NDArray[np.int64]
-    gpu_work_ns: NDArray[np.int64]
-    pcie_ns: NDArray[np.int64]
 
 
 class Instance(HostMemory):
@@ -377,7 +356,7 @@ class Instance(HostMemory):
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
-        return _columns([(expert, expert) for expert in self.experts])
+        return columns_of([(expert, expert) for expert in self.experts])
 
     @cached_property
     def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
@@ -386,7 +365,7 @@ class Instance(HostMemory):
         if not self.has_copies:
             return np.arange(len(self.experts)), self.columns
         pairs = [(expert, lie) for expert in self.experts for lie in expert.lies]
-        return np.repeat(np.arange(len(counts)), counts), _columns(pairs)
+        return np.repeat(np.arange(len(counts)), counts), columns_of(pairs)
 
     @cached_property
     def device_table(self) -> NDArray[np.int64]:
@@ -400,24 +379,6 @@ class Instance(HostMemory):
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
         return table_for(self, *columns, *parts)
-
-
-def _columns(pairs: Sequence[tuple[Expert, Expert | Copy]]) -> Columns:
-    """Return the arrays of some experts, each with the copy of it that counts."""
-
-    def column(values: Iterable[int | None], null: int = 0) -> NDArray[np.int64]:
-        return np.array([null if v is None else v for v in values], dtype=np.int64)
-
-    of_copies = ("gpu_ns", "cpu_ns", "ndp_ns", "gpu_dram_ns", "cpu_dram_ns")
-    return Columns(
-        **{name: column(getattr(e, name) for e, _ in pairs) for name in ("expert", "tokens")},
-        **{
-            name: column(getattr(lie, name) for _, lie in pairs)
-            for name in (*of_copies, "gpu_work_ns", "pcie_ns")
-        },
-        dimm=column((lie.dimm for _, lie in pairs), STRIPED),
-        resident=column(expert.resident for expert, _ in pairs).astype(np.bool_),
-    )
 
 
 def _part_of(value: int | None, path_ns: int | None) -> int | None:

@@ -21,7 +21,7 @@ from moeopt.problems.search import Search
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 
-from . import copies
+from .copies import solve as solve_with_copies
 from .feasibility import FREE, decide
 from .incumbent import first_schedule, simple_bound
 from .pareto import Labels, modes_at, pareto_labels
@@ -58,7 +58,7 @@ def solve(instance: Instance, search: Search) -> None:
     a PCIe link that the schedules found overload.
     """
     if instance.has_copies:
-        copies.solve(instance, search)
+        solve_with_copies(instance, search)
         return
     work = FIRST_WORK
     bracket = Bracket(instance.device_table, len(instance.experts), instance.dimms)
