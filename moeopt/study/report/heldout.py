@@ -12,18 +12,13 @@ from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.info import Phases, Stretch
 from moeopt.problems.objective import Objective, relative
 from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Schedule
-from moeopt.sim.holdout.run import run_on
-from moeopt.solvers.run import solve
+from moeopt.sim.fixed_layout import EXACT
+from moeopt.sim.holdout.run import executed_on
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact
 from moeopt.study.rows import Row
 
 OPTIMUM = "the optimum"
-
-SCHEDULE_LIMIT_S = 10.0
-"""For a schedule on fixed loads and layout, which takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -192,17 +187,10 @@ def _excess(instance: InstanceEnvelope, optimum: Objective | None, row: Row) -> 
     if row.result.solution is None or optimum is None:
         return None
     try:
-        objective = run_on(instance, row.result.solution, _scheduled)
+        objective = executed_on(instance, row.result.solution, EXACT).objective
     except InputError:
         return None
     return relative(objective, optimum, optimum)
-
-
-def _scheduled(layer: Layer) -> Schedule:
-    solution = solve(layer, "threshold", time_limit_s=SCHEDULE_LIMIT_S).solution
-    if not isinstance(solution, Schedule):
-        raise InputError(f"{layer.name}: no schedule within {SCHEDULE_LIMIT_S} s")
-    return solution
 
 
 def summary(
