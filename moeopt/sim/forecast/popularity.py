@@ -231,7 +231,7 @@ def _fitted(windows: Floats, horizon: int) -> Dynamics:
         return float(far - fits + 1e3 * np.abs(logs - inside).sum())
 
     simplex = np.vstack([start, start + np.diag(PRIOR_SPREAD)])
-    options = {"maxfev": 240, "xatol": 0.02, "fatol": 0.02, "initial_simplex": simplex}
+    options: Any = {"maxfev": 240, "xatol": 0.02, "fatol": 0.02, "initial_simplex": simplex}
     best = minimize(loss, start, method="Nelder-Mead", options=options)
     a, lost, dispersion, volatility = np.exp(np.clip(best.x, low, high)).tolist()
     return Dynamics(a, 1 - lost, dispersion, volatility)
