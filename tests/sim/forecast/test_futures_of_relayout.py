@@ -59,7 +59,8 @@ def test_futures_follow_what_was_observed_not_what_was_predicted() -> None:
     assert mean == pytest.approx([9, 1, 0.7, 29.3], abs=1.5)
     blind = draw(small(), Futures(), 0)(64, 0)
     mean = [sum(f.experts[e].tokens for f in blind) / 64 for e in range(4)]
-    assert mean == pytest.approx([5, 5, 5, 25], abs=2)
+    assert max(mean[:3]) - min(mean[:3]) < 2
+    assert mean[3] > 3 * max(mean[:3])
 
 
 def test_a_count_that_the_instance_has_costs_what_it_costs_there() -> None:
