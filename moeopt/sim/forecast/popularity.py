@@ -230,7 +230,9 @@ def _fitted(windows: Floats, horizon: int) -> Dynamics:
         far = (((logs - start) / PRIOR_SPREAD) ** 2).sum() / 2
         return float(far - fits + 1e3 * np.abs(logs - inside).sum())
 
-    best = minimize(loss, start, method="Nelder-Mead", options={"maxfev": 240, "xatol": 0.02})
+    simplex = np.vstack([start, start + np.diag(PRIOR_SPREAD)])
+    options: Any = {"maxfev": 240, "xatol": 0.02, "fatol": 0.02, "initial_simplex": simplex}
+    best = minimize(loss, start, method="Nelder-Mead", options=options)
     a, lost, dispersion, volatility = np.exp(np.clip(best.x, low, high)).tolist()
     return Dynamics(a, 1 - lost, dispersion, volatility)
 
