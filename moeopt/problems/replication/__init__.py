@@ -31,6 +31,7 @@ INFO = ProblemInfo(
         "longest-first": HINDSIGHT,
         "round-robin": NOTHING,
     },
+    absent={"lanes": "loads are tokens; what a device does when is not decided"},
     coincide={"lplb": "eplb", "eplb-hierarchical": "eplb"},
 )
 

@@ -35,7 +35,7 @@ class Arrays:
         share = np.zeros((len(instance.windows), instance.experts, most + 1), dtype=np.int64)
         for copies in range(1, most + 1):
             share[:, :, copies] = instance.loads_units // copies
-        moved = np.zeros((0, 0), dtype=np.int64)
+        moved = np.zeros((1, 1), dtype=np.int64)
         if instance.current is not None and instance.move_cost:
             shape = (instance.experts, instance.devices)
             moved = np.full(shape, instance.move_cost, dtype=np.int64)
@@ -72,12 +72,15 @@ class Arrays:
         cooling = (COLD / HEAT) ** (1 / steps)
         found, here = slot.copy(), slot.copy()
         least = None
-        for number, done in enumerate(range(0, steps, at_once)):
+        numbers = np.array([i.devices_per_node, 0, 2 * seed + 1], dtype=np.int64)
+        for done in range(0, steps, at_once):
             if stopped():
                 break
             part = min(at_once, steps - done)
-            fixed = (i.devices_per_node, SMOOTH, heat, cooling, part, seed + number)
-            cost = anneal(self.share, i.weights, *state, self.moved, here, *fixed)
+            numbers[1] = part
+            factors = np.array([heat, cooling, SMOOTH])
+            fixed = (self.moved, here, numbers, factors)
+            cost = anneal(self.share, i.weights, *state, *fixed)
             heat *= cooling**part
             if least is None or cost < least:
                 least, found[:] = cost, here

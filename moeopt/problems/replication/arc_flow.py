@@ -2,8 +2,8 @@
 
 An item (e, k) is one of k copies of expert e, of size l_e / k. A device is a path from node (0, 0)
 through nodes (load, items): an arc adds an item; items are added in a fixed order (Valerio de
-Carvalho 1999). Unlike in plain packing, how many items there are is decided too: k of (e, k) if z_ek
-= 1, with one k for each expert.
+Carvalho 1999). Unlike in plain packing, how many items there are is decided too: k of (e, k) if
+z_ek is 1, with one such k for each expert.
 
 Proof that "infeasible" refutes the peak. A placement with less gives a flow: each device's copies,
 in order, are a path, since every load on the way is at most the peak and every arc of the graph
@@ -68,9 +68,7 @@ def graph(instance: Instance, peak: int) -> Graph | None:
     return Graph(items, tail, head, used, len(number))
 
 
-def placement(
-    instance: Instance, peak: int, limit_s: float
-) -> tuple[Feasibility, Solution | None]:
+def placement(instance: Instance, peak: int, limit_s: float) -> tuple[Feasibility, Solution | None]:
     """Look for a placement with at most a peak, in units.
 
     Returns
@@ -92,9 +90,7 @@ def placement(
             rows[found.items[item][0]].append(device)
     if any(len(set(row)) < len(row) for row in rows):
         return Feasibility.UNKNOWN, None
-    return Feasibility.FEASIBLE, Solution(
-        instance=instance.name, copies=tuple(map(tuple, rows))
-    )
+    return Feasibility.FEASIBLE, Solution(instance=instance.name, copies=tuple(map(tuple, rows)))
 
 
 def _program(instance: Instance, found: Graph) -> Program:

@@ -63,7 +63,9 @@ def moved(instance: Instance, solution: Solution) -> list[tuple[int, int]]:
     if instance.current is None:
         return []
     rows = zip(_fitting(instance, solution), instance.current, strict=True)
-    return [(e, device) for e, (ours, now) in enumerate(rows) for device in ours if device not in now]
+    return [
+        (e, device) for e, (ours, now) in enumerate(rows) for device in ours if device not in now
+    ]
 
 
 def device_loads(instance: Instance, solution: Solution) -> list[list[int]]:
@@ -133,7 +135,9 @@ def _nodes(instance: Instance, solution: Solution) -> Found:
         rows = solution.copies[first : first + size]
         nodes = {device // instance.devices_per_node for row in rows for device in row}
         if len(nodes) > 1:
-            who = f"experts {first} to {first + size - 1} have" if size > 1 else f"expert {first} has"
+            who = (
+                f"experts {first} to {first + size - 1} have" if size > 1 else f"expert {first} has"
+            )
             yield "RP-C4", f"{who} copies in nodes {', '.join(map(str, sorted(nodes)))}"
 
 

@@ -1,4 +1,4 @@
-"""DeepSeek's published load balancer (EPLB): groups to nodes, copies within nodes, copies to devices.
+"""DeepSeek's published load balancer (EPLB): groups to nodes, copies in nodes, copies to devices.
 
 Re-implemented from the description and the published behaviour of github.com/deepseek-ai/EPLB; the
 arithmetic is in single precision there, so it is here, and ties go to the lower number. `rebalance`
@@ -113,7 +113,7 @@ def within_nodes(
         counts = replicate(own, slots // nodes, slots if most is None else most)
         copies = list(range(len(experts)))
         copies += _added(own, counts)
-        shares = (own / np.array(counts, dtype=np.float32))[copies]
+        shares = np.asarray(own / np.array(counts, dtype=np.float32), dtype=np.float32)[copies]
         for held in pack(shares, per_node, room):
             on_device.append([experts[copies[item]] for item in held])
     return on_device

@@ -63,7 +63,7 @@ def flashlb_counts_and_places(
 
 
 def _history(risk: Floats, extra: int, most: int) -> list[Ints]:
-    """Return the numbers of copies with 0, 1, ... further ones, each where risk per copy is most."""
+    """Return the numbers of copies with 0, 1, ... further ones, each where the risk is most."""
     counts = np.ones(len(risk), dtype=np.int64)
     found = [counts.copy()]
     for _ in range(extra):

@@ -6,6 +6,7 @@ T |R| units (max-flow min-cut). So the least T is the largest such mean, rounded
 supplies are integers, and then there is an integral flow.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Sequence
 
@@ -45,7 +46,7 @@ def free_split(supply: Sequence[int], copies: Sequence[Sequence[int]], devices: 
                 continue
             # On a path expert, device, expert, ...: what each earlier expert may push further on.
             step = min(left, room[path[-1][1]])
-            for (_, device), (pushed, _) in zip(path, path[1:], strict=False):
+            for (_, device), (pushed, _) in itertools.pairwise(path):
                 step = min(step, flow[device][pushed])
             room[path[-1][1]] -= step
             for number, (expert, device) in enumerate(path):

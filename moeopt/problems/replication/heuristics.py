@@ -45,8 +45,8 @@ def eplb_hierarchical(instance: Instance, same_device: SameDevice = "exchange") 
 def lplb(instance: Instance, same_device: SameDevice = "exchange") -> Solution | None:
     """LPLB: tokens are shared out over EPLB's copies by a linear program per batch.
 
-    Source: github.com/deepseek-ai/LPLB. The copies are those of `eplb`; the instance's free split is
-    the program's optimum, without the topology of the links. No solution where the split is even.
+    Source: github.com/deepseek-ai/LPLB. The copies are those of `eplb`; the free split of the
+    instance is the program's optimum, without the links' topology. No solution for an even split.
     """
     return eplb(instance, same_device) if instance.split == "free" else None
 
@@ -82,7 +82,8 @@ def longest_first(instance: Instance) -> Solution | None:
     fair = -(-len(of_group) // instance.nodes)
     for node, members in enumerate(pack(of_group, instance.nodes, max(2, min(per_node, fair)))):
         experts = [group * size + number for group in members for number in range(size)]
-        for device, held in enumerate(_by_load(loads[experts], instance)):
+        on_device = pack(loads[experts], instance.devices_per_node, instance.slots)
+        for device, held in enumerate(on_device):
             for item in held:
                 rows[experts[item]].append(node * instance.devices_per_node + device)
     return _solution(instance, rows)
@@ -130,11 +131,6 @@ def _summed(instance: Instance) -> list[int]:
     tokens = instance.weights @ (instance.loads_units // instance.units_per_token)
     found: list[int] = tokens.tolist()
     return found
-
-
-def _by_load(loads: np.ndarray[tuple[int], np.dtype[np.float32]], instance: Instance) -> list[list[int]]:
-    """Return the experts on each device of a node, one copy each."""
-    return pack(loads, instance.devices_per_node, instance.slots)
 
 
 def _solution(instance: Instance, rows: Sequence[Sequence[int]]) -> Solution:

@@ -40,9 +40,7 @@ class Window(Data):
     """
 
     weight: Annotated[Count, Field(ge=1)] = 1
-    loads: Annotated[
-        tuple[Count, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
-    ]
+    loads: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)]
 
 
 class Instance(InstanceEnvelope):
@@ -94,9 +92,7 @@ class Instance(InstanceEnvelope):
 
     @field_validator("windows")
     @classmethod
-    def _same_experts(
-        cls, windows: tuple[Window, ...], info: ValidationInfo
-    ) -> tuple[Window, ...]:
+    def _same_experts(cls, windows: tuple[Window, ...], info: ValidationInfo) -> tuple[Window, ...]:
         experts = len(windows[0].loads)
         for number, window in enumerate(windows):
             if len(window.loads) != experts:

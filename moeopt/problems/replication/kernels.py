@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from moeopt.numeric.compiled import compiled
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 EMPTY = -1
 
@@ -27,14 +28,13 @@ def anneal(
     load: Ints,
     moved: Ints,
     best: Ints,
-    per_node: int,
-    smooth: float,
-    heat: float,
-    cooling: float,
-    steps: int,
-    seed: int,
+    numbers: Ints,
+    factors: Floats,
 ) -> int:
     """Run some steps of simulated annealing; return the cost of the best state.
+
+    One random number of xorshift (Marsaglia 2003) per step decides all: its parts are a window, a
+    slot of that one's fullest device (at times of any), another slot of the node, and the change.
 
     Parameters
     ----------
@@ -45,196 +45,154 @@ def anneal(
     slot, count, where, load
         The state: shapes (devices, slots), (experts,), (experts, most), (windows, devices).
     moved
-        What a copy costs on a device, shape (experts, devices) or (0, 0).
+        What a copy costs on a device, shape (experts, devices) or (1, 1), which is nothing.
     best
-        The best slots so far, overwritten where better ones are found.
-    per_node
-        Consecutive devices that make up a node; nothing leaves its node.
-    smooth
-        What the sum of squares of loads over their mean counts beside the peaks.
-    heat, cooling, steps, seed
-        First temperature in units, its factor per step, number of steps, seed.
+        The best slots so far, overwritten.
+    numbers
+        Consecutive devices that make up a node, which nothing leaves; the number of steps; and the
+        state of the random numbers, not 0, overwritten.
+    factors
+        The first temperature in units; its factor per step; and what the squares of loads over
+        their mean count beside the peaks.
     """
-    np.random.seed(seed)
     windows, devices = load.shape
     slots, most = slot.shape[1], where.shape[1]
-    moving = moved.shape[0] > 0
+    moving = moved.shape[0] > 1
+    per_node, steps, random = numbers[0], numbers[1], np.uint64(numbers[2])
+    heat, cooling, smooth = factors[0], factors[1], factors[2]
     change = np.zeros((windows, devices), dtype=np.int64)
-    touched = np.zeros(devices, dtype=np.int64)
-    is_touched = np.zeros(devices, dtype=np.bool_)
     fullest = np.zeros(windows, dtype=np.int64)
-    mean = np.zeros(windows)
-    cost = 0
+    cost, total = 0, 0
     for w in range(windows):
         top = 0
-        total = 0
         for g in range(devices):
             total += load[w, g]
             if load[w, g] > load[w, top]:
                 top = g
         fullest[w] = top
-        mean[w] = max(1.0, total / devices) * devices
         cost += weight[w] * load[w, top]
-    if moving:
-        for g in range(devices):
-            for s in range(slots):
-                if slot[g, s] != EMPTY:
-                    cost += moved[slot[g, s], g]
+    for g in range(devices):
+        for s in range(slots):
+            best[g, s] = slot[g, s]
+            if moving and slot[g, s] != EMPTY:
+                cost += moved[slot[g, s], g]
+    # The windows' mean stands for each: they are of a size, and zero loads are no trouble.
+    smooth = smooth * windows / max(1, total)
     least = cost
-    best[:] = slot
     for _ in range(steps):
         heat *= cooling
-        # A slot of the fullest device of some window, mostly.
-        w = np.random.randint(windows)
-        g = fullest[w]
-        kind = np.random.randint(8)
+        random ^= random << np.uint64(13)
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        kind = int(random >> np.uint64(61))
+        g = fullest[int(random >> np.uint64(45) & np.uint64(0xFFFF)) % windows]
         if kind == 0:
-            g = np.random.randint(devices)
-        s = np.random.randint(slots)
-        a = slot[g, s]
-        h = g // per_node * per_node + np.random.randint(per_node)
-        t = np.random.randint(slots)
-        b = slot[h, t]
-        if a == b or (a == EMPTY and kind >= 3):
+            g = int(random >> np.uint64(29) & np.uint64(0xFFFF)) % devices
+        s = int(random >> np.uint64(33) & np.uint64(0xFFF)) % slots
+        h = g // per_node * per_node + int(random >> np.uint64(16) & np.uint64(0x1FFFF)) % per_node
+        t = int(random >> np.uint64(4) & np.uint64(0xFFF)) % slots
+        a, b = slot[g, s], slot[h, t]
+        if a == b:
             continue
+        # A change: `a` leaves g for h where it is not EMPTY, and b leaves h for g. Or `added` has
+        # one copy more, in `place` of device `at`, and `dropped` one less there.
         swap = kind < 5
-        added = dropped = EMPTY
-        at = h
-        place = t
-        if swap:
-            if g == h:
-                continue
-        elif kind == 5:
-            # The slot of the fullest device goes to another expert of the node.
-            if b == EMPTY:
-                continue
+        added, dropped, at, place = a, b, h, t
+        if kind == 5:
             added, dropped, at, place = b, a, g, s
-        else:
-            # The expert has one more copy elsewhere.
-            added, dropped = a, b
-        # What stands in the way: no two copies on a device, one copy or more, at most `most`.
+        if g == h if swap else added == EMPTY or count[added] == most:
+            continue
+        if not swap and dropped != EMPTY and count[dropped] == 1:
+            continue
         wrong = False
-        if swap:
-            if a != EMPTY:
-                for k in range(count[a]):
-                    wrong |= where[a, k] == h
-            if b != EMPTY:
-                for k in range(count[b]):
-                    wrong |= where[b, k] == g
-        else:
-            wrong = count[added] == most or (dropped != EMPTY and count[dropped] == 1)
-            if not wrong:
-                for k in range(count[added]):
-                    wrong |= where[added, k] == at
+        for k in range(most):
+            if swap:
+                wrong |= a != EMPTY and k < count[a] and where[a, k] == h
+                wrong |= b != EMPTY and k < count[b] and where[b, k] == g
+            else:
+                wrong |= k < count[added] and where[added, k] == at
         if wrong:
             continue
-        # How the loads change, in which devices.
-        number = 0
+        after, rough = 0, 0.0
         for w in range(windows):
             if swap:
-                differ = (share[w, a, count[a]] if a != EMPTY else 0) - (
-                    share[w, b, count[b]] if b != EMPTY else 0
-                )
+                differ = 0
+                if a != EMPTY:
+                    differ += share[w, a, count[a]]
+                if b != EMPTY:
+                    differ -= share[w, b, count[b]]
                 change[w, g] -= differ
                 change[w, h] += differ
             else:
                 n = count[added]
-                lighter = share[w, added, n] - share[w, added, n + 1]
                 for k in range(n):
-                    change[w, where[added, k]] -= lighter
+                    change[w, where[added, k]] += share[w, added, n + 1] - share[w, added, n]
                 change[w, at] += share[w, added, n + 1]
                 if dropped != EMPTY:
                     n = count[dropped]
-                    heavier = share[w, dropped, n - 1] - share[w, dropped, n]
                     for k in range(n):
-                        change[w, where[dropped, k]] += heavier
+                        more = share[w, dropped, n - 1] - share[w, dropped, n]
+                        change[w, where[dropped, k]] += more
                     change[w, at] -= share[w, dropped, n - 1]
-        if swap:
-            touched[0], touched[1], number = g, h, 2
-        else:
-            touched[0], number = at, 1
-            is_touched[at] = True
-            for k in range(count[added]):
-                d = where[added, k]
-                if not is_touched[d]:
-                    is_touched[d] = True
-                    touched[number] = d
-                    number += 1
-            if dropped != EMPTY:
-                for k in range(count[dropped]):
-                    d = where[dropped, k]
-                    if not is_touched[d]:
-                        is_touched[d] = True
-                        touched[number] = d
-                        number += 1
-            for k in range(number):
-                is_touched[touched[k]] = False
-        after = 0
-        rough = 0.0
-        for w in range(windows):
-            top = load[w, 0] + change[w, 0]
-            for d in range(1, devices):
-                top = max(top, load[w, d] + change[w, d])
+            top, squares = 0, 0.0
+            for d in range(devices):
+                differ = change[w, d]
+                now = load[w, d] + differ
+                top = max(top, now)
+                if differ != 0:
+                    squares += float(differ) * float(load[w, d] + now)
             after += weight[w] * top
-            squares = 0.0
-            for k in range(number):
-                d = touched[k]
-                squares += float(change[w, d]) * (2.0 * load[w, d] + change[w, d])
-            rough += weight[w] * squares / mean[w]
-        extra = 0
-        if moving:
-            if swap:
-                if a != EMPTY:
-                    extra += moved[a, h] - moved[a, g]
-                if b != EMPTY:
-                    extra += moved[b, g] - moved[b, h]
-            else:
-                extra += moved[added, at]
-                if dropped != EMPTY:
-                    extra -= moved[dropped, at]
+            rough += weight[w] * squares
         for w in range(windows):
             after -= weight[w] * load[w, fullest[w]]
-        after += cost + extra
-        worse = after - cost + smooth * rough
-        if worse <= 0 or worse < -heat * np.log(np.random.random()):
-            for w in range(windows):
-                for k in range(number):
-                    d = touched[k]
+        if moving and swap:
+            if a != EMPTY:
+                after += moved[a, h] - moved[a, g]
+            if b != EMPTY:
+                after += moved[b, g] - moved[b, h]
+        elif moving:
+            after += moved[added, at]
+            if dropped != EMPTY:
+                after -= moved[dropped, at]
+        worse = after + smooth * rough
+        # The low bits again: which of two changes is tried has nothing to do with whether it is
+        # accepted.
+        drawn = float(random >> np.uint64(11)) / 9007199254740992.0
+        drawn = (drawn * 12345.6789) % 1.0
+        accepted = worse <= 0 or worse < -heat * np.log(drawn + 1e-300)
+        for w in range(windows):
+            top = 0
+            for d in range(devices):
+                if accepted:
                     load[w, d] += change[w, d]
-                    change[w, d] = 0
-                top = 0
-                for d in range(1, devices):
                     if load[w, d] > load[w, top]:
                         top = d
+                change[w, d] = 0
+            if accepted:
                 fullest[w] = top
-            if swap:
-                slot[g, s], slot[h, t] = b, a
-                if a != EMPTY:
-                    for k in range(count[a]):
-                        if where[a, k] == g:
-                            where[a, k] = h
-                            break
-                if b != EMPTY:
-                    for k in range(count[b]):
-                        if where[b, k] == h:
-                            where[b, k] = g
-                            break
-            else:
-                if dropped != EMPTY:
-                    n = count[dropped] - 1
-                    for k in range(n):
-                        if where[dropped, k] == at:
-                            where[dropped, k] = where[dropped, n]
-                    count[dropped] = n
-                where[added, count[added]] = at
-                count[added] += 1
-                slot[at, place] = added
-            cost = after
-            if cost < least:
-                least = cost
-                best[:] = slot
+        if not accepted:
+            continue
+        cost += after
+        if swap:
+            slot[g, s], slot[h, t] = b, a
+            for k in range(most):
+                if a != EMPTY and k < count[a] and where[a, k] == g:
+                    where[a, k] = h
+                if b != EMPTY and k < count[b] and where[b, k] == h:
+                    where[b, k] = g
         else:
-            for w in range(windows):
-                for k in range(number):
-                    change[w, touched[k]] = 0
+            if dropped != EMPTY:
+                count[dropped] -= 1
+                for k in range(count[dropped]):
+                    if where[dropped, k] == at:
+                        where[dropped, k] = where[dropped, count[dropped]]
+            where[added, count[added]] = at
+            count[added] += 1
+            slot[at, place] = added
+        if cost < least:
+            least = cost
+            for g in range(devices):
+                for s in range(slots):
+                    best[g, s] = slot[g, s]
+    numbers[2] = np.int64(random)
     return least

@@ -20,9 +20,7 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     Only two copies of one expert on a device, and no copies at all, are left out.
     """
     for copies in product(list(_rows(instance)), repeat=instance.experts):
-        yield Solution.model_construct(
-            problem="replication", instance=instance.name, copies=copies
-        )
+        yield Solution.model_construct(problem="replication", instance=instance.name, copies=copies)
 
 
 def _rows(instance: Instance) -> Iterator[tuple[int, ...]]:

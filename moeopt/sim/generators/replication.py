@@ -1,62 +1,134 @@
-"""replication instances: the experts of one layer, and the GPU memory that a share of them needs."""
+"""replication instances: one layer's loads in windows, and the devices that share its experts."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from moeopt.problems.replication.instance import Expert, Instance
 from moeopt.errors import InputError
-from moeopt.problems.envelope import Frozen
-from moeopt.sim.batching import step_tokens
-from moeopt.sim.cost import path_cost
+from moeopt.problems.replication.heuristics import start
+from moeopt.problems.replication.instance import MAX_COPIES, MAX_DEVICES, Copies, Instance
+from moeopt.sim.count_sample import UNKNOWN
 from moeopt.sim.source import Source
+from moeopt.sim.trace import Trace
+from moeopt.sim.windows import LayerWindows, WindowOptions
+
+FROM_COUNTS = True
+"""Counts are one window."""
 
 
-class Options(Frozen):
-    """What this generator can be told besides machine, model, trace and seed."""
+class Options(WindowOptions):
+    """What this generator can be told besides machine, model, trace and seed.
 
-    batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in the decode step")] = 64
-    layer: Annotated[int, Field(ge=0, le=4096, description="layer of the trace, from 0")] = 0
-    share: Annotated[float, Field(ge=0, le=1, description="share of experts that fit")] = 0.25
-    halved: Annotated[
-        int,
-        Field(ge=0, le=4096, description="every so many experts one has half the size; 0: none"),
-    ] = 3
-    min_kept: Annotated[int, Field(ge=0, le=4096, description="least number of kept experts")] = 0
+    The windows are `first_window` and those after it, with weight 1 each; counts are one window,
+    the only one. For a hold-out, generate again with the first window after them.
+    """
+
+    devices: Annotated[int, Field(ge=1, le=MAX_DEVICES, description="devices")] = 32
+    slots: Annotated[int, Field(ge=1, le=4096, description="copies that a device has room for")] = 9
+    nodes: Annotated[int, Field(ge=1, le=MAX_DEVICES, description="nodes of the devices")] = 1
+    groups: Annotated[
+        int | None,
+        Field(ge=1, le=4096, description="of experts, which stay in a node; each one if absent"),
+    ] = None
+    split: Annotated[
+        Literal["even", "free"], Field(description="how tokens are shared out over copies")
+    ] = "even"
+    max_copies: Annotated[
+        int, Field(ge=1, le=MAX_COPIES, description="most copies of one expert")
+    ] = 8
+    windows: Annotated[int, Field(ge=1, le=256, description="windows")] = 1
+    first_window: Annotated[
+        int | None, Field(ge=0, le=2**31, description="window; drawn with the seed if absent")
+    ] = None
+    drawn_windows: Annotated[
+        int | None,
+        Field(ge=1, le=2**20, description="windows a workload draws, if not just the needed ones"),
+    ] = None
+    current: Annotated[
+        Literal["none", "eplb"],
+        Field(description="where copies lie now: EPLB's map for the window before, if it matters"),
+    ] = "none"
+    move_tokens: Annotated[
+        int, Field(ge=0, le=2**31, description="what moving one copy costs, in tokens")
+    ] = 0
 
 
 def generate(source: Source, options: Options) -> Instance:
-    """Return the instance of one layer in the first step of the trace.
-
-    An expert that is not kept costs its transfer to the GPU if any token goes to it.
+    """Return the instance of one layer in one or more windows, or of its counts.
 
     Raises
     ------
     InputError
-        If the trace does not fit the model or has no such layer.
+        If the trace does not fit the model or has no such windows or layer; with counts, if windows
+        are asked for.
     """
-    trace, model = source.trace_of(options.batch), source.model
-    if options.layer >= trace.layers:
-        raise InputError(f"layer: must be below {trace.layers}, not {options.layer}")
-    counts = trace.counts(
-        step_tokens(trace, options.batch, 0, "window"), options.layer, model.routed_experts
+    if source.counts is not None:
+        _refuse_windows(options)
+        layers = source.counts.total()
+        if options.layer >= len(layers):
+            raise InputError(f"layer: must be below {len(layers)}, not {options.layer}")
+        name = source.name or f"{source.model.name}-layer{options.layer}-counts"
+        instance = _instance(source, options, layers[options.layer][None], name, None)
+        record = _record(source, None, options.model_dump())
+        record["counts"] = {"name": source.counts.name} | (source.counts.facts or {})
+        return instance.model_copy(update={"provenance": record})
+    low = int(options.current != "none")
+    first = options.first_window
+    need = (low if first is None else first) + options.windows
+    windows = LayerWindows.of(source, options, options.drawn_windows or need)
+    first = windows.choose("first_window", first, low, options.windows - 1, source.seed)
+    loads = np.array([windows.load(first + turn) for turn in range(options.windows)])
+    name = source.name or _name(source, options, first)
+    current = None
+    if options.current == "eplb":
+        before = start(_instance(source, options, windows.load(first - 1)[None], name, None))
+        current = None if before is None else before.copies
+    instance = _instance(source, options, loads, name, current)
+    decided: dict[str, Any] = {"first_window": first}
+    if source.workload is not None:
+        decided["drawn_windows"] = windows.total
+    record = _record(source, windows.trace, options.model_dump() | decided)
+    return instance.model_copy(update={"provenance": record})
+
+
+def _record(source: Source, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the provenance; nothing is rounded here, for there are no times."""
+    found = source.provenance(trace, options)
+    return {key: value for key, value in found.items() if key != "rounding"}
+
+
+def _instance(
+    source: Source,
+    options: Options,
+    loads: NDArray[np.int64],
+    name: str,
+    current: Copies | None,
+) -> Instance:
+    made = Instance.from_arrays(
+        name=name,
+        loads=loads,
+        devices=options.devices,
+        slots=options.slots,
+        nodes=options.nodes,
+        groups=options.groups,
+        split=options.split,
+        max_copies=options.max_copies,
+        current=current,
     )
-    miss, hit = (
-        path_cost(source.machine, model, path, counts.clip(1), source.quantum_ns)
-        for path in ("gpu_miss_striped", "gpu_hit")
-    )
-    sizes = [
-        model.expert_bytes // (2 if options.halved and number % options.halved == 0 else 1)
-        for number in range(len(counts))
-    ]
-    costs = [cost if tokens else 0 for cost, tokens in zip(miss - hit, counts, strict=True)]
-    return Instance(
-        name=source.name or f"{model.name}-layer{options.layer}-share{options.share:g}",
-        provenance=source.provenance(trace, options.model_dump()),
-        quantum_ns=source.quantum_ns,
-        capacity_bytes=int(options.share * sum(sizes)),
-        min_kept=options.min_kept,
-        experts=tuple(
-            Expert(size_bytes=size, miss_ns=cost) for size, cost in zip(sizes, costs, strict=True)
-        ),
-    )
+    if current is None:
+        return made
+    cost = options.move_tokens * made.units_per_token
+    return made.model_copy(update={"move_cost": cost})
+
+
+def _refuse_windows(options: Options) -> None:
+    """Refuse what only a trace has."""
+    if options.windows > 1 or options.first_window or options.current != "none":
+        raise InputError(f"windows: counts are one window; {UNKNOWN}")
+
+
+def _name(source: Source, options: Options, first: int) -> str:
+    where = f"layer{options.layer}-batch{options.batch}-window{first}x{options.windows}"
+    return f"{source.model.name}-{where}-{options.devices}x{options.slots}-seed{source.seed}"

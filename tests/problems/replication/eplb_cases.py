@@ -1,7 +1,7 @@
 """Loads and sizes on which our EPLB is compared with DeepSeek's published code.
 
 `eplb_published.json` holds what that code decided. To make it again: fetch ``eplb.py`` of
-github.com/deepseek-ai/EPLB at commit d52c72d (MIT licence, (c) 2025 DeepSeek), install torch, and run
+github.com/deepseek-ai/EPLB at commit d52c72d (MIT, (c) 2025 DeepSeek), install torch, and run
 
     python tests/problems/replication/eplb_cases.py PATH/TO/eplb.py
 
