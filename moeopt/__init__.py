@@ -30,6 +30,7 @@ Futures                            how method "robust" looks at loads that come 
 heuristic                          a decorator that makes a rule of yours one of the methods
 gap                                how far heuristics are from the optimum, over many instances
 load_trace, load_counts, save_trace, generate    instances from routing traces
+generate_twins, run_on, holdout    observed and later loads; what decisions cost on the later ones
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
@@ -68,9 +69,11 @@ if TYPE_CHECKING:
     from moeopt.problems.json_files import save as save
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
+    from moeopt.sim.generate import generate_twins as generate_twins
     from moeopt.sim.hardware.bandwidth_files import import_bandwidths as import_bandwidths
     from moeopt.sim.hardware.detect import detect_machine as detect_machine
     from moeopt.sim.hardware.edit import set_machine as set_machine
+    from moeopt.sim.holdout.run import run_on as run_on
     from moeopt.sim.plan.schema import Plan as Plan
     from moeopt.sim.plan.schema import load_plan as load_plan
     from moeopt.sim.presets import get_machine as get_machine
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from moeopt.solvers.rules import heuristic as heuristic
     from moeopt.solvers.run import solve as solve
     from moeopt.solvers.verdict import check as check
+    from moeopt.study.holdout import holdout as holdout
     from moeopt.study.study import gap as gap
 
 _HOME = {
@@ -105,6 +109,9 @@ _HOME = {
     "heuristic": "moeopt.solvers.rules",
     "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",
+    "generate_twins": "moeopt.sim.generate",
+    "holdout": "moeopt.study.holdout",
+    "run_on": "moeopt.sim.holdout.run",
     "simulate": "moeopt.sim.engine.simulate",
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",

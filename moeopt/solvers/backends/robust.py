@@ -4,7 +4,6 @@ from importlib import import_module
 
 from moeopt.problems.futures import Draw
 from moeopt.problems.search import Search
-from moeopt.sim.fixed_layout import exact
 from moeopt.sim.holdout.run import adopted
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.task import Outcome, Task
@@ -30,9 +29,7 @@ def run(task: Task) -> Outcome:
         outcome = Outcome(None, "NOTHING DECIDED", "time_limit")
     else:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
-        outcome = Outcome(
-            adopted(task.instance, solution, exact), f"ROBUST ({of} of sampled futures)"
-        )
+        outcome = Outcome(adopted(task.instance, solution), f"ROBUST ({of} of sampled futures)")
     if running.interrupted:
         outcome.termination = "interrupted"
     elif search.stopped or not running.ended:

@@ -1,29 +1,23 @@
 """What decisions cost on later loads than those they were made on: pairs of instances."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.numeric.intervals import median_interval
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.info import Phases, Stretch
+from moeopt.problems.info import Phases
 from moeopt.problems.objective import Objective, relative
 from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Schedule
-from moeopt.sim.holdout.run import run_on
-from moeopt.solvers.run import solve
+from moeopt.sim.fixed_layout import EXACT
+from moeopt.sim.holdout.run import executed_on
+from moeopt.sim.holdout.twins import Place, family_of, length_of, place_of
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact
 from moeopt.study.rows import Row
 
 OPTIMUM = "the optimum"
-
-SCHEDULE_LIMIT_S = 10.0
-"""For a schedule on fixed loads and layout, which takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ def excesses(
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
     found: dict[tuple[int, str], dict[str, list[tuple[float, float]]]] = {}
-    for earlier, later, distance in _pairs(problem, here):
+    for earlier, later, distance in _pairs(here):
         for label, row in decided.get(earlier, {}).items():
             pair = [_excess(here[on], optima[on], row) for on in (earlier, later)]
             if pair[0] is not None and pair[1] is not None:
@@ -125,37 +119,22 @@ def _decisions(
     return found
 
 
-def _pairs(
-    problem: str, instances: Mapping[str, InstanceEnvelope]
-) -> Iterator[tuple[str, str, int]]:
-    """Yield every instance with each of its later twins, as content hashes, and their distance."""
-    holdout = get_problem(problem).info.holdout
-    if holdout is None:
-        return
-    twins: dict[str, list[tuple[int, int, str]]] = {}
+def _pairs(instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str, int]]:
+    """Yield every instance with each of its later twins, as content hashes, and their distance.
+
+    Only twins of as many steps, tokens or windows: otherwise rows would mix what is comparable.
+    """
+    twins: dict[tuple[str, str], list[tuple[Place, str]]] = {}
     for digest, instance in instances.items():
-        provenance = instance.provenance or {}
-        options = provenance.get("options")
-        if "contaminated" in provenance:
-            continue
-        if isinstance(options, dict) and (place := _place(holdout, options)) is not None:
-            twins.setdefault(_rest(holdout, provenance, options), []).append((*place, digest))
+        family, place = family_of(instance), place_of(instance)
+        if family is not None and place is not None:
+            length = str(length_of(instance))
+            twins.setdefault((family, length), []).append((place, digest))
     for group in twins.values():
-        for _, end, earlier in group:
-            for begin, _, later in group:
-                if end <= begin:
-                    yield earlier, later, begin - end
-
-
-def _place(holdout: Stretch | Phases, options: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return where an instance's loads begin and end; None where it does not say so."""
-    if isinstance(holdout, Phases):
-        value, order = options.get(holdout.option), holdout.order
-        return (order.index(value), order.index(value) + 1) if value in order else None
-    first, length = options.get(holdout.first), options.get(holdout.length)
-    if isinstance(first, int) and isinstance(length, int):
-        return first, first + length
-    return None
+        for before, earlier in group:
+            for after, later in group:
+                if (distance := before.until(after)) is not None:
+                    yield earlier, later, distance
 
 
 def _decade(distance: int) -> int:
@@ -173,36 +152,15 @@ def distance_in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
-TOLD_APART = ("options", "family", "origin", "layout_loads")
-"""Entries of a provenance in which twins may differ; of the options only some may."""
-
-
-def _rest(
-    holdout: Stretch | Phases, provenance: Mapping[str, Any], options: Mapping[str, Any]
-) -> str:
-    """Return what twins agree in: all but where the loads begin and what people are told."""
-    moves = holdout.option if isinstance(holdout, Phases) else holdout.first
-    same = {name: value for name, value in options.items() if name != moves}
-    rest = {name: value for name, value in provenance.items() if name not in TOLD_APART}
-    return json.dumps([same, rest], sort_keys=True, default=str)
-
-
 def _excess(instance: InstanceEnvelope, optimum: Objective | None, row: Row) -> float | None:
     """Return the excess of a solve's decision on an instance; None if it does not fit there."""
     if row.result.solution is None or optimum is None:
         return None
     try:
-        objective = run_on(instance, row.result.solution, _scheduled)
+        objective = executed_on(instance, row.result.solution, EXACT).objective
     except InputError:
         return None
     return relative(objective, optimum, optimum)
-
-
-def _scheduled(layer: Layer) -> Schedule:
-    solution = solve(layer, "threshold", time_limit_s=SCHEDULE_LIMIT_S).solution
-    if not isinstance(solution, Schedule):
-        raise InputError(f"{layer.name}: no schedule within {SCHEDULE_LIMIT_S} s")
-    return solution
 
 
 def summary(
