@@ -10,12 +10,12 @@ from scipy.optimize import linprog
 from moeopt.errors import InputError
 from moeopt.problems.replication.check import (
     device_loads,
+    free_split,
     moves_units,
     objective,
     peaks_units,
     violations,
 )
-from moeopt.problems.replication.free_split import free_split
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.problems.replication.view import differences, facts
