@@ -104,9 +104,8 @@ def _layer(
             drawn[at] = rng.permutation(np.resize(sizes, int(at.sum())))
         else:
             drawn[at] = max(1, round(each))
-    return [
-        tuple(zip(*pair, strict=True)) for pair in zip(chosen.tolist(), drawn.tolist(), strict=True)
-    ]
+    pairs = np.stack([chosen, drawn], axis=2).tolist()
+    return [tuple((expert, count) for expert, count in step) for step in pairs]
 
 
 def _capped(shares: NDArray[np.float64]) -> NDArray[np.float64]:
