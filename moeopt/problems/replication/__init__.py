@@ -33,6 +33,7 @@ INFO = ProblemInfo(
     },
     absent={"lanes": "loads are tokens; what a device does when is not decided"},
     sample_rule="round-robin",
+    robust=True,
     coincide={"lplb": "eplb", "eplb-hierarchical": "eplb"},
 )
 
