@@ -84,6 +84,29 @@ def hindsight_static(
     return Bracket(min(costs, default=None), max(found.bound, own.bound))
 
 
+def share_between(cost: int, sample: int, best: Bracket) -> tuple[float, float] | None:
+    """Return which share of the possible gain over a sample rule was reached, at least and at most.
+
+    Negative if it is worse than the rule; between the two ends of the bracket of what is possible.
+
+    Parameters
+    ----------
+    cost, sample
+        What a decision costs on later loads, and the sample rule's.
+    best
+        The best single decision in hindsight.
+
+    Returns
+    -------
+    tuple
+        Both ends; None if nothing is known to be gained over the sample rule.
+    """
+    if best.cost is None or best.cost >= sample:
+        return None
+    low, high = sorted((sample - cost) / (sample - end) for end in (best.bound, best.cost))
+    return low, high
+
+
 def cost_in_all(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope) -> int:
     """Return what a decision on joined windows costs in all of them, scheduled exactly."""
     return sum(

@@ -32,7 +32,7 @@ INFO = ProblemInfo(
         "round-robin": NOTHING,
     },
     absent={"lanes": "loads are tokens; what a device does when is not decided"},
-    sample_rule="round-robin",
+    sample_rule="eplb-hierarchical",
     robust=True,
     coincide={"lplb": "eplb", "eplb-hierarchical": "eplb"},
 )

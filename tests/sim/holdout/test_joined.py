@@ -15,13 +15,16 @@ from moeopt.sim.holdout.run import joined, run_on, separated, windows_of
 def random_instance(problem: str, seed: int, kind: str) -> Any:
     """Return a small random instance."""
     module = import_module(f"tests.problems.{problem}.{problem}_random_instances")
+    if problem == "replication":
+        made = [module.random_instance(number, current=None, move_cost=0) for number in range(20)]
+        return [one for one in made if len(windows_of(one)) > 1][seed]
     return module.random_instance(seed, kind)
 
 
 def parts_of(problem: str, seed: int, kind: str) -> list[Any]:
     """Return instances of the same shape with other loads."""
     whole = random_instance(problem, seed, kind)
-    if problem == "layout":
+    if problem in ("layout", "replication"):
         return windows_of(whole)
     if problem == "bitwidth":
         return [whole, with_other_losses(whole)]
@@ -65,6 +68,7 @@ def decisions_of(instance: Any) -> list[Any]:
         ("placement", "batched"),
         ("placement", "sizes"),
         ("cache", "compute-bound"),
+        ("replication", "several windows"),
         ("bitwidth", "any losses"),
     ],
 )
@@ -107,6 +111,13 @@ def test_a_free_dispatch_is_made_anew_in_every_part() -> None:
         found = moeopt.solve(joined(parts), time_limit_s=60)
         assert found.status == "optimal"
         assert found.objective == sum(run_on(part, found.solution) for part in parts)
+
+
+def test_copies_are_moved_once() -> None:
+    """What moving costs is in no later window, however many there are."""
+    module = import_module("tests.problems.replication.replication_random_instances")
+    moves = next(one for one in map(module.random_instance, range(0, 40, 4)) if one.move_cost)
+    assert all(one.move_cost == 0 for one in [*windows_of(moves), joined(windows_of(moves))])
 
 
 def test_a_window_without_tokens_is_left_out() -> None:
