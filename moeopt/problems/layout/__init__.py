@@ -22,6 +22,7 @@ INFO = ProblemInfo(
     published_rule="trimoe",
     restrictions={"dimm_slots": None},
     holdout=Stretch("first_window", "windows"),
+    robust=True,
     exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
     labels={
         "trimoe": "cold localized",
