@@ -51,10 +51,23 @@ class Stretch:
     ----------
     first, length
         Names of the options: where the loads begin, and how many steps, tokens or windows they are.
+    spacing
+        Name of the option that says how far it is from one to the next, if there is one; else 1.
+    unseen
+        Name of the option that says how many of the loads that follow, which are held out, the
+        instance's forecast must not see, if there is one.
     """
 
     first: str
     length: str
+    spacing: str | None = None
+    unseen: str | None = None
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The names of all of them."""
+        named = (self.first, self.length, self.spacing, self.unseen)
+        return frozenset(name for name in named if name is not None)
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,11 @@ class Phases:
 
     option: str
     order: tuple[str, ...]
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The names of the options that say which loads they are."""
+        return frozenset({self.option})
 
 
 NOTHING = "nothing"
@@ -127,6 +145,10 @@ class ProblemInfo:
     coincide
         Heuristic -> another one that decides the same by construction, on some instances at least;
         the specification has the proof. Tables merge the two where all their solves agree.
+    sample_rule
+        Where there is a hold-out: the simple heuristic that decides by the loads of the instance,
+        or does nothing. What another method's decision brings on later loads is a share of what
+        hindsight would have brought over this one's.
     robust
         Whether the problem has a module ``robust``, which decides for later loads than those of the
         instance: method `ROBUST`. See `moeopt.problems.futures`.
@@ -142,4 +164,5 @@ class ProblemInfo:
     labels: Mapping[str, str] = field(default_factory=dict)
     knows: Mapping[str, str] = field(default_factory=dict)
     coincide: Mapping[str, str] = field(default_factory=dict)
+    sample_rule: str | None = None
     robust: bool = False

@@ -23,6 +23,7 @@ INFO = ProblemInfo(
     published_rule="benefit-greedy",
     restrictions=None,
     holdout=Phases("loads", ("predicted", "actual")),
+    sample_rule="none",
     robust=True,
     exact_methods={"evacuation": ExactMethod("striped_reads", then="cp-sat")},
     absent={

@@ -27,13 +27,13 @@ from .windows import prefetch_allowed
 Draw = Callable[[int, int], Sequence[Instance]]
 """``draw(number, stream)``: `number` instances, one per future; see `moeopt.problems.futures`."""
 
-ROUNDS = ((4, 96), (16, 16))
+ROUNDS = ((4, 32), (16, 8))
 """On how many futures candidates are tried first, and how many are left; then on all futures."""
 
 FEW = 512
 """Where no more plans than this fit the windows, each of them is tried with its best schedules."""
 
-KICKS = 8
+KICKS = 2
 """Local optima that are left again by exchanging two migrations at random."""
 
 Ints = NDArray[np.int64]
@@ -146,7 +146,7 @@ class _Plans:
         """Return a local optimum and its value by quick schedules.
 
         A migration is added as long as that helps, out of all the first time and out of the
-        shortlist later; then one is exchanged or dropped.
+        shortlist later; then the first one is exchanged or dropped for which that helps.
         """
         broad = not plan
         value = self._quick_value(plan)
@@ -154,11 +154,11 @@ class _Plans:
             after, least = self._best_addition(plan, broad)
             if least >= value:
                 broad = False
-                exchanged = [
-                    self._best_addition([m for m in plan if m != leaving], broad, or_none=True)
-                    for leaving in plan
-                ]
-                after, least = min(exchanged, key=lambda one: one[1], default=(plan, value))
+                for leaving in plan:
+                    kept = [number for number in plan if number != leaving]
+                    after, least = self._best_addition(kept, broad, or_none=True)
+                    if least < value:
+                        break
             if least >= value:
                 break
             plan, value = after, least

@@ -1,11 +1,12 @@
 """A layout decided on some windows, executed on others."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from moeopt.errors import InputError
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.instance import MAX_SCENARIOS, Instance
 from moeopt.problems.layout.paths import STRIPED
 from moeopt.problems.layout.solution import Solution
 from moeopt.problems.layout.systems import Layout, on_layout
@@ -102,3 +103,22 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
 def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
     """Return a layout with schedules for the scenarios of `instance`; see `execute_layout`."""
     return execute_layout(instance, decision, schedule).solution
+
+
+def windows_of(instance: Instance) -> list[Instance]:
+    """Return every scenario that has tokens as an instance of its own, with its weight."""
+    found = [
+        instance.model_copy(update={"name": f"{instance.name[:180]} [{n}]", "scenarios": (one,)})
+        for n, one in enumerate(instance.scenarios)
+        if any(one.tokens)
+    ]
+    return found if len(instance.scenarios) > 1 else [instance]
+
+
+def joined(instances: Sequence[Instance]) -> Instance:
+    """Return the instance of all scenarios: a layout costs there what it does in all together."""
+    scenarios = [scenario for one in instances for scenario in one.scenarios]
+    if len(scenarios) > MAX_SCENARIOS:
+        raise InputError(f"{len(scenarios)} windows are more than {MAX_SCENARIOS}")
+    change = {"scenarios": tuple(scenarios), "forecast_tokens": None, "provenance": None}
+    return instances[0].model_copy(update=change)

@@ -1,13 +1,18 @@
 """A decision of any problem that sees loads, run on others of the same shape.
 
-A problem whose decisions do not stay just as they are on other loads has a module of its name here,
-with ``run(instance, decision, schedule) -> Run``, ``adopted(instance, decision, schedule)``, which
-returns a solution, and ``IS_SCHEDULED = True`` if a schedule is made anew.
+A problem has a module of its name here for what differs from problem to problem. Where decisions do
+not stay just as they are on other loads: ``run(instance, decision, schedule) -> Run`` and
+``adopted(instance, decision, schedule)``, which returns a solution; with ``IS_SCHEDULED = True`` if
+a schedule is made anew. Where instances hold several windows: ``windows_of(instance)``. Where one
+decision for several later instances can be an instance: ``joined(instances)``, in which a decision
+costs what it does in all of them, or less; and ``separated(instance, decision)`` if a decision on
+it is not one on its parts as it is.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
+from typing import Any
 from warnings import warn
 
 from moeopt.errors import InputError, MoeoptWarning
@@ -35,6 +40,11 @@ def run_on(
         Who schedules it: "exact", the best schedule there is; "trimoe", TriMoE's rule (4.2); or a
         function of a tri_domain instance that returns its solution. Problems without a schedule
         take no notice. A layout tuned to the one can be far worse under the other.
+
+    Returns
+    -------
+    Objective
+        In the problem's unit.
 
     Raises
     ------
@@ -70,11 +80,11 @@ def executed_on(instance: InstanceEnvelope, decision: SolutionEnvelope, schedule
         raise InputError(f"decision: must be for {instance.problem}, not {decision.problem}")
     if get_problem(instance.problem).info.holdout is None:
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
-    module = _module(instance.problem)
-    if module is None:
+    own = _own(instance.problem, "run")
+    if own is None:
         checker = get_problem(instance.problem).part("check")
         return Run(checker.objective(instance, unchanged(instance, decision)))
-    run: Run = module.run(instance, decision, schedule)
+    run: Run = own(instance, decision, schedule)
     return run
 
 
@@ -93,19 +103,55 @@ def adopted(
     InputError
         As for `run_on`.
     """
-    module = _module(instance.problem)
-    if module is None:
+    own = _own(instance.problem, "adopted")
+    if own is None:
         return unchanged(instance, decision)
-    solution: SolutionEnvelope = module.adopted(instance, decision, schedule)
+    solution: SolutionEnvelope = own(instance, decision, schedule)
     return solution
+
+
+def windows_of(instance: InstanceEnvelope) -> list[InstanceEnvelope]:
+    """Return the windows of an instance whose optima are of interest one by one, or just itself."""
+    own = _own(instance.problem, "windows_of")
+    return [instance] if own is None else own(instance)
+
+
+def joined(instances: Sequence[InstanceEnvelope]) -> InstanceEnvelope:
+    """Return an instance in which a decision costs what it does in all of some together, or less.
+
+    Its optimum is a lower bound of what any one decision costs in all of them.
+
+    Raises
+    ------
+    InputError
+        If there are several, and the problem has no such instance, or they do not fit together.
+    """
+    if len(instances) == 1:
+        return instances[0]
+    problem = instances[0].problem
+    own = _own(problem, "joined")
+    if own is None:
+        raise InputError(f"{problem}: one later instance at most: several cannot be joined to one")
+    try:
+        whole: InstanceEnvelope = own(instances)
+    except InputError as error:
+        raise InputError(f"{problem}: later instances cannot be joined: {error}") from None
+    name = f"{instances[0].name[:150]} and {len(instances) - 1} more"
+    return whole.model_copy(update={"name": name})
+
+
+def separated(instance: InstanceEnvelope, decision: SolutionEnvelope) -> SolutionEnvelope:
+    """Return a decision on joined instances as one on an instance among them."""
+    own = _own(instance.problem, "separated")
+    return decision if own is None else own(instance, decision)
 
 
 def is_scheduled(problem: str) -> bool:
     """Tell whether what a problem's decision costs depends on who schedules it."""
-    return bool(getattr(_module(problem), "IS_SCHEDULED", False))
+    return bool(_own(problem, "IS_SCHEDULED"))
 
 
-def _module(problem: str) -> ModuleType | None:
-    """Return the module of a problem whose decisions do not stay just as they are."""
-    name = f"{__package__}.{problem}"
-    return None if find_spec(name) is None else import_module(name)
+def _own(problem: str, name: str) -> Any:
+    """Return what a problem's module has by a name; None if there is no such module or name."""
+    module = f"{__package__}.{problem}"
+    return None if find_spec(module) is None else getattr(import_module(module), name, None)
