@@ -27,6 +27,11 @@ from .solution import Solution
 TRAINING, CHECKING = 4, 2
 """Streams of `Futures.samples` futures each: to decide on, and to choose among the decided ones."""
 
+OBSERVED = 32
+"""Each observed window counts as so many futures that are decided on.
+
+What the forecast does not know stands in it: which experts are busy together."""
+
 STARTS = 3
 """Layouts that annealing starts from."""
 
@@ -61,7 +66,8 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
     """
     checked = [draw(futures.samples, TRAINING + n) for n in range(CHECKING)]
     offer = _Offer(checked, search, futures)
-    sample = Sample([draw(futures.samples, n) for n in range(TRAINING)])
+    drawn = [draw(futures.samples, n) for n in range(TRAINING)]
+    sample = Sample([*drawn, *[observed] * OBSERVED])
     family = sample.longest_first()
     value = [sample.value(place, futures) for place in family]
     ranked = [family[n] for n in np.argsort(value, kind="stable")]

@@ -42,6 +42,8 @@ HOT, COLD = 3e-4, 1e-5
 class Sample:
     """Futures of one layer, as `recourse.Sampled` has them.
 
+    They are shuffled, as a race looks at them in portions.
+
     Parameters
     ----------
     instances
@@ -63,6 +65,8 @@ class Sample:
         copies = np.concatenate([of.pcie for of in times], axis=1)
         cost[GPU_MISSES] = np.maximum(cost[GPU_MISSES], copies[GPU_MISSES])
         active = np.concatenate([of.active for of in times])
+        shuffled = np.random.default_rng(0).permutation(len(active))
+        cost, active = cost[:, shuffled], active[shuffled]
         grids = (makespan_grid(one, s) for one in instances for s in range(len(one.scenarios)))
         unit = max(reduce(gcd, grids), 1)
         unit *= -(-int(cost.max()) // (unit * LARGEST)) or 1
