@@ -123,8 +123,8 @@ def test_the_quick_schedule_is_one(kind: str) -> None:
     instance = drawn(8, 0) if kind == "drawn" else random_instance(1, kind)
     sample = Sample([instance])
     for place in sample.longest_first():
-        found = sample.loads(place).makespan * sample.unit_ns
-        best = np.array(makespans_ns(instance, layout_at(place)))
+        found = np.sort(sample.loads(place).makespan * sample.unit_ns)  # futures are shuffled
+        best = np.sort(makespans_ns(instance, layout_at(place)))
         assert np.all(found >= best)
         assert kind != "drawn" or found.mean() < 1.01 * best.mean()
 
