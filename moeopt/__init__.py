@@ -21,6 +21,7 @@ cache       how many experts of each layer the GPU caches (CPU-GPU collaborative
 bitwidth    how many bits each expert gets (context-aware CXL-NDP 4.2)
 placement   which experts live on the GPU (KTransformers and others)
 joint       residents, widths, caches, deferral and KV cache together (KTransformers 4.1, 4.2)
+replication copies of experts over devices of expert parallelism (EPLB)
 
 Functions:
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from moeopt.problems import layout as layout
     from moeopt.problems import placement as placement
     from moeopt.problems import relayout as relayout
+    from moeopt.problems import replication as replication
     from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution

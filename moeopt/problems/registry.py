@@ -24,6 +24,7 @@ PROBLEMS: dict[str, str] = {
     "bitwidth": "moeopt.problems.bitwidth",
     "placement": "moeopt.problems.placement",
     "joint": "moeopt.problems.joint",
+    "replication": "moeopt.problems.replication",
 }
 """Problem name -> package. A new problem is one line here."""
 

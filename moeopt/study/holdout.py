@@ -19,7 +19,7 @@ from moeopt.solvers.methods import get_method, problem_methods
 from moeopt.solvers.rules import load_rule
 from moeopt.solvers.run import solve
 from moeopt.study.campaign import Choice
-from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of
+from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of, share_between
 
 NONE = "-"
 """The scheduler of problems whose decisions nobody schedules."""
@@ -332,8 +332,7 @@ def _with_share(row: Row, base: int | None, hindsight: Bracket) -> Row:
     """Return a row with its shares of what the best decision in hindsight would have brought."""
     if row.later is None or base is None:
         return row
-    ends = [end for end in (hindsight.bound, hindsight.cost) if end is not None and end < base]
-    shares = sorted((base - row.later) / (base - end) for end in ends)
-    if not shares or len(ends) < 2:
+    shares = share_between(row.later, base, hindsight)
+    if shares is None:
         return row
     return replace(row, share_low=shares[0], share_high=shares[1])

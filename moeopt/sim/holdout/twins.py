@@ -6,7 +6,7 @@ parts of a trace that `moeopt.sim.holdout.split` made.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,23 @@ def length_of(instance: InstanceEnvelope) -> object:
     """Return how many loads an instance has, as its generator was told; None for a phase."""
     holdout, options = get_problem(instance.problem).info.holdout, _options(instance)
     return options.get(holdout.length) if options and isinstance(holdout, Stretch) else None
+
+
+def twins(instances: Mapping[str, InstanceEnvelope]) -> Iterator[tuple[str, str, int]]:
+    """Yield every instance with each of its later twins, by their keys, and how far they lie apart.
+
+    Only twins of as many steps, tokens or windows: others are not comparable with each other.
+    """
+    groups: dict[tuple[str, str], list[tuple[Place, str]]] = {}
+    for key, instance in instances.items():
+        family, place = family_of(instance), place_of(instance)
+        if family is not None and place is not None:
+            groups.setdefault((family, str(length_of(instance))), []).append((place, key))
+    for group in groups.values():
+        for before, earlier in group:
+            for after, later in group:
+                if (distance := before.until(after)) is not None:
+                    yield earlier, later, distance
 
 
 def check_later(observed: InstanceEnvelope, later: Sequence[InstanceEnvelope]) -> int:

@@ -15,13 +15,16 @@ from moeopt.sim.holdout.run import joined, run_on, separated, windows_of
 def random_instance(problem: str, seed: int, kind: str) -> Any:
     """Return a small random instance."""
     module = import_module(f"tests.problems.{problem}.{problem}_random_instances")
+    if problem == "replication":
+        made = [module.random_instance(number, current=None, move_cost=0) for number in range(20)]
+        return [one for one in made if len(windows_of(one)) > 1][seed]
     return module.random_instance(seed, kind)
 
 
 def parts_of(problem: str, seed: int, kind: str) -> list[Any]:
     """Return instances of the same shape with other loads."""
     whole = random_instance(problem, seed, kind)
-    if problem == "layout":
+    if problem in ("layout", "replication"):
         return windows_of(whole)
     if problem == "bitwidth":
         return [whole, with_other_losses(whole)]
@@ -65,10 +68,13 @@ def decisions_of(instance: Any) -> list[Any]:
         ("placement", "batched"),
         ("placement", "sizes"),
         ("cache", "compute-bound"),
+        ("replication", "several windows"),
         ("bitwidth", "any losses"),
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))]
+)
 def test_its_optimum_is_the_best_single_decision(problem: str, kind: str, seed: int) -> None:
     """By brute force over all decisions, each run on every part."""
     parts = parts_of(problem, seed, kind)
@@ -85,7 +91,7 @@ def test_its_optimum_is_the_best_single_decision(problem: str, kind: str, seed: 
 
 
 @pytest.mark.parametrize("kind", ["mixed", "fetch-bound", "slow GPU"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_caches_start_empty_in_every_stretch(kind: str, seed: int) -> None:
     """Every layer's hits, fetches and time add up; the whole costs at most what all parts do."""
     parts = parts_of("cache", seed, kind)
@@ -102,11 +108,18 @@ def test_caches_start_empty_in_every_stretch(kind: str, seed: int) -> None:
 
 def test_a_free_dispatch_is_made_anew_in_every_part() -> None:
     """What lives on the GPU is what is decided."""
-    for seed in range(6):
+    for seed in range(3):
         parts = parts_of("placement", seed, "free dispatch")
         found = moeopt.solve(joined(parts), time_limit_s=60)
         assert found.status == "optimal"
         assert found.objective == sum(run_on(part, found.solution) for part in parts)
+
+
+def test_copies_are_moved_once() -> None:
+    """What moving costs is in no later window, however many there are."""
+    module = import_module("tests.problems.replication.replication_random_instances")
+    moves = next(one for one in map(module.random_instance, range(0, 40, 4)) if one.move_cost)
+    assert all(one.move_cost == 0 for one in [*windows_of(moves), joined(windows_of(moves))])
 
 
 def test_a_window_without_tokens_is_left_out() -> None:
