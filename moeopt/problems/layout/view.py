@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from moeopt.problems.info import THIS_STEP
+from moeopt.problems.info import HINDSIGHT, THIS_STEP
 from moeopt.problems.view import Bar, Difference, Kind, Lane, expert_words
 
 from .check import loads, miss_ns
 from .instance import Instance, Scenario
 from .solution import Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
+from .with_copies import COPIES
 
 Piece = tuple[int, str, Kind]
 
@@ -68,6 +69,10 @@ def knew(instance: Instance, method: str) -> str | None:
 
     Without residents a layout that is the same for every expert needs no loads.
     """
+    if method in COPIES:
+        if method != "copies-by-load" and not instance.hbm_slots:
+            return THIS_STEP
+        return f"a forecast; then {THIS_STEP}" if has_forecast(instance) else HINDSIGHT
     if method not in SYSTEMS:
         return None
     if method in ALL_STRIPED and not instance.hbm_slots:

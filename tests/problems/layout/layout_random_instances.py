@@ -205,3 +205,7 @@ def copies_matter(seed: int, rule: str = "") -> Instance:
         scenarios=rows,
     )
     return with_schema_2(instance, seed) if not rule and seed % 3 == 2 else instance
+
+
+ALSO_COMPILED = (copies_matter,)
+"""What makes instances that other kernels are compiled for."""

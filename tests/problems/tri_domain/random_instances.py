@@ -147,3 +147,12 @@ def with_copies(base: Instance, seed: int, *, dual: bool = False) -> Instance:
         row["copies"] = copies or None
     more = {"schema_version": 2, "experts": rows, "name": f"{base.name}-copies-{seed}"}
     return Instance.model_validate(base.model_dump() | more)
+
+
+def dual_copies(seed: int) -> Instance:
+    """Return a random instance in which striped experts have a localized copy."""
+    return with_copies(random_instance(seed + 4, experts=5), seed, dual=True)
+
+
+ALSO_COMPILED = (dual_copies,)
+"""What makes instances that other kernels are compiled for."""
