@@ -11,11 +11,13 @@ DIMM-Link, each prefetch its transfer over PCIe, and 0.68 ms of either are hidde
 computes meanwhile (TriMoE 5.5); what goes beyond delays the layer. A prefetched expert takes the
 place of one of the two residents with fewest tokens expected.
 
-What is known before a window is one of three things. ``forecast``: the layer's loads up to the
-window before, which is what TriMoE's predictor has seen (4.3, Eq. 8); migrations are decided by
-method ``robust`` on futures sampled from them. ``loads``: the loads of the window itself, which no
-predictor has, each window on the layout that the one before left. ``limit``: the same, but every
-window starts from the first layout: what so many moves can bring, as far as the search finds it.
+What is known before a window is one of four things. ``forecast``: the layer's loads up to the
+window before, which is what TriMoE's predictor has seen (4.3, Eq. 8). ``routes``: besides, which
+experts of the two layers before the window's own tokens took, which is known when the layer's
+attention begins, and which the paper does not use. By either, method ``robust`` decides migrations
+on futures sampled from a forecast. ``loads``: the loads of the window itself, which no predictor
+has, each window on the layout that the one before left. ``limit``: the same, but every window
+starts from the first layout: what so many moves can bring, as far as the search finds it.
 
 Every window has its best schedule; excess is over the window's own optimum, with a layout of its
 own. Prints Markdown tables over pairs of a layout and a later window. Without ``--full`` fewer
@@ -41,7 +43,9 @@ from moeopt.problems.relayout.instance import STRIPED, Instance
 from moeopt.problems.relayout.robust import decide
 from moeopt.problems.relayout.solution import Migration
 from moeopt.problems.search import Search
-from moeopt.sim.forecast.relayout import draw
+from moeopt.sim.forecast.popularity import Forecast
+from moeopt.sim.forecast.relayout import draw, draw_from
+from moeopt.sim.forecast.routes import forecast
 from moeopt.sim.generators import layout as layouts
 from moeopt.sim.generators.relayout import Options, on_layout
 from moeopt.sim.layout_rule import Layout
@@ -51,6 +55,7 @@ from moeopt.sim.trace import Trace
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}
+ESFT_TRACES = ("intent", "law", "summary")
 SHARED_PROMPT = 600
 """Tokens with which every trace of HD-MoE begins."""
 
@@ -62,6 +67,9 @@ HIDDEN = 4
 
 REPLACED = 2
 """Residents that prefetched experts may take the place of."""
+
+BEFORE = 2
+"""Layers before, of which the routes are known."""
 
 SAMPLES = 64
 
@@ -106,14 +114,16 @@ class Policy:
     every: int = 1
 
 
+COLOURS = ("#4477aa", "#ccbb44", "#ee6677", "#228833")
 NOTHING = Policy("nothing")
+KNOWN = ("forecast", "routes", "loads", "limit")
 MOVES = (0, 1, 2, 4, 8, 16)
 OFTEN = tuple(Policy(known, None, every) for known in ("forecast", "loads") for every in (4, LATER))
-CURVE = tuple(Policy(known, moves) for known in ("forecast", "loads", "limit") for moves in MOVES)
-CURVE_STARTS = (16,)
-"""Cells of the curve, and of how often, begin here: a third of all."""
+CURVE = tuple(Policy(known, moves) for known in KNOWN for moves in MOVES)
+CURVE_START, CURVE_LAYERS = 16, (1, 11, 21)
+"""Cells of the curve, and of how often: where they begin, and their layers."""
 
-MAIN = (NOTHING, Policy("forecast"), Policy("loads"), Policy("limit"))
+MAIN = (NOTHING, Policy("forecast"), Policy("routes"), Policy("loads"))
 
 
 @dataclass
@@ -159,11 +169,28 @@ class Measured:
 
 
 class Windows:
-    """The windows of one cell as instances of `layout` and `relayout`."""
+    """The windows of one cell as instances of `layout` and `relayout`.
 
-    def __init__(self, cell: Cell, loads: Ints) -> None:
-        self.cell, self.loads = cell, loads
-        self.source = cell.source
+    Parameters
+    ----------
+    cell
+        Where they are from.
+    routes
+        Experts that its tokens took in the layers before and in its own, shape
+        (tokens, layers, experts per token).
+    """
+
+    def __init__(self, cell: Cell, routes: Ints) -> None:
+        self.cell, self.routes, self.source = cell, routes, cell.source
+        self.experts = self.source.model.routed_experts
+        own = routes[:, -1].reshape(-1, BATCH * routes.shape[2]).astype(np.int64)
+        self.loads = np.array([np.bincount(ids, minlength=self.experts) for ids in own])
+
+    def forecast(self, window: int) -> Forecast:
+        """Return the forecast of a window by the routes of its tokens so far."""
+        seen, after = window * BATCH, (window + 1) * BATCH
+        now = self.routes[seen:after, :-1]
+        return forecast(self.routes[:seen], now, self.experts, BATCH)
 
     def layout(self, first: int, number: int) -> LayoutInstance:
         """Return the layout instance of some windows, counted from the cell's first."""
@@ -241,7 +268,12 @@ def replanned(
     """
     seen = windows.loads[:window]
     coming = windows.loads[window : window + policy.every]
-    expected = (coming if policy.known != "forecast" else seen[-OBSERVED:]).sum(axis=0)
+    by_routes = windows.forecast(window) if policy.known == "routes" else None
+    expected = seen[-OBSERVED:].sum(axis=0)
+    if by_routes is not None:
+        expected = np.rint(by_routes.mean).astype(np.int64)
+    elif policy.known != "forecast":
+        expected = coming.sum(axis=0)
     held = np.flatnonzero(state.resident)
     leaving = held[np.argsort(expected[held], kind="stable")][:REPLACED]
     kept = state.resident.copy()
@@ -250,13 +282,16 @@ def replanned(
     moves = HIDDEN * policy.every if policy.moves is None else policy.moves
     today = today.model_copy(update={"dimm_link_window_ns": moves * today.relayout_ns})
     search = Search(limit_s=60.0)
-    if policy.known != "forecast":
+    if policy.known in ("loads", "limit"):
         known = tuple(windows.relayout(load, kept, state.dimm) for load in coming)
         decide(today, lambda number, stream: known, search, Futures(samples=len(known)))
     else:
         futures = Futures(samples=SAMPLES, horizon=policy.every)
         priced = windows.relayout(windows.loads[window - 1], kept, state.dimm, seen)
-        decide(today, draw(priced, futures, window), search, futures)
+        drawn = draw(priced, futures, window)
+        if by_routes is not None:
+            drawn = draw_from(by_routes, priced, window)
+        decide(today, drawn, search, futures)
     chosen = search.solution.migrations
     fetched = [migration for migration in chosen if migration.kind == "prefetch"]
     back = [expert for expert in leaving.tolist() if expert in {m.expert for m in fetched}]
@@ -270,7 +305,7 @@ def replanned(
 
 def cells(full: bool) -> Iterator[Cell]:
     """Yield the cells: starts that leave all sixteen windows, and some layers."""
-    for trace in ("intent", "law", "summary"):
+    for trace in ESFT_TRACES:
         for layer in range(1, 26, 5 if full else 12):
             for start in (0, 8, 16) if full else (0, 16):
                 yield Cell(ESFT, trace, layer, start)
@@ -279,14 +314,14 @@ def cells(full: bool) -> Iterator[Cell]:
             yield Cell(MIXTRAL, trace, layer, 0)
 
 
-def loads_of(cell: Cell, traces: Path) -> Ints:
-    """Return the tokens of every expert in the cell's windows, shape (windows, experts)."""
+def routes_of(cell: Cell, traces: Path) -> Ints:
+    """Return which experts the cell's tokens took, for `Windows`."""
     trace = moeopt.dedupe_trace(read_trace(traces / cell.folder / f"{cell.trace}.npz"))
     if cell.folder == MIXTRAL:
         trace = Trace(trace.name, trace.topk_ids[SHARED_PROMPT:], facts=trace.facts)
-    experts = get_model(MODELS[cell.folder]).routed_experts
-    at = [np.arange(BATCH) + BATCH * (cell.start + n) for n in range(OBSERVED + LATER)]
-    return np.array([trace.counts(tokens, cell.layer, experts) for tokens in at])
+    first = BATCH * cell.start
+    layers = slice(max(0, cell.layer - BEFORE), cell.layer + 1)
+    return trace.topk_ids[first : first + BATCH * (OBSERVED + LATER), layers]
 
 
 def measured(
@@ -307,7 +342,7 @@ def measured(
         of_cell = f"{cell.folder} {cell.trace} {cell.layer} {cell.start}"
         keys = [f"{of_cell} {method} {p.known} {p.moves} {p.every}" for p in policies]
         if of_cell not in known["optima"] or not known["rows"].keys() >= set(keys):
-            windows = Windows(cell, loads_of(cell, traces))
+            windows = Windows(cell, routes_of(cell, traces))
             if of_cell not in known["optima"]:
                 window = range(OBSERVED, OBSERVED + LATER)
                 known["optima"][of_cell] = [windows.optimum_ns(at) for at in window]
@@ -374,12 +409,11 @@ def draw_curve(found: Sequence[Measured], path: Path) -> None:
     at = np.arange(len(MOVES))
     words = {
         "forecast": "forecast from earlier windows",
+        "routes": "and from the tokens' routes through two layers before",
         "loads": "loads known, layout as the window before left it",
         "limit": "loads known, from the first layout",
     }
-    for (known, about), colour in zip(
-        words.items(), ("#4477aa", "#ee6677", "#228833"), strict=True
-    ):
+    for (known, about), colour in zip(words.items(), COLOURS, strict=True):
         for style, name in (("-", "excess"), (":", "free_excess")):
             medians = [
                 100
@@ -408,7 +442,9 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw the curve: .svg, .png or .pdf")
     arguments = parser.parse_args()
     chosen = list(cells(arguments.full))
-    of_curve = [cell for cell in chosen if cell.start in CURVE_STARTS and cell.folder == ESFT]
+    of_curve = [
+        Cell(ESFT, trace, layer, CURVE_START) for layer in CURVE_LAYERS for trace in ESFT_TRACES
+    ]
     setting = (arguments.traces, arguments.decide, arguments.store)
     for folder in (ESFT, MIXTRAL):
         found = list(measured([c for c in chosen if c.folder == folder], MAIN, *setting))
