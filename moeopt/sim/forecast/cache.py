@@ -41,7 +41,7 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
 
     def drawn(number: int, stream: int) -> Instance:
         rng = np.random.default_rng([seed, stream])
-        source = np.array([_sources(layer, len(own), alone, number, rng) for layer in own])
+        source = np.array([_sources(layer, len(own), alone, number, rng) for layer in own.tolist()])
         accesses = [
             tuple(token[layer] for layer in of_future)
             for of_future in source.T.tolist()
@@ -58,7 +58,7 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
 
 
 def _sources(own: int, layers: int, alone: float, number: int, rng: np.random.Generator) -> Ints:
-    """Return whose tokens a layer uses in each future, shape (futures,): all others' alike often."""
+    """Return whose tokens a layer uses in each future, shape (futures,): all alike often."""
     exchanged = int((1 - alone) * number + rng.random())
     others = np.resize(rng.permutation(layers), exchanged)
     return rng.permutation(np.concatenate([others, np.full(number - exchanged, own)]))
