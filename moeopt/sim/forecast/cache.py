@@ -41,11 +41,10 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
 
     def drawn(number: int, stream: int) -> Instance:
         rng = np.random.default_rng([seed, stream])
-        exchanged = rng.random((number, len(own))) >= alone
-        source = np.where(exchanged, rng.integers(0, len(own), exchanged.shape), own)
+        source = np.array([_sources(layer, len(own), alone, number, rng) for layer in own.tolist()])
         accesses = [
             tuple(token[layer] for layer in of_future)
-            for of_future in source.tolist()
+            for of_future in source.T.tolist()
             for token in instance.accesses
         ]
         change: dict[str, Any] = {
@@ -56,6 +55,13 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
         return instance.model_copy(update=change)
 
     return drawn
+
+
+def _sources(own: int, layers: int, alone: float, number: int, rng: np.random.Generator) -> Ints:
+    """Return whose tokens a layer uses in each future, shape (futures,): all alike often."""
+    exchanged = int((1 - alone) * number + rng.random())
+    others = np.resize(rng.permutation(layers), exchanged)
+    return rng.permutation(np.concatenate([others, np.full(number - exchanged, own)]))
 
 
 def own_share(instance: Instance) -> float:
