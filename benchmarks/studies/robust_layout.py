@@ -305,7 +305,7 @@ def draw_figure(records: list[Record], file: Path) -> None:
     axes.axhline(hindsight, color="grey", linestyle="--", label="hindsight")
     axes.set_xticks(range(len(COUNTS)), [str(count) for count in COUNTS])
     axes.set_xlabel("windows observed")
-    axes.set_ylabel("mean excess over each later window's optimum, %")
+    axes.set_ylabel("mean excess on later windows, %")
     axes.set_ylim(bottom=0)
     axes.legend()
     figure.tight_layout()
@@ -326,9 +326,9 @@ def page(found: dict[str, Record]) -> None:
         "floor": floor_table(by_batch),
     }
     for part, lines in tables.items():
-        begin, end = f"<!-- {part}: begin -->\n", f"\n<!-- {part}: end -->"
+        begin, end = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->"
         before, _, rest = text.partition(begin)
-        text = before + begin + "\n".join(lines) + end + rest.partition(end)[2]
+        text = before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
     PAGE.write_text(text)
     draw_figure(of_part["windows"], PAGE.with_suffix(".svg"))
 

@@ -57,12 +57,11 @@ def test_the_page_gets_its_tables(
     bare = {"rules": {rule: one["rules"][f"{rule}/8"] for rule in made}}
     page = tmp_path / "robust.md"
     parts = ("pairs", "windows", "floor")
-    page.write_text("".join(f"<!-- {p}: begin -->\nold\n<!-- {p}: end -->\ntext\n" for p in parts))
+    page.write_text("".join(f"<!-- {p}: begin -->\n<!-- {p}: end -->\ntext\n" for p in parts))
     monkeypatch.setattr(study, "PAGE", page)
     found = {"pairs/a/1/0": one, "windows/a": one, "floor/64/a": one | bare}
     study.page(found)
     first = page.read_text()
-    assert "old" not in first
     assert first.count("text") == 3
     assert "| 64 | 15.0 % | 15.0 % | 15.0 % | 15.0 % |" in first
     study.page(found)
