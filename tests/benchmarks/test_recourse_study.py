@@ -1,7 +1,6 @@
 """The study of recourse: what is moved, what it costs and what is known."""
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,13 +14,8 @@ import moeopt
 @pytest.fixture
 def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script as a module, with few futures and two later windows."""
-    path = root / "benchmarks" / "studies" / "recourse.py"
-    spec = importlib.util.spec_from_file_location("recourse", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["recourse"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    monkeypatch.syspath_prepend(root / "benchmarks" / "studies")
+    module = importlib.import_module("recourse_windows")
     monkeypatch.setattr(module, "SAMPLES", 4)
     monkeypatch.setattr(module, "LATER", 2)
     monkeypatch.setattr("moeopt.problems.relayout.robust.KICKS", 0)
