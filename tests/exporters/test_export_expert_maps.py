@@ -9,9 +9,9 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.sglang_map import read_sglang_map
 from moeopt.exporters.slots import slots_of
-from moeopt.exporters.vllm_eplb import read_vllm_map
+from moeopt.exporters.targets.sglang import read_sglang_map
+from moeopt.exporters.targets.vllm_plugin_das import read_vllm_map
 from tests.exporters.expert_map_rules import sglang_faults, vllm_faults
 from tests.exporters.placements import (
     EXPERTS,
@@ -36,7 +36,9 @@ def test_sglang_reads_it_and_it_leads_back(
     for seed in range(4):
         given = instance(seed)
         solution = random_plan(given, seed)
-        exported = moeopt.export(solution, given, to="sglang", model=shape(dense), ep_size=ep_size)
+        exported = moeopt.export(
+            solution, given, to="sglang", model=shape(dense), options={"ep_size": ep_size}
+        )
         path, notes = exported.save(tmp_path / "map.json")
         data = json.loads(path.read_text())
         assert sglang_faults(data, LAYERS + len(dense), EXPERTS, ep_size) == []
@@ -61,7 +63,11 @@ def test_vllm_reads_it_and_it_leads_back(
     given = instance(1)
     solution = random_plan(given, 2)
     exported = moeopt.export(
-        solution, given, to="vllm-eplb", model=shape(dense), model_class=NAME, ep_size=ep_size
+        solution,
+        given,
+        to="vllm-eplb",
+        model=shape(dense),
+        options={"ep_size": ep_size, "model_class": NAME},
     )
     path, _ = exported.save(tmp_path / "map.json")
     assert vllm_faults(json.loads(path.read_text()), NAME, LAYERS, EXPERTS, ep_size) == []
@@ -71,7 +77,7 @@ def test_vllm_reads_it_and_it_leads_back(
 def test_the_flags_name_the_file(tmp_path: Path) -> None:
     """Quoted for a shell; copies are announced, and vLLM is kept from moving experts later."""
     given = instance(0)
-    common: dict[str, Any] = {"model": shape(), "ep_size": 2, "model_class": NAME}
+    common: dict[str, Any] = {"model": shape(), "options": {"ep_size": 2, "model_class": NAME}}
     path = tmp_path / "a map.json"
     line = moeopt.export(random_plan(given, 0), given, to="sglang", **common).flags
     assert line is not None
@@ -116,7 +122,7 @@ def test_the_class_comes_from_a_config_json(tmp_path: Path) -> None:
     exported = moeopt.export(solution, given, to="vllm-eplb", model=file)
     assert list(json.loads(exported.text)["model_maps"]) == [NAME]
     with pytest.raises(InputError, match="--model-class: is missing"):
-        moeopt.export(solution, given, to="vllm-eplb", model=shape())
+        moeopt.export(solution, given, to="vllm-eplb", model=shape(model_class=None))
 
 
 def test_the_model_must_be_known_and_fit() -> None:
@@ -170,7 +176,9 @@ def test_devices_are_bounded(ep_size: int) -> None:
     """From 1 up."""
     given = instance(0)
     with pytest.raises(InputError, match="--ep-size: must be from 1 to 4096"):
-        moeopt.export(plan(given, [[]] * 4), given, to="sglang", model=shape(), ep_size=ep_size)
+        moeopt.export(
+            plan(given, [[]] * 4), given, to="sglang", model=shape(), options={"ep_size": ep_size}
+        )
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.ktransformers_counts import ratio_of, read_ktransformers_counts
+from moeopt.exporters.targets.ktransformers import ratio_of, read_ktransformers_counts
 from moeopt.exporters.torch_file import torch_file
 from moeopt.interop.torch_zip import read_torch
 from moeopt.problems.deferral.heuristics import uniform
@@ -90,14 +90,20 @@ def test_the_flag_of_a_deferral_plan_goes_along() -> None:
     solution = random_plan(given, 0)
     deferral = random_deferral(0, layers=3)
     pair = (uniform(deferral, 0), deferral)
-    exported = moeopt.export(solution, given, to="ktransformers", model=shape(), deferral=pair)
+    exported = moeopt.export(
+        solution, given, to="ktransformers", model=shape(), options={"deferral": pair}
+    )
     assert exported.flags is not None
     assert exported.flags(Path("x.pt")).endswith(" --kt-max-deferred-experts-per-token 0")
-    with pytest.raises(InputError, match="--deferral: goes with --to ktransformers only"):
-        moeopt.export(solution, given, to="sglang", model=shape(), deferral=pair)
+    with pytest.raises(InputError, match="--deferral: sglang has no such option; it has: "):
+        moeopt.export(solution, given, to="sglang", model=shape(), options={"deferral": pair})
     with pytest.raises(InputError, match="must be a solution of deferral, not of placement"):
         moeopt.export(
-            solution, given, to="ktransformers", model=shape(), deferral=(solution, given)
+            solution,
+            given,
+            to="ktransformers",
+            model=shape(),
+            options={"deferral": (solution, given)},
         )
 
 
@@ -115,7 +121,7 @@ def test_what_a_uniform_count_costs_is_said() -> None:
             given,
             to="ktransformers",
             model=shape(),
-            deferral=(result.solution, deferral),
+            options={"deferral": (result.solution, deferral)},
         )
         alone = moeopt.export(result.solution, deferral, to="ktransformers-flags")
         assert exported.flags is not None

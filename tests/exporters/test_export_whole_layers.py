@@ -7,8 +7,8 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.exporters.exported import NoPlanError
-from moeopt.exporters.ktransformers_yaml import read_ktransformers_yaml
-from moeopt.exporters.llama_cpp import read_llama_cpp
+from moeopt.exporters.targets.ktransformers_yaml import read_ktransformers_yaml
+from moeopt.exporters.targets.llama_cpp import read_llama_cpp
 from moeopt.problems.placement.instance import Instance
 from tests.exporters.injection_rules import experts_devices
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
