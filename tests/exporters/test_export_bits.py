@@ -151,5 +151,5 @@ def test_damaged_bits_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=re.escape(reason)):
             read_mixture_compressor(path, 2)
     path.write_text('{"1": {"2": 1}}')
-    with pytest.raises(InputError, match="damaged|refused"):
+    with pytest.raises(InputError, match=r"damaged|refused"):
         read_mixture_compressor(path, 2)

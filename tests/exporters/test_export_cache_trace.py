@@ -113,7 +113,7 @@ def test_every_layer_has_a_trace_with_its_ways(tmp_path: Path) -> None:
     instance = Instance(**instance.model_dump() | {"accesses": tokens})
     plan = Ways(instance=instance.name, ways=(2, 0, 5))
     exported = moeopt.export(plan, instance, to="libcachesim")
-    path, _ = exported.save(tmp_path / "a b.csv")
+    exported.save(tmp_path / "a b.csv")
     columns = '"time-col=1,obj-id-col=2,obj-size-col=3,delimiter=,,has-header=true,obj-id-is-num=1"'
     assert exported.flags is not None
     assert exported.flags(Path("a b.csv")).splitlines() == [
