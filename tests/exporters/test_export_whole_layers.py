@@ -70,7 +70,7 @@ def test_whole_layers_are_taken_as_they_are(dense: tuple[int, ...], on: tuple[in
 
 
 def test_the_flags_are_the_same_words_however_a_shell_reads_them(tmp_path: Path) -> None:
-    """`$(cat ...)`, `eval`, `xargs` and typed: no quotes, nothing that a shell takes for its own."""
+    """`$(cat ...)`, `eval`, `xargs` and typed: no quotes, nothing that is special in a shell."""
     given = instance(0, slots=LAYERS * EXPERTS)
     many = given.model_copy(update={"layers": 4})
     exported = moeopt.export(
