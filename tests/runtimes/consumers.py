@@ -24,11 +24,14 @@ def fetched(name: str) -> Path:
 
 
 def source(variable: str, file: str, what: str) -> Path:
-    """Return a file of a source tree that an environment variable names, or skip the test."""
+    """Return a file of the sources that an environment variable names, or skip the test.
+
+    Without `file` the variable names the file itself.
+    """
     tree = os.environ.get(variable)
     if not tree:
-        pytest.skip(f"{variable} does not name a source tree of {what}")
-    path = Path(tree) / file
+        pytest.skip(f"{variable} does not name the sources of {what}")
+    path = Path(tree) / file if file else Path(tree)
     if not path.is_file():
         pytest.skip(f"{variable}: {path} is not there")
     return path

@@ -122,7 +122,8 @@ def test_vllm_ascend_reads_the_plan(devices: int, tmp_path: Path) -> None:
 def test_the_plug_in_reads_the_plan(tmp_path: Path) -> None:
     """Through `load_static_eplb_plan` of vllm-plugin-das."""
     needs("torch")
-    module = source("VLLM_PLUGIN_DAS_STATIC_EPLB", "", "vllm-plugin-das' module of static plans")
+    what = "vllm-plugin-das (the one file that defines load_static_eplb_plan)"
+    module = source("VLLM_PLUGIN_DAS_PLANS", "", what)
     name = "DeepseekV2ForCausalLM"
     path, solution, _ = exported(tmp_path, "vllm-eplb", (0,), 3, ep_size=2)
     given = {
