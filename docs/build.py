@@ -25,7 +25,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
-from moeopt.problems.info import ExactModel
+from moeopt.problems.info import ROBUST, ExactModel
 from moeopt.problems.lazy import EVERY_PROBLEM
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.generate import generator_of
@@ -189,6 +189,8 @@ def methods(name: str) -> Iterator[str]:
             about = first_line(problem.part(exact.module).__doc__)
             if isinstance(exact, ExactModel):
                 about += f" Solved by {exact.solver}."
+        elif method.name == ROBUST:
+            about = first_line(problem.part(ROBUST).__doc__)
         else:
             about = MODELS[method.name]
         rows.append(f"| `{method.name}` | {method.kind} | {about} |")

@@ -21,14 +21,17 @@ cache       how many experts of each layer the GPU caches (CPU-GPU collaborative
 bitwidth    how many bits each expert gets (context-aware CXL-NDP 4.2)
 placement   which experts live on the GPU (KTransformers and others)
 joint       residents, widths, caches, deferral and KV cache together (KTransformers 4.1, 4.2)
+replication copies of experts over devices of expert parallelism (EPLB)
 
 Functions:
 
 load, save, load_solution          instances and solutions in files
 solve, methods, check, explain     exact methods and heuristics; the independent checker
+Futures                            how method "robust" looks at loads that come later
 heuristic                          a decorator that makes a rule of yours one of the methods
 gap                                how far heuristics are from the optimum, over many instances
 load_trace, load_counts, save_trace, generate    instances from routing traces
+generate_twins, run_on, holdout    observed and later loads; what decisions cost on the later ones
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
@@ -60,15 +63,19 @@ if TYPE_CHECKING:
     from moeopt.problems import layout as layout
     from moeopt.problems import placement as placement
     from moeopt.problems import relayout as relayout
+    from moeopt.problems import replication as replication
     from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
+    from moeopt.problems.futures import Futures as Futures
     from moeopt.problems.json_files import save as save
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
+    from moeopt.sim.generate import generate_twins as generate_twins
     from moeopt.sim.hardware.bandwidth_files import import_bandwidths as import_bandwidths
     from moeopt.sim.hardware.detect import detect_machine as detect_machine
     from moeopt.sim.hardware.edit import set_machine as set_machine
+    from moeopt.sim.holdout.run import run_on as run_on
     from moeopt.sim.plan.schema import Plan as Plan
     from moeopt.sim.plan.schema import load_plan as load_plan
     from moeopt.sim.presets import get_machine as get_machine
@@ -83,6 +90,7 @@ if TYPE_CHECKING:
     from moeopt.solvers.rules import heuristic as heuristic
     from moeopt.solvers.run import solve as solve
     from moeopt.solvers.verdict import check as check
+    from moeopt.study.holdout import holdout as holdout
     from moeopt.study.study import gap as gap
 
 _HOME = {
@@ -99,9 +107,13 @@ _HOME = {
     "check": "moeopt.solvers.verdict",
     "explain": "moeopt.solvers.explain",
     "methods": "moeopt.solvers.methods",
+    "Futures": "moeopt.problems.futures",
     "heuristic": "moeopt.solvers.rules",
     "gap": "moeopt.study.study",
     "generate": "moeopt.sim.generate",
+    "generate_twins": "moeopt.sim.generate",
+    "holdout": "moeopt.study.holdout",
+    "run_on": "moeopt.sim.holdout.run",
     "simulate": "moeopt.sim.engine.simulate",
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",

@@ -15,6 +15,7 @@ from typing import Any
 
 import moeopt
 from moeopt.numeric.compiled import PACKAGE, kernels_stamp
+from moeopt.problems.info import ROBUST
 from moeopt.problems.registry import PROBLEMS, get_problem
 
 SEEDS = 6
@@ -40,6 +41,7 @@ def solves(problems: list[str]) -> Iterator[tuple[Any, str]]:
         random_instance = import_module(name).random_instance
         found = get_problem(problem)
         methods = [*found.part("heuristics").HEURISTICS, *found.info.exact_methods]
+        methods += [ROBUST] * found.info.robust
         for method in methods:
             for seed in range(SEEDS):
                 yield random_instance(seed), method

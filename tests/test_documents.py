@@ -118,6 +118,39 @@ def test_the_page_on_counts_does_what_it_says(
     assert said[0] == page
 
 
+def test_the_page_on_held_out_runs_does_what_it_says(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command of docs/holdout.md, its table but for the seconds, and its program."""
+    text = (root / "docs" / "holdout.md").read_text()
+    (tmp_path / "instances").symlink_to(root / "instances")
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    said = []
+    for command in SHELL.findall(text):
+        program, *arguments = shlex.split(command)
+        assert (program, run(arguments)) == ("moeopt", 0), command
+        said.append(without_seconds(capsys.readouterr().out))
+    [table] = re.findall(r"```sh\nmoeopt holdout [^\n]*\n```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert said[1] == without_seconds(table)
+    assert "| one decision in hindsight | - | next |" in said[2]
+    [(source, expected)] = PYTHON.findall(text)
+    Path("program.py").write_text(source)
+    runpy.run_path("program.py", run_name="__main__")
+    assert capsys.readouterr().out == expected
+
+
+def without_seconds(table: str) -> str:
+    """Return a table of `moeopt holdout` without its last column, whose width differs as well."""
+    kept = [line.rsplit(line[-1], 2)[0] if line[-1] in "┃│" else line for line in lines_of(table)]
+    return "\n".join(kept)
+
+
+def lines_of(table: str) -> list[str]:
+    """Return the lines that say something: no borders."""
+    return [line for line in table.splitlines() if line and line[0] not in "┏┡└"]
+
+
 def text_of(page: Path) -> str:
     """Return what a reader sees of a page of the site, with single spaces."""
     article = page.read_text().split("<article", 1)[1].split("</article>", 1)[0]
@@ -203,13 +236,13 @@ def test_the_citation_is_valid(root: Path) -> None:
     assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
     assert (citation["version"], citation["license"]) == (project["version"], project["license"])
     assert all(isinstance(word, str) for word in citation["keywords"])
-    assert len(citation["references"]) == 5
+    assert len(citation["references"]) == 6
     named = set()
     for reference in citation["references"]:
         assert {"type", "title", "authors"} <= reference.keys()
         assert reference["type"] in {"article", "conference-paper"}
         for author in reference["authors"]:
-            assert author.keys() == {"given-names", "family-names"}
+            assert author.keys() in ({"given-names", "family-names"}, {"name"})
             assert all(isinstance(name, str) and name for name in author.values())
         assert re.fullmatch(r"10\.\d{4,9}/\S+", reference.get("doi", "10.1234/x"))
         named |= set(re.findall(r"\w+", reference["notes"]))

@@ -30,8 +30,8 @@ from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.policies import fifo, random_contents
 from moeopt.problems.cache.solution import Solution
+from moeopt.sim.holdout.run import run_on
 from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.power import MEASURED, joule_per_token
 from moeopt.sim.trace import Trace
 
@@ -115,7 +115,7 @@ def _in_sample(kept: Decided, model: str, threads: int) -> list[str]:
 
 def _held_out(kept: Decided, later: Decided) -> list[str]:
     best = later.ns("optimal")
-    found = {rule: held_out_objective(later.instance, kept.plans[rule]) for rule in HELD_OUT}
+    found = {rule: run_on(later.instance, kept.plans[rule]) for rule in HELD_OUT}
     cells = [_percent(ns, best) for ns in found.values()]
     for uniform, optimal in (
         (kept.ns("best-uniform"), kept.ns("optimal")),

@@ -24,8 +24,8 @@ import numpy as np
 import moeopt
 from moeopt.interop.traces import read_trace
 from moeopt.problems.placement.instance import Instance
+from moeopt.sim.holdout.run import run_on
 from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.presets import get_model
 from moeopt.sim.trace import Trace
 
@@ -79,7 +79,7 @@ def made(room: dict[str, Any], **source: Any) -> Instance:
 
 def per_step(instance: Instance, solution: Any) -> float:
     """Return what residents take on other steps, in ms per step."""
-    total = held_out_objective(instance, solution)
+    total = run_on(instance, solution)
     assert isinstance(total, int)
     return total / len(instance.steps) / 1e6
 

@@ -189,7 +189,7 @@ def measured(
     for (decade, rule), decisions in found.items():
         parts: dict[str, list[float]] = {}
         for key, pairs in decisions.items():
-            parts.setdefault(trace_of[key], []).append(median(later for _, later in pairs))
+            parts.setdefault(trace_of[key], []).append(median(one.later for one in pairs))
         words = distance_in_words(setting.problem, decade)
         row = summary(rule, words, list(decisions.values()))
         medians = {name: median(values) for name, values in parts.items()}

@@ -31,8 +31,8 @@ from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.solution import Solution
 from moeopt.problems.placement.view import facts
+from moeopt.sim.holdout.run import run_on
 from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.trace import Trace
 
 FOLDER = "esft_deepseek_v2_lite"
@@ -129,9 +129,7 @@ def _excess(solved: Solved, rule: str) -> str:
 
 
 def _held_out(later: Solved, plan: Solution | None) -> str:
-    return (
-        "-" if plan is None else _percent(held_out_objective(later.instance, plan), later.best_ns)
-    )
+    return "-" if plan is None else _percent(run_on(later.instance, plan), later.best_ns)
 
 
 def _restricted(kept: Solved, change: dict[str, Any], limit_s: float) -> str:

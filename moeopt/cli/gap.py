@@ -94,6 +94,13 @@ def gap_command(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the summary as Markdown, without times.")
     ] = False,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Print also what decisions cost on later loads, where instances have later twins.",
+        ),
+    ] = False,
     settlements: Annotated[
         bool,
         typer.Option(
@@ -144,8 +151,12 @@ def gap_command(
             write_report(ctx, rows, kept, report)
         if figures is not None:
             write_figures(rows, kept, figures)
-    _write(rows, csv, parquet, latex)
-    _print(rows, markdown)
+        _write(rows, csv, parquet, latex)
+        _print(rows, markdown)
+        if held_out:
+            from moeopt.cli.gap_held_out import print_held_out
+
+            print_held_out(rows, kept, markdown)
     return code
 
 

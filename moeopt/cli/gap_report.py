@@ -50,7 +50,7 @@ def write_report(
                 file=sys.stderr,
             )
             return
-        with _opened(kept) as store:
+        with opened(kept) as store:
             write_html(rows, store, folder, _command(ctx))
     except OSError as error:
         raise InputError(f"--report: {folder}: {error.strerror}") from None
@@ -84,13 +84,14 @@ def write_figures(rows: "Sequence[Row]", kept: "Path | Store", folder: Path) -> 
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _opened(kept) as store:
+        with opened(kept) as store:
             write_all(rows, store, folder)
     except OSError as error:
         raise InputError(f"--figures: {folder}: {error.strerror}") from None
 
 
-def _opened(kept: "Path | Store") -> "AbstractContextManager[Store]":
+def opened(kept: "Path | Store") -> "AbstractContextManager[Store]":
+    """Return a store that is left as it was: closed if it was a file."""
     from moeopt.study.store import Store
 
     return nullcontext(kept) if isinstance(kept, Store) else Store(kept, create=False)

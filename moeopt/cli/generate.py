@@ -4,11 +4,15 @@ import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from moeopt.cli.options import Seed, Where, file_name, read_counts
+
+if TYPE_CHECKING:
+    from moeopt.problems.envelope import InstanceEnvelope
+    from moeopt.sim.trace import Trace
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "machine": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
@@ -39,6 +43,21 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 """Option -> annotation and default; no default means required."""
 
+LATER_OUT: tuple[Any, Any] = (
+    Annotated[
+        Path | None,
+        typer.Option(help="File or folder for a second instance: the loads that come next."),
+    ],
+    None,
+)
+
+LATER: tuple[Any, Any] = (
+    Annotated[
+        int | None, typer.Option(help="How many loads those are; default: as many as observed.")
+    ],
+    None,
+)
+
 
 def build_app(complete: bool) -> typer.Typer:
     """Return the group; its subcommands need the generators, so they are built on demand only."""
@@ -65,7 +84,14 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
     def command(**given: Any) -> int:
         return _generate(problem, given)
 
-    annotations = dict(COMMON)
+    from moeopt.problems.info import Stretch
+    from moeopt.problems.registry import get_problem
+
+    annotations, holdout = dict(COMMON), get_problem(problem).info.holdout
+    if holdout is not None:
+        annotations["later_out"] = LATER_OUT
+    if isinstance(holdout, Stretch):
+        annotations["later"] = LATER
     for name, info in fields.items():
         option = Annotated[info.annotation, typer.Option(help=info.description)]  # type: ignore[name-defined]
         annotations[name] = (option, info.default)
@@ -95,11 +121,47 @@ def _generate(problem: str, given: dict[str, Any]) -> int:
         if counts is not None:
             raise InputError("--trace, --counts: at most one of the two may be given")
         found, counts = None, found
-    instance = moeopt.generate(problem, trace=found, counts=counts, **given)
+    later_out, later = given.pop("later_out", None), given.pop("later", None)
+    if later_out is not None:
+        if counts is not None:
+            raise InputError("--later-out: counts have no order, of which something comes later")
+        instance, following = _twins(problem, found, later, given)
+        _save(following, later_out)
+    elif later is not None:
+        raise InputError("--later: needs --later-out, the file for these loads")
+    else:
+        instance = moeopt.generate(problem, trace=found, counts=counts, **given)
     if counts is not None:
         print(f"moeopt: {counts.name}: {UNKNOWN}", file=sys.stderr)
     if out is None:
         print(to_json(instance.model_dump(mode="json")), end="")
     else:
-        moeopt.save(instance, out / file_name(instance.name) if out.is_dir() else out)
+        _save(instance, out)
     return 0
+
+
+def _twins(
+    problem: str, trace: "Trace | None", later: int | None, given: dict[str, Any]
+) -> "tuple[InstanceEnvelope, InstanceEnvelope]":
+    """Return the instance of the observed loads and that of the next ones."""
+    import moeopt
+    from moeopt.errors import InputError
+    from moeopt.problems.info import Phases
+    from moeopt.problems.registry import get_problem
+    from moeopt.sim.generate import generator_of
+
+    holdout = get_problem(problem).info.holdout
+    if isinstance(holdout, Phases):
+        usual = generator_of(problem).Options.model_fields[holdout.option].default
+        if given.pop(holdout.option) != usual:
+            order = " and ".join(holdout.order)
+            raise InputError(f"--{holdout.option}: goes not with --later-out, which is for {order}")
+    if later is not None:
+        given["later"] = later
+    return moeopt.generate_twins(problem, trace=trace, **given)
+
+
+def _save(instance: "InstanceEnvelope", out: Path) -> None:
+    import moeopt
+
+    moeopt.save(instance, out / file_name(instance.name) if out.is_dir() else out)

@@ -19,6 +19,7 @@ from moeopt.cli import (
     gantt,
     gap,
     generate,
+    holdout,
     listing,
     losses,
     machine,
@@ -50,6 +51,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("solve")(solve.solve_command)
     app.command("check")(check.check_command)
     app.command("gap")(gap.gap_command)
+    app.command("holdout")(holdout.holdout_command)
     app.command("gantt")(gantt.gantt_command)
     app.command("explain")(explain.explain_command)
     app.command("pareto")(pareto.pareto_command)

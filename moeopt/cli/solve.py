@@ -38,18 +38,27 @@ def solve_command(
         bool,
         typer.Option("--verify", help="Confirm in integers what a proof takes from floats."),
     ] = False,
+    futures: Annotated[
+        str | None,
+        typer.Option(
+            "--futures",
+            metavar="NAME=NUMBER,...",
+            help="Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Save the solution to this file or folder.")
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Solve instances; exit 0 solved, 2 bad input, 3 infeasible, 4 nothing found, 5 a bug."""
-    from moeopt import load, solve
+    from moeopt import Futures, load, solve
     from moeopt.cli.progress import solving
     from moeopt.solvers.rules import load_rule
 
     targets = _targets(instances, out)
     chosen = load_rule(method) if ":" in method else method
+    outlook = None if futures is None else Futures.from_text(futures)
     codes = []
     for path in instances:
         try:
@@ -64,6 +73,7 @@ def solve_command(
                     workers=workers,
                     engine=engine,
                     verify=verify,
+                    futures=outlook,
                     on_progress=on_progress,
                 )
             if result.solution is not None and path in targets:

@@ -51,10 +51,23 @@ class Stretch:
     ----------
     first, length
         Names of the options: where the loads begin, and how many steps, tokens or windows they are.
+    spacing
+        Name of the option that says how far it is from one to the next, if there is one; else 1.
+    unseen
+        Name of the option that says how many of the loads that follow, which are held out, the
+        instance's forecast must not see, if there is one.
     """
 
     first: str
     length: str
+    spacing: str | None = None
+    unseen: str | None = None
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The names of all of them."""
+        named = (self.first, self.length, self.spacing, self.unseen)
+        return frozenset(name for name in named if name is not None)
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,11 @@ class Phases:
     option: str
     order: tuple[str, ...]
 
+    @property
+    def options(self) -> frozenset[str]:
+        """The names of the options that say which loads they are."""
+        return frozenset({self.option})
+
 
 NOTHING = "nothing"
 """What a rule knew that decides by numbers, sizes and times alone, whatever the loads are."""
@@ -81,6 +99,12 @@ THIS_STEP = "this step's loads"
 
 HINDSIGHT = "the measured loads (hindsight)"
 """What a rule knew that decides on the loads it is measured on, before they are there."""
+
+ROBUST = "robust"
+"""The method of every problem that can be decided for loads that come later."""
+
+FORECAST = "a forecast from these loads"
+"""What it knows on the loads that it is measured on if they came later."""
 
 OPTIONAL_PARTS = ("restrictions", "holdout", "lanes", "executor")
 """What a problem may lack, if `ProblemInfo.absent` says why."""
@@ -121,6 +145,13 @@ class ProblemInfo:
     coincide
         Heuristic -> another one that decides the same by construction, on some instances at least;
         the specification has the proof. Tables merge the two where all their solves agree.
+    sample_rule
+        Where there is a hold-out: the simple heuristic that decides by the loads of the instance,
+        or does nothing. What another method's decision brings on later loads is a share of what
+        hindsight would have brought over this one's.
+    robust
+        Whether the problem has a module ``robust``, which decides for later loads than those of the
+        instance: method `ROBUST`. See `moeopt.problems.futures`.
     """
 
     title: str
@@ -133,3 +164,5 @@ class ProblemInfo:
     labels: Mapping[str, str] = field(default_factory=dict)
     knows: Mapping[str, str] = field(default_factory=dict)
     coincide: Mapping[str, str] = field(default_factory=dict)
+    sample_rule: str | None = None
+    robust: bool = False

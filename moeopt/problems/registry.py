@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.problems.info import ProblemInfo
+from moeopt.problems.info import FORECAST, ROBUST, ProblemInfo
 from moeopt.problems.objective import Packing
 from moeopt.problems.settlements import Settlement, split_name
 from moeopt.problems.wording import shown
@@ -24,6 +24,7 @@ PROBLEMS: dict[str, str] = {
     "bitwidth": "moeopt.problems.bitwidth",
     "placement": "moeopt.problems.placement",
     "joint": "moeopt.problems.joint",
+    "replication": "moeopt.problems.replication",
 }
 """Problem name -> package. A new problem is one line here."""
 
@@ -85,6 +86,8 @@ class Problem:
             everything in the instance, users' rules by what they like.
         """
         plain, _ = split_name(method)
+        if plain == ROBUST and self.info.robust:
+            return FORECAST
         usual = self.info.knows.get(plain)
         depends = getattr(self.part("view"), "knew", None)
         said: str | None = usual if usual is None or depends is None else depends(instance, plain)

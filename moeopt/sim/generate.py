@@ -1,5 +1,7 @@
 """Making instances of any problem."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,10 +12,12 @@ from pydantic import ValidationError
 
 from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import MAX_NUMBER, InstanceEnvelope
+from moeopt.problems.info import Phases
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import describe
 from moeopt.sim.cost import DEFAULT_QUANTUM_NS
 from moeopt.sim.count_sample import UNKNOWN, counts_of_model
+from moeopt.sim.holdout.twins import DRAWN_TOKENS, DRAWN_WINDOWS
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import find, get_machine, get_model
@@ -82,6 +86,141 @@ def generate(
     >>> instance.dimms, instance.provenance["model"]
     (16, 'deepseek-v2')
     """
+    source = _source(
+        problem,
+        machine=machine,
+        model=model,
+        trace=trace,
+        workload=workload,
+        counts=counts,
+        seed=seed,
+        quantum_ns=quantum_ns,
+        name=name,
+        notes=notes,
+    )
+    return _made(problem, source, options)
+
+
+def generate_twins(
+    problem: str,
+    *,
+    later: int | None = None,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | None = None,
+    workload: Workload | str | Path | None = None,
+    seed: int = 0,
+    quantum_ns: int | None = None,
+    name: str | None = None,
+    notes: dict[str, Any] | None = None,
+    **options: Option,
+) -> tuple[InstanceEnvelope, InstanceEnvelope]:
+    """Make an instance of observed loads, and one of those that come right after them.
+
+    What is decided on the first one can be run on the second one: `moeopt.run_on`, or with all
+    references `moeopt.holdout`. The first one's forecast has seen nothing of the second one.
+
+    Parameters
+    ----------
+    problem
+        One whose decisions outlast the loads they were made on.
+    later
+        How many steps, tokens or windows come later; by default as many as are observed. Problems
+        that tell phases apart, as relayout does predicted and actual loads, have no such number.
+    machine, model, trace, workload, seed, quantum_ns, notes, **options
+        As in `generate`. The option that says how many loads there are, such as `windows` of
+        layout, is about the observed ones.
+    name
+        Of the first instance; the second one is called so with "-later" added.
+
+    Returns
+    -------
+    tuple
+        Both instances; `moeopt.holdout` recognises them by their provenance.
+
+    Raises
+    ------
+    InputError
+        As in `generate`; or if decisions of the problem are made anew for all loads.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> observed, later = moeopt.generate_twins(
+    ...     "layout", machine="trimoe", model="deepseek-v2-lite", workload="trimoe-skew", windows=2,
+    ...     later=3,
+    ... )
+    >>> len(observed.scenarios), len(later.scenarios)
+    (2, 3)
+    """
+    holdout = get_problem(problem).info.holdout
+    if holdout is None:
+        raise InputError(f"generate {problem}: a decision is made anew for all loads")
+    source = _source(
+        problem,
+        machine=machine,
+        model=model,
+        trace=trace,
+        workload=workload,
+        counts=None,
+        seed=seed,
+        quantum_ns=quantum_ns,
+        name=name,
+        notes=notes,
+    )
+    following = source if name is None else replace(source, name=f"{name}-later")
+    if isinstance(holdout, Phases):
+        if later is not None:
+            raise InputError(f"later: {problem} has {' and '.join(holdout.order)} loads, no number")
+        if holdout.option in options:
+            order = ", then ".join(holdout.order)
+            raise InputError(f"{holdout.option}: is not to be given: it is {order}")
+        phases = [options | {holdout.option: phase} for phase in holdout.order]
+        return _made(problem, source, phases[0]), _made(problem, following, phases[1])
+    field = generator_of(problem).Options.model_fields[holdout.length]
+    observed = options.get(holdout.length, field.default)
+    if not isinstance(observed, int) or isinstance(observed, bool) or observed < 1:
+        raise InputError(f"{holdout.length}: must say how many loads are observed")
+    expect("later", count := observed if later is None else later, int, what="an integer")
+    if count < 1:
+        raise InputError(f"later: must be at least 1, not {count}")
+    whole = options | {holdout.length: observed + count}
+    if workload is not None and hasattr(generator_of(problem), "trace_of"):
+        drawn = generator_of(problem).trace_of(source, _options(problem, whole))
+        facts = (drawn.facts or {}) | {DRAWN_TOKENS: drawn.tokens}
+        source, following = (
+            replace(one, trace=replace(drawn, facts=facts), workload=None)
+            for one in (source, following)
+        )
+    said = (_made(problem, source, whole).provenance or {})["options"]
+    spacing = 1 if holdout.spacing is None else said[holdout.spacing]
+    common = options | {name: said[name] for name in (DRAWN_WINDOWS,) if name in said}
+    first = {holdout.first: said[holdout.first], holdout.length: observed}
+    if holdout.unseen is not None:
+        first |= {holdout.unseen: count}
+    second = {holdout.first: said[holdout.first] + observed * spacing, holdout.length: count}
+    return _made(problem, source, common | first), _made(problem, following, common | second)
+
+
+def generator_of(problem: str) -> ModuleType:
+    """Return the generator module of a problem, with its ``Options`` and ``generate``."""
+    return import_module(f"moeopt.sim.generators.{get_problem(problem).name}")
+
+
+def _source(
+    problem: str,
+    *,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | None,
+    workload: Workload | str | Path | None,
+    counts: Counts | None,
+    seed: int,
+    quantum_ns: int | None,
+    name: str | None,
+    notes: dict[str, Any] | None,
+) -> Source:
+    """Return what a problem's generator starts from; see `generate`."""
     generator = generator_of(problem)
     for given, value in (("seed", seed), ("quantum_ns", quantum_ns)):
         if value is not None:
@@ -103,7 +242,7 @@ def generate(
         if trace is not None or workload is not None:
             raise InputError("trace, counts, workload: exactly one of them must be given")
         counts = counts_of_model(counts, shape)
-    source = Source(
+    return Source(
         machine=known,
         model=shape,
         trace=trace,
@@ -114,21 +253,28 @@ def generate(
         name=name,
         notes=notes,
     )
-    fields = generator.Options.model_fields
+
+
+def _options(problem: str, options: Mapping[str, Any]) -> Any:
+    """Return a problem's own options; see `generate`."""
+    fields = generator_of(problem).Options.model_fields
     if unknown := [name for name in options if name not in fields]:
         raise InputError(
             f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(fields)}"
         )
     try:
-        made: InstanceEnvelope = generator.generate(source, generator.Options(**options))
+        return generator_of(problem).Options(**options)
+    except ValidationError as error:
+        raise InputError(f"generate {problem}: {describe(error)}") from None
+
+
+def _made(problem: str, source: Source, options: Mapping[str, Any]) -> InstanceEnvelope:
+    """Return the instance of a source; see `generate`."""
+    try:
+        made: InstanceEnvelope = generator_of(problem).generate(source, _options(problem, options))
     except ValidationError as error:
         raise InputError(f"generate {problem}: {describe(error)}") from None
     return made
-
-
-def generator_of(problem: str) -> ModuleType:
-    """Return the generator module of a problem, with its ``Options`` and ``generate``."""
-    return import_module(f"moeopt.sim.generators.{get_problem(problem).name}")
 
 
 def _workload(workload: Workload | str | Path | None) -> Workload | None:

@@ -42,7 +42,7 @@ def offline_steps(batch: int) -> int:
     return min(OFFLINE_STEPS, max(MAX_OFFLINE_TOKENS // batch, 1))
 
 
-class LayerOptions(Frozen):
+class WindowOptions(Frozen):
     """Which layer of the trace, and how its tokens make up windows."""
 
     batch: Annotated[int, Field(ge=1, le=2**16, description="tokens in a window")] = 256
@@ -50,6 +50,11 @@ class LayerOptions(Frozen):
     batching: Annotated[
         Batching, Field(description="how tokens make up a window; see moeopt.sim.batching")
     ] = "window"
+
+
+class LayerOptions(WindowOptions):
+    """Windows, and the DIMMs that experts lie on."""
+
     dimms: Annotated[
         int | None, Field(ge=1, le=1024, description="DIMMs, if not the machine's number")
     ] = None
@@ -66,13 +71,13 @@ class LayerWindows:
     """
 
     trace: Trace
-    options: LayerOptions
+    options: WindowOptions
     experts: int
     total: int
 
     @classmethod
     def of(
-        cls, source: Source, options: LayerOptions, drawn: int, offline: int = 0
+        cls, source: Source, options: WindowOptions, drawn: int, offline: int = 0
     ) -> "LayerWindows":
         """Return the windows of a real trace, or those drawn from a synthetic one.
 

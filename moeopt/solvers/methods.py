@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.problems.info import ExactMethod, ExactModel
+from moeopt.problems.info import ROBUST, ExactMethod, ExactModel
 from moeopt.problems.registry import Problem, get_problem
 from moeopt.problems.settlements import check_settled, settled_name, split_name
 from moeopt.problems.wording import shown
@@ -19,12 +19,14 @@ GOES_ON = "cp-sat"
 
 
 def problem_methods(problem: Problem) -> dict[str, Method]:
-    """Return a problem's methods by name: its heuristics, then the exact ones, its own first.
+    """Return a problem's methods by name: heuristics, `ROBUST`, the exact ones, its own first.
 
     Neither ``auto`` nor users' rules are among them: these are what the problem itself brings.
     """
     names = problem.part("heuristics").HEURISTICS
     found = {name: Method(name, "heuristic", "heuristic") for name in names}
+    if problem.info.robust:
+        found[ROBUST] = Method(ROBUST, "heuristic", "robust", "robust")
     found |= {name: _own(name, own) for name, own in problem.info.exact_methods.items()}
     found |= {name: Method(name, "exact", backend, backend) for name, backend in EXACT.items()}
     return found

@@ -7,8 +7,9 @@ from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
-from moeopt.errors import InputError, ModelMismatchError
+from moeopt.errors import InputError, ModelMismatchError, expect
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.futures import Futures
 from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import shown
@@ -23,6 +24,7 @@ SOFTWARE = {
     "cpsat": ["ortools"],
     "milp": ["pulp", "scipy", "ortools"],
     "mathprog": ["swiglpk"],
+    "robust": ["numpy", "numba", "scipy"],
     "own": ["numpy", "numba", "scipy", "ortools"],
 }
 """Backend -> packages whose version is recorded with the result."""
@@ -40,6 +42,7 @@ def solve(
     warm_start: bool = True,
     verify: bool = False,
     enough_gap: float = 0.0,
+    futures: Futures | None = None,
     on_progress: Progress | None = None,
 ) -> Result:
     """Solve an instance and return a checked result.
@@ -71,6 +74,9 @@ def solve(
     enough_gap
         Relative gap at which an own exact algorithm need not try for long to close it: 0.001 saves
         the time for the last thousandth. Those that know no such stop go on to the end.
+    futures
+        How method ``robust`` looks at loads that come later (`moeopt.Futures`): how many it samples
+        and what it minimises over them. Default: the mean of 128.
     on_progress
         Called with (seconds, objective, bound) at each improvement, possibly from another thread.
 
@@ -114,6 +120,10 @@ def solve(
     if engine is not None and chosen.backend != "milp":
         only = f"goes with method 'milp' only, not with {chosen.name!r}"
         raise InputError(f"engine: {engine!r} {only}")
+    if futures is not None:
+        expect("futures", futures, Futures, what="moeopt.Futures(...)")
+        if chosen.backend != "robust":
+            raise InputError(f"futures: goes with method 'robust' only, not with {chosen.name!r}")
     _validate_without(left_out, problem.constraint_ids, chosen)
     task = Task(
         problem=problem,
@@ -127,6 +137,7 @@ def solve(
         without=left_out,
         verify=arguments.flag("verify", verify),
         enough_gap=arguments.share("enough_gap", enough_gap),
+        futures=futures or Futures(),
     )
     warm_start = arguments.flag("warm_start", warm_start)
     prepared_s = 0.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.futures import Futures
 from moeopt.problems.objective import Objective, Packing
 from moeopt.problems.registry import Problem
 from moeopt.solvers.limits import Deadline
@@ -107,6 +108,7 @@ class Task:
     without: frozenset[str]
     verify: bool = False
     enough_gap: float = 0.0
+    futures: Futures = field(default_factory=Futures)
     lower: int | None = None
     upper: int | None = None
     start: SolutionEnvelope | None = None

@@ -95,8 +95,10 @@ class Settings(Frozen):
     ----------
     methods
         Names of methods; "heuristics" stands for all heuristics of a problem, "exact" for all its
-        exact methods but brute-force. None: every heuristic. Rules of one's own stand here as well,
-        as ``FILE.py:function``, ``package.module:function`` or functions.
+        exact methods but brute-force. None: every heuristic. Method robust is one of an instance
+        that has later twins (`moeopt.sim.holdout.twins`) in its part; elsewhere it is named. Rules
+        of one's own stand here as well, as ``FILE.py:function``, ``package.module:function`` or
+        functions.
     rules
         Rules of one's own that are set beside the methods, whatever these are; key ``with`` of a
         file.

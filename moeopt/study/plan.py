@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.info import ROBUST
 from moeopt.problems.registry import get_problem
+from moeopt.sim.holdout.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
 from moeopt.study.campaign import Campaign, Choice, Settings, load_all
@@ -163,12 +165,17 @@ def make_plan(campaign: Campaign) -> Plan:
     rules: dict[tuple[str, str], Rule] = {}
     for part in campaign.parts:
         own = _load_rules(part.settings)
-        problems = set()
-        for family, instance in (found for source in part.sources for found in load_all(source)):
-            problems.add(instance.problem)
-            digest = content_hash(instance)
+        loaded = [
+            (family, content_hash(instance), instance)
+            for source in part.sources
+            for family, instance in load_all(source)
+        ]
+        problems = {instance.problem for _, _, instance in loaded}
+        observed = {earlier for earlier, _, _ in twins({digest: one for _, digest, one in loaded})}
+        for family, digest, instance in loaded:
             _, keys = found.setdefault((family, digest), (instance, {}))
-            for key, rule in _solves(digest, instance, part.settings, own):
+            chosen = list(_chosen(instance, part.settings, own, digest in observed))
+            for key, rule in _solves(digest, part.settings, chosen):
                 keys[key] = None
                 if rule is not None:
                     known = rules.setdefault((key.method, key.source_sha256), rule)
@@ -194,9 +201,8 @@ def _load_rules(settings: Settings) -> dict[Choice, Rule]:
 
 
 def _solves(
-    digest: str, instance: InstanceEnvelope, settings: Settings, own: Mapping[Choice, Rule]
+    digest: str, settings: Settings, chosen: Sequence[tuple[str, str, Rule | None]]
 ) -> Iterator[tuple[Key, Rule | None]]:
-    chosen = list(_chosen(instance, settings, own))
     for limit, seed, (name, options, rule) in product(
         settings.time_limits_s, settings.seeds, chosen
     ):
@@ -205,13 +211,19 @@ def _solves(
 
 
 def _chosen(
-    instance: InstanceEnvelope, settings: Settings, own: Mapping[Choice, Rule]
+    instance: InstanceEnvelope, settings: Settings, own: Mapping[Choice, Rule], observed: bool
 ) -> Iterator[tuple[str, str, Rule | None]]:
-    """Yield name, options and rule of what is meant, and of one that can prove if none can."""
+    """Yield name, options and rule of what is meant, and of one that can prove if none can.
+
+    What decides for later loads is among the heuristics of an instance that has later twins, on
+    which it can be seen.
+    """
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
-    heuristics = [m for m in available.values() if m.kind == "heuristic"]
+    heuristics = [
+        m for m in available.values() if m.kind == "heuristic" and (observed or m.name != ROBUST)
+    ]
     proves = False
     for choice in [*(settings.methods or ["heuristics"]), *settings.rules]:
         if choice == "heuristics":

@@ -12,7 +12,7 @@ from inspect import getdoc
 from pathlib import Path
 
 from moeopt.problems.files import load, load_solution
-from moeopt.problems.info import OPTIONAL_PARTS, ExactModel, Phases
+from moeopt.problems.info import OPTIONAL_PARTS, ExactModel
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import REQUIRED_MODULES, Problem
 from moeopt.solvers.methods import problem_methods
@@ -120,10 +120,12 @@ def _info(home: Home) -> Iterator[str]:
         yield f"generator: {name} is missing"
     options = set(generator.Options.model_fields)
     holdout = info.holdout
-    if holdout is not None:
-        said = {holdout.option} if isinstance(holdout, Phases) else {holdout.first, holdout.length}
-        if not said <= options:
-            yield f"INFO: holdout: {sorted(said - options)} are no options of the generator"
+    if holdout is not None and not holdout.options <= options:
+        odd = sorted(holdout.options - options)
+        yield f"INFO: holdout: {odd} are no options of the generator"
+    heuristics = home.problem.part("heuristics").HEURISTICS
+    if (info.sample_rule in heuristics) != (holdout is not None):
+        yield f"INFO: sample_rule {info.sample_rule!r} must be a heuristic if there is a hold-out"
 
 
 def _fields(problem: Problem) -> set[str]:

@@ -16,7 +16,7 @@ ALLOWED = {
     "errors": set(),
     "numeric": {"numeric"},
     "problems": {"errors", "numeric", "problems"},
-    "solvers": {"errors", "numeric", "problems", "solvers"},
+    "solvers": {"errors", "numeric", "problems", "sim", "solvers"},
     "sim": {"errors", "numeric", "problems", "sim"},
     "interop": {"errors", "problems", "sim", "interop"},
     "exporters": {"errors", "problems", "solvers", "sim", "interop", "exporters"},
@@ -29,7 +29,9 @@ ALLOWED = {
         *("planner", "reproduce", "cli", ROOT),
     },
 }
-"""Room -> the rooms it may import from: problems <- solvers <- study <- cli; problems <- sim.
+"""Room -> the rooms it may import from: problems <- sim <- solvers <- study <- cli.
+
+Solvers need `sim` for one method: ``robust`` decides on futures that the simulator draws.
 
 `study` runs decisions on other loads, which is the simulator's work. `exporters` finds the best
 plan of a form that a runtime can take, which is a solver's. `numeric` is below all, and only cli

@@ -117,6 +117,13 @@ def _hold_out_by_an_unknown_option(home: Home) -> None:
     _edit(_package(home) / "__init__.py", "holdout=None", stretch)
 
 
+@_removal("INFO: sample_rule 'densest-first' must be a heuristic if there is a hold-out")
+def _sample_what_is_not_held_out(home: Home) -> None:
+    _edit(
+        _package(home) / "__init__.py", "holdout=None", 'holdout=None, sample_rule="densest-first"'
+    )
+
+
 @_removal("generator: generate is missing")
 def _remove_generate(home: Home) -> None:
     _edit(home.formulation / f"{home.generator}.py", "def generate(", "def other(")

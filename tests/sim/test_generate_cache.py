@@ -11,8 +11,8 @@ from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import HEURISTICS, uniform_ways
 from moeopt.problems.cache.instance import Instance
 from moeopt.sim.generators.cache import resettled, slots_of
+from moeopt.sim.holdout.run import run_on
 from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.power import MEASURED, PREFETCHING, joule_per_token
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.statistics.hits import lru_hits
@@ -139,14 +139,14 @@ def test_every_plan_can_be_held_out() -> None:
     kept, later = (made(trace=part, slots=56) for part in hold_out(trace()))
     for heuristic in HEURISTICS.values():
         plan = heuristic(kept)
-        assert held_out_objective(kept, plan) == objective(kept, plan)
+        assert run_on(kept, plan) == objective(kept, plan)
         moved = plan.model_copy(update={"instance": later.name})
-        assert held_out_objective(later, plan) == objective(later, moved)
+        assert run_on(later, plan) == objective(later, moved)
     plan = uniform_ways(kept)
     with pytest.raises(InputError, match="CA-C2: 56 ways are given, there are 9 slots"):
-        held_out_objective(later.model_copy(update={"slots": 9}), plan)
+        run_on(later.model_copy(update={"slots": 9}), plan)
     with pytest.raises(InputError, match="CA-C1: ways has 32 entries for 2 layers"):
-        held_out_objective(made(trace=trace(), layers=2), plan)
+        run_on(made(trace=trace(), layers=2), plan)
 
 
 def test_hits_are_those_of_the_statistics() -> None:

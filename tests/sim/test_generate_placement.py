@@ -13,8 +13,8 @@ from moeopt.problems.placement.heuristics import HEURISTICS, frequency
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.cost import path_cost
 from moeopt.sim.generators.placement import GIB, memory_of, resettled
+from moeopt.sim.holdout.run import run_on
 from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.holdout.unchanged import held_out_objective
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.trace import Trace
 
@@ -218,15 +218,15 @@ def test_every_placement_can_be_held_out() -> None:
     for heuristic in HEURISTICS.values():
         plan = heuristic(kept)
         assert plan is not None
-        assert held_out_objective(kept, plan) == objective(kept, plan)
+        assert run_on(kept, plan) == objective(kept, plan)
         moved = plan.model_copy(update={"instance": later.name})
-        assert held_out_objective(later, plan) == objective(later, moved)
+        assert run_on(later, plan) == objective(later, moved)
     full = frequency(kept)
     assert full is not None
     with pytest.raises(InputError, match="PL-C1: 64 slots are taken, there are 9"):
-        held_out_objective(later.model_copy(update={"gpu_slots": 9}), full)
+        run_on(later.model_copy(update={"gpu_slots": 9}), full)
     with pytest.raises(InputError, match="PL-C1: gpu has 4 rows for 2 layers"):
-        held_out_objective(made(trace=trace(), steps=2, layers=2), full)
+        run_on(made(trace=trace(), steps=2, layers=2), full)
 
 
 def routed(tokens: int = 40) -> Trace:

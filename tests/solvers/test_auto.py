@@ -24,6 +24,7 @@ SMALL = {
     "bitwidth": "mixtral/coding-per-model-2bits.json",
     "placement": "mixtral/mixtral-coding-decode.json.gz",
     "joint": "few-layers/mixtral-2-layers-ways0.json",
+    "replication": "mixtral/mixtral-coding-slots3-free.json",
 }
 """Problem -> an instance of the library that its own exact method proves in an instant."""
 

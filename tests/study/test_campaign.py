@@ -7,7 +7,7 @@ import pytest
 
 import moeopt
 from moeopt.problems.registry import PROBLEMS
-from moeopt.study.campaign import is_campaign, read_campaign
+from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 from moeopt.study.plan import make_plan
 from tests.problems.tri_domain.random_instances import random_instance
 
@@ -146,3 +146,18 @@ def test_a_missing_instance_or_method_is_named(folder: Path) -> None:
     ):
         with pytest.raises(moeopt.InputError, match=words):
             make_plan(read_campaign(write(folder, f'campaign = "x"\n{line}')))
+
+
+def test_what_decides_for_later_loads_is_run_where_they_are(tmp_path: Path) -> None:
+    """``robust`` is among the heuristics of the predicted loads; elsewhere it must be named."""
+    options = {"machine": "trimoe", "model": "deepseek-v2-lite", "workload": "trimoe-skew"}
+    pair = moeopt.generate_twins("relayout", **options, batch=16)
+    other = moeopt.generate("relayout", **options, batch=8)
+
+    def run_robust(*methods: str) -> list[str]:
+        settings = make_settings(methods or None, [1.0], [0], 1)
+        plan = make_plan(Campaign([Part([*pair, other], settings)]))
+        return [e.instance.name for e in plan.entries if any(k.method == "robust" for k in e.keys)]
+
+    assert run_robust() == run_robust("heuristics") == [pair[0].name]
+    assert run_robust("robust") == [pair[0].name, pair[1].name, other.name]

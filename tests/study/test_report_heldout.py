@@ -6,7 +6,10 @@ import pytest
 
 import moeopt
 from moeopt.problems.registry import get_problem
-from moeopt.study.report.heldout import OPTIMUM, HeldOut, held_out
+from moeopt.study.report.heldout import HINDSIGHT, OPTIMUM, HeldOut, held_out
+from moeopt.study.report.study import Study
+from moeopt.study.report.write import to_html
+from moeopt.study.store import Store
 from tests.study.rows_made import made_row
 
 BASE: dict[str, Any] = {
@@ -50,8 +53,14 @@ def solves(instance: Any, **experts: int) -> list[Any]:
 
 
 def found(*instances: Any, **experts: int) -> list[HeldOut]:
+    """Return the table of instances on which the named methods chose so, without hindsight."""
+    return [row for row in whole(*instances, **experts) if row.method != HINDSIGHT]
+
+
+def whole(*instances: Any, **experts: int) -> list[HeldOut]:
     """Return the table of instances on which the named methods chose so."""
-    rows = [row for instance in instances for row in solves(instance, **experts)]
+    names = {method.replace("_", "-"): expert for method, expert in experts.items()}
+    rows = [row for instance in instances for row in solves(instance, **names)]
     by_name = {instance.name: instance for instance in instances}
     labels = {row.key: f"{row.key.method} (hindsight)" for row in rows}
     return held_out("placement", rows, by_name, labels)
@@ -79,6 +88,27 @@ def test_the_median_and_the_worst_of_several() -> None:
     [best] = found(*instances)
     assert (best.decisions, best.pairs) == (1, 2)
     assert (best.later, best.later_max) == (pytest.approx(0.75), pytest.approx(1.5))
+
+
+def test_one_decision_in_hindsight_and_the_share_of_it() -> None:
+    """By hand: later twins 1, 1, 2 and 0, 0, 2 cost 12 each; 1 or 0 for both costs 12 + 30.
+
+    Keeping 2 costs 21 + 21 = 42 as well; the sample rule keeps 0, so that nothing is to be gained.
+    With 1, 1, 2 and 1, 1, 1 later, keeping 1 is best, 12 + 3; the sample rule 60, keeping 2 51.
+    """
+    earlier = placement("a", [0, 0, 1], 0)
+    apart = [placement("b", [1, 1, 2], 3), placement("c", [0, 0, 2], 3)]
+    hindsight, best, sample = whole(earlier, *apart, frequency_hindsight=0)
+    assert (hindsight.method, hindsight.decisions, hindsight.pairs) == (HINDSIGHT, 1, 2)
+    assert (hindsight.later, hindsight.gap) == (pytest.approx(42 / 24 - 1), 0)
+    assert (best.share, sample.share) == (None, None)
+    alike = [placement("b", [1, 1, 2], 3), placement("c", [1, 1, 1], 3)]
+    rows = {row.method: row for row in whole(earlier, *alike, frequency_hindsight=0, uniform_x=2)}
+    assert rows[HINDSIGHT].later == 0
+    assert rows["frequency-hindsight"].share == 0
+    assert rows[OPTIMUM].share == 0
+    assert rows["uniform-x"].share == pytest.approx((60 - 51) / (60 - 15))
+    assert all(row.schedule == "" for row in rows.values())
 
 
 def test_a_row_for_each_distance() -> None:
@@ -158,7 +188,7 @@ def test_a_decision_that_does_not_fit_is_left_out() -> None:
             "layout",
             {"first_window": 0},
             {"first_window": 2},
-            {"batch": 32, "drawn_windows": 4, "hbm_slots": 2},
+            {"batch": 128, "drawn_windows": 4, "hbm_slots": 2},
         ),
     ],
 )
@@ -171,7 +201,7 @@ def test_generated_twins_are_known(
         name: moeopt.generate(problem, name=name, seed=0, **common, **which)
         for name, which in (("earlier", earlier), ("later", later))
     }
-    heuristics = {"relayout": "benefit-greedy", "layout": "trimoe-layout"}
+    heuristics = {"relayout": "benefit-greedy", "layout": "lpt"}
     rows = []
     for name, instance in instances.items():
         result = moeopt.solve(instance, heuristics[problem])
@@ -181,7 +211,31 @@ def test_generated_twins_are_known(
             )
         )
     labels = {row.key: row.key.method for row in rows}
-    [one] = held_out(problem, rows, instances, labels)
-    assert (one.method, one.pairs) == (heuristics[problem], 1)
+    hindsight, one, by_rule = held_out(problem, rows, instances, labels)
+    assert (hindsight.method, hindsight.schedule, hindsight.pairs) == (HINDSIGHT, "exact", 1)
+    assert (by_rule.method, by_rule.schedule) == (heuristics[problem], "trimoe")
+    assert by_rule.later >= one.later
+    assert (by_rule.known > one.known) == (problem == "layout")
+    assert (one.method, one.schedule, one.pairs) == (heuristics[problem], "exact", 1)
     assert one.known <= rows[0].result.objective - 1  # scheduled anew, the best there is
     assert one.later > 0
+
+
+@pytest.mark.parametrize(("problem", "schedulers"), [("placement", 0), ("layout", 1)])
+def test_the_page_has_both_references(problem: str, schedulers: int) -> None:
+    """A row for one decision in hindsight, shares, and who scheduled where somebody does."""
+    options = {"machine": "rtx4090-7960x", "steps": 6, "share": 0.25, "layers": 2}
+    if problem == "layout":
+        options = {"machine": "trimoe", "batch": 8, "windows": 1}
+    common = {"model": "deepseek-v2-lite", "workload": "trimoe-skew"} | options
+    with Store() as store:
+        rule = get_problem(problem).info.sample_rule
+        rows = moeopt.gap(moeopt.generate_twins(problem, **common), [rule], store=store)
+        page = to_html(Study.of(rows, store, ""))
+    table = page.split("On loads that came later")[1].split("</table>")[0]
+    assert "can beat one decision in hindsight" in " ".join(table.split())
+    assert f"is counted from {rule} to it" in " ".join(table.split())
+    assert table.count('<th scope="row">one decision in hindsight</th>') == 1
+    assert table.count(f'<th scope="row">{rule}</th>') == 1 + schedulers
+    assert table.count(">scheduled by<") == schedulers
+    assert {text.count("<td") for text in table.split("<tr>")[2:]} == {8 + schedulers}

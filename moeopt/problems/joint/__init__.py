@@ -22,6 +22,7 @@ INFO = ProblemInfo(
     published_rule="uniform",
     restrictions={"host_bytes": None, "max_loss": None},
     holdout=Stretch("first_step", "steps"),
+    sample_rule="in-turn",
     exact_methods={"column-lagrangian": ExactMethod("lagrangian", then="cp-sat")},
     knows={
         "uniform": NOTHING,

@@ -21,7 +21,8 @@ INFO = ProblemInfo(
     paper="TriMoE",
     published_rule="trimoe",
     restrictions={"dimm_slots": None},
-    holdout=Stretch("first_window", "windows"),
+    holdout=Stretch("first_window", "windows", spacing="spacing", unseen="held_out"),
+    sample_rule="lpt",
     exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
     labels={
         "trimoe": "cold localized",

@@ -23,6 +23,8 @@ INFO = ProblemInfo(
     published_rule="benefit-greedy",
     restrictions=None,
     holdout=Phases("loads", ("predicted", "actual")),
+    sample_rule="none",
+    robust=True,
     exact_methods={"evacuation": ExactMethod("striped_reads", then="cp-sat")},
     absent={
         "restrictions": "windows and free slots are the machine's, not a choice",

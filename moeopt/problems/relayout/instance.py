@@ -19,13 +19,17 @@ from .expert import Expert as Expert
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
+MAX_STEPS = 1024
+
+Observed = Annotated[tuple[Count, ...], Field(max_length=MAX_EXPERTS, fail_fast=True)]
+"""Every expert's tokens in one step."""
 
 
 class Instance(HostMemory):
     """One GPU, one CPU, `dimms` identical NDP-DIMMs, and one window per link for migrations.
 
-    Schema 2 has the fields of `HostMemory`, those of `Expert` that split a run on the GPU, and
-    `relayout_share_ns`.
+    Schema 2 has the fields of `HostMemory`, those of `Expert` that split a run on the GPU,
+    `relayout_share_ns` and `observed_tokens`.
 
     Parameters
     ----------
@@ -47,6 +51,9 @@ class Instance(HostMemory):
         (RE-C13 instead of RE-C7). A layout change keeps the link of the DIMM that holds, or will
         hold, the whole expert busy for `relayout_ns` and every other for this long; a move keeps
         both its DIMMs' links busy for `rebalance_ns`. Absent: all DIMMs share one link.
+    observed_tokens
+        Given: each expert's tokens in the steps before the one that runs, the oldest step first, of
+        shape (steps, experts) in the order of `experts`. What forecasts start from; no constraint.
     """
 
     problem: Literal["relayout"] = "relayout"
@@ -63,6 +70,10 @@ class Instance(HostMemory):
     experts: Annotated[
         tuple[Expert, ...], Field(min_length=1, max_length=MAX_EXPERTS, fail_fast=True)
     ]
+    observed_tokens: Annotated[
+        tuple[Observed, ...] | None,
+        Field(min_length=1, max_length=MAX_STEPS, fail_fast=True, exclude_if=absent),
+    ] = None
 
     @field_validator("experts")
     @classmethod
@@ -85,6 +96,18 @@ class Instance(HostMemory):
             first[expert.expert] = row
         return experts
 
+    @field_validator("observed_tokens")
+    @classmethod
+    def _observed_of_each_expert(
+        cls, observed: tuple[Observed, ...] | None, info: ValidationInfo
+    ) -> tuple[Observed, ...] | None:
+        experts = info.data.get("experts")
+        for step, tokens in enumerate(observed or ()):
+            if experts is not None and len(tokens) != len(experts):
+                reason = f"must have {len(experts)} entries, one per expert, not {len(tokens)}"
+                raise field_error([step], reason)
+        return observed
+
     @model_validator(mode="after")
     def _own_fields_of_schema_2(self) -> Self:
         share = self.relayout_share_ns
@@ -93,8 +116,9 @@ class Instance(HostMemory):
             raise field_error(["relayout_share_ns"], reason)
         if self.schema_version == 1:
             reason = "is a field of schema 2: schema_version must be 2"
-            if share is not None:
-                raise field_error(["relayout_share_ns"], reason)
+            for name in ("relayout_share_ns", "observed_tokens"):
+                if getattr(self, name) is not None:
+                    raise field_error([name], reason)
             for row, expert in enumerate(self.experts):
                 if expert.gpu_calc_ns is not None:
                     raise field_error(["experts", row, "gpu_calc_ns"], reason)
@@ -137,6 +161,7 @@ class Instance(HostMemory):
         pcie_striped_ns: ArrayLike | None = None,
         pcie_localized_ns: ArrayLike | None = None,
         relayout_share_ns: int | None = None,
+        observed_tokens: ArrayLike | None = None,
         channels: ArrayLike | None = None,
         dimm_share: tuple[int, int] | None = None,
         gpu_base_ns: int | None = None,
@@ -173,6 +198,8 @@ class Instance(HostMemory):
             (experts,); all three or none.
         relayout_share_ns
             Given: each DIMM has a link of its own (schema 2; see `Instance`), in ns.
+        observed_tokens
+            Tokens in the steps before (schema 2; see `Instance`), shape (steps, experts).
         channels, dimm_share, gpu_base_ns
             Fields of schema 2 (see `HostMemory`): channel of each DIMM, shape (dimms,); numerator
             and denominator; in ns.
@@ -230,6 +257,11 @@ class Instance(HostMemory):
             "dimm_share": dimm_share,
             "gpu_base_ns": gpu_base_ns,
             "relayout_share_ns": relayout_share_ns,
+            "observed_tokens": None
+            if observed_tokens is None
+            else integers(
+                "observed_tokens", observed_tokens, (None, size), axes="(steps, experts)"
+            ).tolist(),
         }
         newer = {name: value for name, value in newer.items() if value is not None}
         two = newer or any(values is not None for values in parts.values())

@@ -87,8 +87,8 @@ def domains(
         setting.source, RelayoutOptions(dimms=setting.dimms), load, _only(place), NAME
     )
     reads = (layer.dram_striped_ns, layer.dram_localized_ns)
-    found, _ = scheduled(fixed_layout(NAME, layer.dimms, *reads, layer.experts), schedule)
-    return tuple(found.get(expert) for expert in range(len(load)))
+    found = scheduled(fixed_layout(NAME, layer.dimms, *reads, layer.experts), schedule)
+    return tuple(found.domains.get(expert) for expert in range(len(load)))
 
 
 def threshold(layer: TriDomain) -> Schedule:

@@ -89,7 +89,7 @@ def generate(source: Source, options: Options) -> Instance:
     machine, model = source.machine, source.model
     if options.threads is not None:
         machine = machine.with_threads(options.threads)
-    trace = _trace(source, options)
+    trace = trace_of(source, options)
     ids = _stretch(trace, options)
     slots = slots_of(machine, model, options.reserved_gib)
     cost = layer_costs(machine, model, 1, options.context, source.quantum_ns)
@@ -172,7 +172,7 @@ def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:
     return max(0, min(int(free / model.expert_bytes), 2**20))
 
 
-def _trace(source: Source, options: Options) -> Trace:
+def trace_of(source: Source, options: Options) -> Trace:
     """Return the real trace, or a synthetic one long enough for the stretch."""
     model = source.model
     with_experts = len(model.moe_layers)

@@ -113,7 +113,7 @@ def generate(source: Source, options: Options) -> Instance:
             source, model=source.model.quantized(source.model.bits, options.other_bits)
         )
     model = source.model
-    trace = _trace(source, options)
+    trace = trace_of(source, options)
     steps, scores = _steps(trace, options, model.routed_experts)
     layers = len(steps[0])
     widths = _numbers("bits", options.bits) or (_whole(model.bits),)
@@ -275,7 +275,7 @@ def _room(
     return left, {"total": total, **used, "left": left}
 
 
-def _trace(source: Source, options: Options) -> Trace:
+def trace_of(source: Source, options: Options) -> Trace:
     """Return the real trace, or a synthetic one long enough for the steps."""
     if source.workload is None or source.trace is not None:
         return source.trace_of(1)

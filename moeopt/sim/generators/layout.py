@@ -18,12 +18,17 @@ from moeopt.sim.table_noise import with_table_noise
 from moeopt.sim.windows import LayerWindows, LayoutLoads, offline_steps, spread
 
 
+def _none(held_out: int) -> bool:
+    """Tell whether nothing is held out: then provenance does not mention it, as it never did."""
+    return held_out == 0
+
+
 class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
-    The windows are `first_window`, `first_window + spacing` and so on, with weight 1 each. For a
-    hold-out, generate again with the first window after them and pass the layout to
-    `moeopt.sim.holdout.layout`.
+    The windows are `first_window`, `first_window + spacing` and so on, with weight 1 each.
+    `moeopt.generate_twins` makes them and later ones, which the forecast does not see: it says so
+    with `held_out`.
     """
 
     windows: Annotated[int, Field(ge=1, le=256, description="windows, one scenario each")] = 1
@@ -42,6 +47,10 @@ class Options(MemoryOptions):
     table_noise: Annotated[
         float, Field(ge=0, le=1, description="scatter of the times, e.g. 0.03; 0 for a roofline")
     ] = 0.0
+    held_out: Annotated[
+        int,
+        Field(ge=0, le=256, exclude_if=_none, description="next windows, which no forecast sees"),
+    ] = 0
     layout_from: Annotated[
         Literal["offline trace", "last step", "none"],
         Field(description="the forecast that systems decide their layout from; none: hindsight"),
@@ -59,7 +68,7 @@ def generate(source: Source, options: Options) -> Instance:
     InputError
         If the trace does not fit the model or has no such windows or layer.
     """
-    after = (options.windows - 1) * options.spacing
+    after = (options.windows + options.held_out - 1) * options.spacing
     need = (options.first_window or 0) + after + 1
     low = 1 if options.layout_from == "last step" else 0
     if source.workload is None and options.drawn_windows is not None:
@@ -70,7 +79,9 @@ def generate(source: Source, options: Options) -> Instance:
     first = windows.choose("first_window", options.first_window, low, after, source.seed)
     executed = [first + turn * options.spacing for turn in range(options.windows)]
     loads = [windows.load(window) for window in executed]
-    seen = _layout_loads(windows, executed)
+    end = first + options.windows * options.spacing
+    later = [end + turn * options.spacing for turn in range(options.held_out)]
+    seen = _layout_loads(windows, executed, later)
     if options.layout_from != "none" and options.layout_from not in seen:
         have = f"{windows.trace.name} has none"
         raise InputError(f"layout_from: needs a window besides those of the instance, {have}")
@@ -147,9 +158,15 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     return made.model_copy(update={"provenance": provenance})
 
 
-def _layout_loads(windows: LayerWindows, executed: Sequence[int]) -> LayoutLoads:
-    """Return what a layout may be decided from, as far as the trace has it."""
-    offline = windows.load_without(executed)
+def _layout_loads(
+    windows: LayerWindows, executed: Sequence[int], later: Sequence[int]
+) -> LayoutLoads:
+    """Return what a layout may be decided from, as far as the trace has it.
+
+    Neither the windows that it is executed in nor the later ones, which are held out, are part of
+    it.
+    """
+    offline = windows.load_without([*executed, *later])
     seen = {"offline trace": offline.tolist()} if offline.any() else {}
     if executed[0] > 0:
         seen["last step"] = windows.load(executed[0] - 1).tolist()

@@ -170,7 +170,7 @@ def generate(source: Source, options: Options) -> Instance:
         memory does not hold what it must.
     """
     model = source.model if options.bits is None else source.model.quantized(options.bits)
-    trace = _trace(source, options)
+    trace = trace_of(source, options)
     found = _served(trace, options, model.routed_experts)
     counts, known, words = found.counts, found.known, found.words
     if source.counts is not None:
@@ -313,7 +313,7 @@ def _room(
     return int(memory["experts"] / unit_bytes), memory
 
 
-def _trace(source: Source, options: Options) -> Trace:
+def trace_of(source: Source, options: Options) -> Trace:
     """Return the real trace, or one that is drawn and long enough for the steps."""
     if source.counts is not None:
         return _sampled(source, source.counts, options)

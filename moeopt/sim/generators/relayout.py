@@ -20,6 +20,10 @@ from moeopt.sim.source import Source
 from moeopt.sim.windows import LayerWindows, LayoutFrom, LayoutLoads, offline_steps, spread, to_ns
 
 
+def _unobserved(observed: bool) -> bool:
+    return not observed
+
+
 class Options(MemoryOptions):
     """What this generator can be told besides machine, model, trace and seed.
 
@@ -41,6 +45,10 @@ class Options(MemoryOptions):
     layout_steps: Annotated[
         int, Field(ge=1, le=2**20, description="first steps of these, which decide the layout")
     ] = 1
+    observed: Annotated[
+        bool,
+        Field(exclude_if=_unobserved, description="state the history's loads, for method robust"),
+    ] = False
     alpha: Annotated[float, Field(ge=1e-6, le=1, description="weight of the newest step")] = ALPHA
     loads: Annotated[
         Literal["predicted", "actual"],
@@ -136,7 +144,7 @@ def generate(source: Source, options: Options) -> Instance:
     dimms = options.dimms or source.machine.dram.dimms
     name = source.name or _name(source, options, step)
     layout = _decided(source, options, loads)
-    instance = on_layout(source, options, tokens, layout, name)
+    instance = on_layout(source, options, tokens, layout, name, run[:-1])
     decided = options.model_dump(exclude={"cold_share"})
     decided |= {"step": step, "dimms": dimms, "cold_cut": options.cut}
     provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
@@ -169,13 +177,20 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     if options.layout_from not in loads or len(tokens) != source.model.routed_experts:
         return None
     layout = _decided(source, options, loads)
-    made = on_layout(source, options, tokens, layout, instance.name)
+    before = instance.observed_tokens
+    observed = None if before is None else np.array(before, dtype=np.int64)
+    made = on_layout(source, options, tokens, layout, instance.name, observed)
     stated = {"options": options.model_dump(exclude={"cold_share"})}
     return made.model_copy(update={"provenance": (instance.provenance or {}) | stated})
 
 
 def on_layout(
-    source: Source, options: Options, tokens: NDArray[np.int64], layout: Layout, name: str
+    source: Source,
+    options: Options,
+    tokens: NDArray[np.int64],
+    layout: Layout,
+    name: str,
+    observed: NDArray[np.int64] | None = None,
 ) -> Instance:
     """Return the instance of given loads on a given layout, with the windows of the options.
 
@@ -185,6 +200,8 @@ def on_layout(
         Tokens of every expert, predicted or real, shape (experts,).
     layout
         Where the experts lie before the migrations.
+    observed
+        Tokens in the steps before, shape (steps, experts); stated if the options say so.
     """
     machine, model, quantum = source.machine, source.model, source.quantum_ns
     dimms = options.dimms or machine.dram.dimms
@@ -196,6 +213,8 @@ def on_layout(
     if options.link_sum == "per link":
         newer["schema_version"] = 2
         newer["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
+    if options.observed and observed is not None:
+        newer |= {"schema_version": 2, "observed_tokens": tuple(map(tuple, observed.tolist()))}
     return Instance(
         name=name,
         quantum_ns=quantum,

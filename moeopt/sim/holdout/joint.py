@@ -6,9 +6,10 @@ from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of
 from moeopt.problems.joint.solution import Solution
 from moeopt.sim.fixed_layout import Schedule
+from moeopt.sim.holdout.executed import Run
 
 
-def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
     """Return what a plan costs on the steps of `instance`, dispatched anew; caches start empty.
 
     The quality budget does not bind here: what experts are used for later was not known.
@@ -33,4 +34,4 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
     roomy = instance.model_copy(update={"max_loss": None})
     if wrong := violations(roomy, moved):
         raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
-    return cost(Arrays.of(instance), plan_of(instance, moved)).total_ns
+    return Run(cost(Arrays.of(instance), plan_of(instance, moved)).total_ns)

@@ -1,16 +1,19 @@
 """A layout decided on some windows, executed on others."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from moeopt.errors import InputError
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.instance import MAX_SCENARIOS, Instance
 from moeopt.problems.layout.paths import STRIPED
 from moeopt.problems.layout.solution import Solution
 from moeopt.problems.layout.systems import Layout, on_layout
-from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.fixed_layout import Schedule, scheduled
+from moeopt.sim.fixed_layout import EXACT, Schedule, schedule_name, scheduled
+from moeopt.sim.holdout.executed import Run
+
+IS_SCHEDULED = True
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,21 @@ class ExecutedLayout:
         Of each scenario.
     objective_ns
         Their sum, weighted.
+    schedule
+        The name of who scheduled them.
+    unproven
+        How many scenarios' exact schedules are not proven the best; 0 if somebody else scheduled.
     """
 
     solution: Solution
     makespans_ns: tuple[int, ...]
     objective_ns: int
+    schedule: str
+    unproven: int
 
 
 def execute_layout(
-    instance: Instance, decision: Solution, schedule: Schedule = trimoe
+    instance: Instance, decision: Solution, schedule: Schedule = EXACT
 ) -> ExecutedLayout:
     """Run a layout that was decided on other windows of the same layer.
 
@@ -47,12 +56,14 @@ def execute_layout(
         A solution for the earlier windows; only its layout is used. An expert without a layout,
         which had no tokens then, is striped.
     schedule
-        Decides what runs where, in each window for itself.
+        Decides what runs where, in each window for itself: "exact", "trimoe" or a function of a
+        tri_domain instance. A layout tuned to the one can be far worse under another.
 
     Raises
     ------
     InputError
-        If the decision is for another number of experts, or uses a DIMM that is not there.
+        If the decision is for another number of experts, or uses a DIMM that is not there; or if
+        there is no such schedule.
     """
     if len(decision.resident) != instance.experts:
         raise InputError(
@@ -68,7 +79,7 @@ def execute_layout(
         scheduled(on_layout(instance, layout, number), schedule, instance.gpu_base_ns or 0)
         for number in range(len(instance.scenarios))
     ]
-    makespans = tuple(makespan for _, makespan in runs)
+    makespans = tuple(run.makespan_ns for run in runs)
     weights = [scenario.weight for scenario in instance.scenarios]
     active = [any(tokens) for tokens in zip(*(s.tokens for s in instance.scenarios), strict=True)]
     solution = Solution(
@@ -76,13 +87,39 @@ def execute_layout(
         resident=tuple(held and on for held, on in zip(decision.resident, active, strict=True)),
         dimm=tuple(dimm if on else None for dimm, on in zip(decision.dimm, active, strict=True)),
         assignment=tuple(
-            tuple(domains.get(number) for number in range(instance.experts)) for domains, _ in runs
+            tuple(run.domains.get(number) for number in range(instance.experts)) for run in runs
         ),
     )
     total = sum(weight * makespan for weight, makespan in zip(weights, makespans, strict=True))
-    return ExecutedLayout(solution, makespans, total)
+    unproven = sum(not run.proven for run in runs) if schedule == EXACT else 0
+    return ExecutedLayout(solution, makespans, total, schedule_name(schedule), unproven)
 
 
-def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
     """Return what a layout costs on the scenarios of `instance`; see `execute_layout`."""
-    return execute_layout(instance, decision, schedule).objective_ns
+    executed = execute_layout(instance, decision, schedule)
+    return Run(executed.objective_ns, executed.unproven)
+
+
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a layout with schedules for the scenarios of `instance`; see `execute_layout`."""
+    return execute_layout(instance, decision, schedule).solution
+
+
+def windows_of(instance: Instance) -> list[Instance]:
+    """Return every scenario that has tokens as an instance of its own, with its weight."""
+    found = [
+        instance.model_copy(update={"name": f"{instance.name[:180]} [{n}]", "scenarios": (one,)})
+        for n, one in enumerate(instance.scenarios)
+        if any(one.tokens)
+    ]
+    return found if len(instance.scenarios) > 1 else [instance]
+
+
+def joined(instances: Sequence[Instance]) -> Instance:
+    """Return the instance of all scenarios: a layout costs there what it does in all together."""
+    scenarios = [scenario for one in instances for scenario in one.scenarios]
+    if len(scenarios) > MAX_SCENARIOS:
+        raise InputError(f"{len(scenarios)} windows are more than {MAX_SCENARIOS}")
+    change = {"scenarios": tuple(scenarios), "forecast_tokens": None, "provenance": None}
+    return instances[0].model_copy(update=change)

@@ -7,8 +7,10 @@ from moeopt.errors import InputError
 from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
-from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.fixed_layout import Schedule, scheduled
+from moeopt.sim.fixed_layout import EXACT, Schedule, schedule_name, scheduled
+from moeopt.sim.holdout.executed import Run
+
+IS_SCHEDULED = True
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,17 @@ class Executed:
         Its objective.
     idle_migrations
         How many were left out.
+    schedule
+        The name of who decided what runs where.
+    proven
+        Whether no schedule is shorter after these migrations; a rule proves nothing.
     """
 
     solution: Solution
     makespan_ns: int
     idle_migrations: int
+    schedule: str
+    proven: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Exper
 
 
 def execute(
-    instance: Instance, migrations: Iterable[Migration], schedule: Schedule = trimoe
+    instance: Instance, migrations: Iterable[Migration], schedule: Schedule = EXACT
 ) -> Executed:
     """Run a layer after migrations that were decided on other loads.
 
@@ -102,12 +110,14 @@ def execute(
     migrations
         As decided, e.g. on the instance of the predicted loads.
     schedule
-        Decides what runs where, on the loads that came.
+        Decides what runs where, on the loads that came: "exact", "trimoe" or a function of a
+        tri_domain instance.
 
     Raises
     ------
     InputError
-        If a migration names an expert that the instance does not have.
+        If a migration names an expert that the instance does not have, or if there is no such
+        schedule.
     """
     decided = tuple(migrations)
     experts = migrated(instance, decided)
@@ -119,21 +129,28 @@ def execute(
         experts,
         instance,
     )
-    domains, makespan_ns = scheduled(layer, schedule, instance.gpu_base_ns or 0)
+    run = scheduled(layer, schedule, instance.gpu_base_ns or 0)
     active = {expert.expert for expert in experts if expert.tokens}
     kept = tuple(migration for migration in decided if migration.expert in active)
-    assignment = tuple(domains.get(expert.expert) for expert in experts)
+    assignment = tuple(run.domains.get(expert.expert) for expert in experts)
     solution = Solution(instance=instance.name, migrations=kept, assignment=assignment)
-    return Executed(solution, makespan_ns, len(decided) - len(kept))
+    idle = len(decided) - len(kept)
+    return Executed(solution, run.makespan_ns, idle, schedule_name(schedule), run.proven)
 
 
-def run(instance: Instance, decision: Solution, schedule: Schedule) -> int:
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
     """Return what a decision's migrations cost on the loads of `instance`; see `execute`."""
-    return execute(instance, decision.migrations, schedule).makespan_ns
+    executed = execute(instance, decision.migrations, schedule)
+    return Run(executed.makespan_ns, unproven=int(schedule == EXACT and not executed.proven))
+
+
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a decision's migrations with a schedule for `instance`; see `execute`."""
+    return execute(instance, decision.migrations, schedule).solution
 
 
 def hold_out_migrations(
-    predicted: Instance, actual: Instance, decision: Solution, schedule: Schedule = trimoe
+    predicted: Instance, actual: Instance, decision: Solution, schedule: Schedule = EXACT
 ) -> HeldOut:
     """Hold what migrations promised against what they bring.
 

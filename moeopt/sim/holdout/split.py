@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.sim.batching import Tokens
+from moeopt.sim.holdout.twins import HELD_OUT
 from moeopt.sim.repeats import MIN_RUN, dedupe_trace
 from moeopt.sim.trace import Trace
 
@@ -102,7 +103,7 @@ def _inner(count: int, of: int) -> int:
 def _part(
     trace: Trace, tokens: Tokens, seq_len: NDArray[Any] | None, how: dict[str, Any], held_out: bool
 ) -> Trace:
-    part = "held out" if held_out else "kept"
+    part = HELD_OUT if held_out else "kept"
     return replace(
         trace,
         topk_ids=trace.topk_ids[tokens],

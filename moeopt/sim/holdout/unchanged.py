@@ -5,12 +5,11 @@ Of a placement with free dispatch that is what lives on the GPU: who computes it
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 
 
-def held_out_objective(instance: InstanceEnvelope, decision: SolutionEnvelope) -> Objective:
-    """Return what a decision costs on loads that it was not decided on.
+def unchanged(instance: InstanceEnvelope, decision: SolutionEnvelope) -> SolutionEnvelope:
+    """Return a decision as a solution of loads that it was not made on.
 
     Parameters
     ----------
@@ -26,12 +25,10 @@ def held_out_objective(instance: InstanceEnvelope, decision: SolutionEnvelope) -
         If the decision is for another shape, or breaks a rule of the instance.
     """
     problem = get_problem(instance.problem)
-    checker = problem.part("check")
     adapted = getattr(problem.part("solution"), "for_other_steps", None)
     moved = decision.model_copy(update={"instance": instance.name})
     if adapted is not None:  # what is decided step by step is decided anew
         moved = adapted(instance, decision)
-    if wrong := checker.violations(instance, moved):
+    if wrong := problem.part("check").violations(instance, moved):
         raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
-    objective: Objective = checker.objective(instance, moved)
-    return objective
+    return moved

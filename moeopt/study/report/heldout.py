@@ -1,29 +1,31 @@
 """What decisions cost on later loads than those they were made on: pairs of instances."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import NamedTuple
 
 from moeopt.errors import InputError
 from moeopt.numeric.intervals import median_interval
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.info import Phases, Stretch
-from moeopt.problems.objective import Objective, relative
+from moeopt.problems.info import Phases
+from moeopt.problems.objective import Objective, first_key, relative
 from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Schedule
-from moeopt.sim.holdout.run import run_on
-from moeopt.solvers.run import solve
+from moeopt.sim.fixed_layout import EXACT, TRIMOE, ScheduleName
+from moeopt.sim.holdout.run import executed_on, is_scheduled, joined
+from moeopt.sim.holdout.twins import twins
+from moeopt.study.hindsight import Bracket, hindsight_static, share_between
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact
 from moeopt.study.rows import Row
 
 OPTIMUM = "the optimum"
 
-SCHEDULE_LIMIT_S = 10.0
-"""For a schedule on fixed loads and layout, which takes milliseconds."""
+HINDSIGHT = "one decision in hindsight"
+"""The best single decision for all later twins of an instance, which no rule can beat."""
+
+HINDSIGHT_S = 10.0
+"""Seconds for the exact method to find and bound it, where there are several later twins."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,17 @@ class HeldOut:
     Attributes
     ----------
     method
-        As tables call it; the optimum of the earlier loads is a method, too.
+        As tables call it; the optimum of the earlier loads is a method, too, and `HINDSIGHT`.
+    schedule
+        Who scheduled on both loads; empty where nothing is to be scheduled.
     distance
         How far the later loads lie behind, in words: what counts is how many steps are between.
     decisions, pairs
         Instances that were decided on, and how many later twins they have at that distance; the
         optima of both are proven.
     known
-        Median excess on the loads that were decided on, over the optimum there.
+        Median excess on the loads that were decided on, over the optimum there; None for
+        `HINDSIGHT`.
     later
         Median excess on the later loads, over the optimum in hindsight; a decision with several
         later twins counts by their median.
@@ -50,16 +55,45 @@ class HeldOut:
         trace brings may lie outside.
     later_max
         The largest excess on later loads.
+    share
+        Median over decisions of what is gained over the problem's sample rule on all later twins,
+        as a share of what `HINDSIGHT` would gain, at least: where its optimum is not proven, of
+        what its bound would. None if the sample rule is not among the methods, or nothing is to be
+        gained.
+    gap
+        Median gap of the proven bracket, for `HINDSIGHT`.
     """
 
     method: str
     distance: str
     decisions: int
     pairs: int
-    known: float
+    known: float | None
     later: float
     interval: tuple[float, float] | None
     later_max: float
+    schedule: str = ""
+    share: float | None = None
+    gap: float | None = None
+
+
+class OnTwin(NamedTuple):
+    """A decision on the loads it was made on and on one later twin.
+
+    Attributes
+    ----------
+    known, later
+        Its excess on both, over the optimum of each.
+    cost
+        What it costs on the twin, by the objective's first entry.
+    twin
+        The twin's content hash.
+    """
+
+    known: float
+    later: float
+    cost: int
+    twin: str
 
 
 def held_out(
@@ -68,24 +102,52 @@ def held_out(
     instances: Mapping[str, InstanceEnvelope],
     labels: Mapping[Key, str],
 ) -> list[HeldOut]:
-    """Return a row for each distance and method, the nearest and the best ones first.
+    """Return a row for each distance, scheduler and method, the nearest and the best ones first.
 
-    Where a schedule follows from a decision it is made anew, the best there is, on both loads: what
-    is compared is the decision. A twin is known by its provenance: all but the stretch of loads is
-    the same. Loads of a trace that reads its text twice are no twins, if their provenance says
-    "contaminated".
+    Where a schedule follows from a decision it is made anew on both loads, once by the best there
+    is and once by TriMoE's rule: what is compared is the decision, for the scheduler that will run.
+    A twin is known by its provenance: all but the stretch of loads is the same. Loads of a trace
+    that reads its text twice are no twins, if their provenance says "contaminated".
+
+    Two references stand beside each other: excess is over each twin's own optimum, and `HINDSIGHT`
+    says how far above these the best single decision for all twins of an instance is.
     """
-    found = [
-        (which, summary(which[1], distance_in_words(problem, which[0]), list(decisions.values())))
-        for which, decisions in excesses(problem, rows, instances, labels).items()
+    schedules: list[ScheduleName] = [EXACT, TRIMOE] if is_scheduled(problem) else [EXACT]
+    runs = {by: excesses(problem, rows, instances, labels, by) for by in schedules}
+    optima = _optima(rows)
+    static: dict[tuple[int, str], Bracket] = {}
+    found: list[tuple[int, HeldOut]] = []
+    for decade, words, of in _by_distance(problem, runs[EXACT]):
+        for earlier in dict.fromkeys(earlier for decisions in of.values() for earlier in decisions):
+            seen = [decisions[earlier] for decisions in of.values() if earlier in decisions]
+            static[decade, earlier] = _hindsight(seen, instances, optima)
+        best = {earlier: static[decade, earlier] for at, earlier in static if at == decade}
+        for by in schedules:
+            name = by if is_scheduled(problem) else ""
+            same = {label: runs[by][at, label] for at, label in runs[by] if at == decade}
+            base = same.get(_sample_label(problem, rows, labels))
+            for label, decisions in same.items():
+                row = summary(label, words, list(decisions.values()), name)
+                found.append((decade, _with_share(row, decisions, base, best)))
+        found.append((decade, _hindsight_row(words, best, of, optima, schedules)))
+    return [
+        row
+        for _, row in sorted(
+            found,
+            key=lambda one: (
+                one[0],
+                one[1].schedule == TRIMOE,
+                one[1].method != HINDSIGHT,
+                one[1].method != OPTIMUM,
+                one[1].later,
+            ),
+        )
     ]
-    found.sort(key=lambda one: (one[0][0], one[1].method != OPTIMUM, one[1].later))
-    return [one for _, one in found]
 
 
-Excesses = Mapping[tuple[int, str], Mapping[str, Sequence[tuple[float, float]]]]
-"""By class of distance and method: content hash of the instance that was decided on -> known and
-later excess, for each later twin."""
+Excesses = Mapping[tuple[int, str], Mapping[str, Sequence[OnTwin]]]
+"""By class of distance and method: content hash of the instance that was decided on -> the decision
+on each later twin."""
 
 
 def excesses(
@@ -93,19 +155,120 @@ def excesses(
     rows: Sequence[Row],
     instances: Mapping[str, InstanceEnvelope],
     labels: Mapping[Key, str],
+    schedule: ScheduleName = EXACT,
 ) -> Excesses:
     """Return what every decision costs where it was made and later; see `held_out`."""
-    optima = {row.key.instance: row.optimum for row in rows if row.optimum is not None}
+    optima = _optima(rows)
     here = {digest: instances[digest] for digest in optima if digest in instances}
     decided = _decisions(problem, rows, labels)
-    found: dict[tuple[int, str], dict[str, list[tuple[float, float]]]] = {}
-    for earlier, later, distance in _pairs(problem, here):
+    found: dict[tuple[int, str], dict[str, list[OnTwin]]] = {}
+    for earlier, later, distance in twins(here):
         for label, row in decided.get(earlier, {}).items():
-            pair = [_excess(here[on], optima[on], row) for on in (earlier, later)]
-            if pair[0] is not None and pair[1] is not None:
+            costs = [_cost(here[on], row, schedule) for on in (earlier, later)]
+            known, excess = (
+                None if cost is None else relative(cost, optima[on], optima[on])
+                for on, cost in zip((earlier, later), costs, strict=True)
+            )
+            if known is not None and excess is not None and costs[1] is not None:
                 of = found.setdefault((_decade(distance), label), {})
-                of.setdefault(earlier, []).append((pair[0], pair[1]))
+                cost = first_key(costs[1])
+                of.setdefault(earlier, []).append(OnTwin(known, excess, cost, later))
     return found
+
+
+def _optima(rows: Sequence[Row]) -> dict[str, Objective]:
+    return {row.key.instance: row.optimum for row in rows if row.optimum is not None}
+
+
+def _by_distance(
+    problem: str, found: Excesses
+) -> list[tuple[int, str, dict[str, Mapping[str, Sequence[OnTwin]]]]]:
+    """Return every class of distance, in words, and what was decided by every method at it."""
+    decades = sorted({decade for decade, _ in found})
+    return [
+        (
+            decade,
+            distance_in_words(problem, decade),
+            {label: decisions for (at, label), decisions in found.items() if at == decade},
+        )
+        for decade in decades
+    ]
+
+
+def _sample_label(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> str:
+    """Return what tables call the problem's sample rule; empty if it is not among the methods."""
+    rule = get_problem(problem).info.sample_rule
+    return next((_plain(labels[row.key]) for row in rows if row.key.method == rule), "")
+
+
+def _plain(label: str) -> str:
+    """Return a label without "hindsight": what is so here knows nothing of later loads."""
+    return label.removesuffix(" (hindsight)")
+
+
+def _hindsight(
+    seen: Sequence[Sequence[OnTwin]],
+    instances: Mapping[str, InstanceEnvelope],
+    optima: Mapping[str, Objective],
+) -> Bracket:
+    """Return the bracket of the best single decision for the later twins of an instance."""
+    later = list(dict.fromkeys(one.twin for runs in seen for one in runs))
+    total = sum(first_key(optima[twin]) for twin in later)
+    known = [sum(one.cost for one in runs) for runs in seen if len(runs) == len(later)]
+    windows = [instances[twin] for twin in later]
+    own = Bracket(total, total)
+    try:
+        return hindsight_static(joined(windows), windows, own, known, HINDSIGHT_S)
+    except InputError:  # no instance of several: what is known without it
+        return Bracket(min(known, default=None), total)
+
+
+def _hindsight_row(
+    words: str,
+    best: Mapping[str, Bracket],
+    of: Mapping[str, Mapping[str, Sequence[OnTwin]]],
+    optima: Mapping[str, Objective],
+    schedules: Sequence[ScheduleName],
+) -> HeldOut:
+    """Return what the best single decisions in hindsight are above the twins' own optima."""
+    twins_of: dict[str, dict[str, None]] = {}
+    for decisions in of.values():
+        for earlier, runs in decisions.items():
+            twins_of.setdefault(earlier, {}).update(dict.fromkeys(one.twin for one in runs))
+    above = []
+    for earlier, bracket in best.items():
+        total = sum(first_key(optima[twin]) for twin in twins_of[earlier])
+        if bracket.cost is not None and total:
+            above.append(bracket.cost / total - 1)
+    return HeldOut(
+        method=HINDSIGHT,
+        distance=words,
+        decisions=len(best),
+        pairs=sum(map(len, twins_of.values())),
+        known=None,
+        later=median(above) if above else 0.0,
+        interval=median_interval(above),
+        later_max=max(above, default=0.0),
+        schedule=EXACT if len(schedules) > 1 else "",
+        gap=median(bracket.gap or 0.0 for bracket in best.values()),
+    )
+
+
+def _with_share(
+    row: HeldOut,
+    decisions: Mapping[str, Sequence[OnTwin]],
+    base: Mapping[str, Sequence[OnTwin]] | None,
+    best: Mapping[str, Bracket],
+) -> HeldOut:
+    """Return a row with its median share of what hindsight would gain over the sample rule."""
+    shares = []
+    for earlier, runs in decisions.items():
+        sample = (base or {}).get(earlier, ())
+        if [one.twin for one in sample] == [one.twin for one in runs]:
+            cost, least = (sum(one.cost for one in of) for of in (runs, sample))
+            ends = share_between(cost, least, best[earlier])
+            shares += [] if ends is None else [ends[0]]
+    return replace(row, share=median(shares) if shares else None)
 
 
 def _decisions(
@@ -120,42 +283,8 @@ def _decisions(
         if row.optimal:
             of.setdefault(OPTIMUM, row)
         if not is_exact(problem, row.key.method):
-            # What is hindsight on the loads themselves knows nothing of those that come later.
-            of[labels[row.key].removesuffix(" (hindsight)")] = row
+            of[_plain(labels[row.key])] = row
     return found
-
-
-def _pairs(
-    problem: str, instances: Mapping[str, InstanceEnvelope]
-) -> Iterator[tuple[str, str, int]]:
-    """Yield every instance with each of its later twins, as content hashes, and their distance."""
-    holdout = get_problem(problem).info.holdout
-    if holdout is None:
-        return
-    twins: dict[str, list[tuple[int, int, str]]] = {}
-    for digest, instance in instances.items():
-        provenance = instance.provenance or {}
-        options = provenance.get("options")
-        if "contaminated" in provenance:
-            continue
-        if isinstance(options, dict) and (place := _place(holdout, options)) is not None:
-            twins.setdefault(_rest(holdout, provenance, options), []).append((*place, digest))
-    for group in twins.values():
-        for _, end, earlier in group:
-            for begin, _, later in group:
-                if end <= begin:
-                    yield earlier, later, begin - end
-
-
-def _place(holdout: Stretch | Phases, options: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return where an instance's loads begin and end; None where it does not say so."""
-    if isinstance(holdout, Phases):
-        value, order = options.get(holdout.option), holdout.order
-        return (order.index(value), order.index(value) + 1) if value in order else None
-    first, length = options.get(holdout.first), options.get(holdout.length)
-    if isinstance(first, int) and isinstance(length, int):
-        return first, first + length
-    return None
 
 
 def _decade(distance: int) -> int:
@@ -173,44 +302,22 @@ def distance_in_words(problem: str, decade: int) -> str:
     return f"{10 ** (decade - 1):,}-{10**decade - 1:,} {holdout.length} on"
 
 
-TOLD_APART = ("options", "family", "origin", "layout_loads")
-"""Entries of a provenance in which twins may differ; of the options only some may."""
-
-
-def _rest(
-    holdout: Stretch | Phases, provenance: Mapping[str, Any], options: Mapping[str, Any]
-) -> str:
-    """Return what twins agree in: all but where the loads begin and what people are told."""
-    moves = holdout.option if isinstance(holdout, Phases) else holdout.first
-    same = {name: value for name, value in options.items() if name != moves}
-    rest = {name: value for name, value in provenance.items() if name not in TOLD_APART}
-    return json.dumps([same, rest], sort_keys=True, default=str)
-
-
-def _excess(instance: InstanceEnvelope, optimum: Objective | None, row: Row) -> float | None:
-    """Return the excess of a solve's decision on an instance; None if it does not fit there."""
-    if row.result.solution is None or optimum is None:
+def _cost(instance: InstanceEnvelope, row: Row, schedule: ScheduleName) -> Objective | None:
+    """Return what a solve's decision costs on an instance; None if it does not fit there."""
+    if row.result.solution is None:
         return None
     try:
-        objective = run_on(instance, row.result.solution, _scheduled)
+        return executed_on(instance, row.result.solution, schedule).objective
     except InputError:
         return None
-    return relative(objective, optimum, optimum)
-
-
-def _scheduled(layer: Layer) -> Schedule:
-    solution = solve(layer, "threshold", time_limit_s=SCHEDULE_LIMIT_S).solution
-    if not isinstance(solution, Schedule):
-        raise InputError(f"{layer.name}: no schedule within {SCHEDULE_LIMIT_S} s")
-    return solution
 
 
 def summary(
-    label: str, distance: str, decisions: Sequence[Sequence[tuple[float, float]]]
+    label: str, distance: str, decisions: Sequence[Sequence[OnTwin]], schedule: str = ""
 ) -> HeldOut:
     """Return the row of some decisions, each with its known and later excess by later twin."""
-    known = [pairs[0][0] for pairs in decisions]
-    every = [[later for _, later in pairs] for pairs in decisions]
+    known = [runs[0].known for runs in decisions]
+    every = [[one.later for one in runs] for runs in decisions]
     later = [median(of) for of in every]
     return HeldOut(
         method=label,
@@ -221,4 +328,5 @@ def summary(
         later=median(later),
         interval=median_interval(later),
         later_max=max(map(max, every)),
+        schedule=schedule,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from moeopt.problems.registry import get_problem
+from moeopt.sim.holdout.run import is_scheduled
 from moeopt.study.pictures import draw_gantt
 from moeopt.study.plan import Key
 from moeopt.study.report.analysis import (
@@ -94,6 +96,21 @@ class Section:
     closeups: Sequence[Closeup]
     prices: Sequence[Price]
     held_out: Sequence[HeldOut]
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether what a decision costs depends on who schedules it."""
+        return is_scheduled(self.takeaway.problem)
+
+    @property
+    def sample_rule(self) -> str:
+        """The rule that shares of hindsight's gain are counted from."""
+        return get_problem(self.takeaway.problem).info.sample_rule or ""
+
+    @property
+    def held_out_gap(self) -> float:
+        """The largest median gap of what is known of hindsight, over all distances."""
+        return max((one.gap for one in self.held_out if one.gap is not None), default=0.0)
 
     @property
     def charts(self) -> list[Picture]:

@@ -18,7 +18,7 @@ from moeopt.problems.placement.layer_steps import total_ns
 from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.problems.placement.view import facts
 from moeopt.sim.generators.placement import resettled
-from moeopt.sim.holdout.unchanged import held_out_objective
+from moeopt.sim.holdout.run import run_on
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import FREE_KINDS, random_instance
 
@@ -241,9 +241,9 @@ def test_later_steps_are_dispatched_anew() -> None:
     """What lives on the GPU stays; what the decision computed there says nothing about them."""
     decision = placed((0, 1, 2), computed=[[[1, 2]], [[2]]])
     later = free(steps=[[[[0, 1], [1, 1], [2, 1]]]] * 3)
-    assert held_out_objective(later, decision) == 3 * 18
+    assert run_on(later, decision) == 3 * 18
     with pytest.raises(InputError, match="PL-C1"):
-        held_out_objective(later.model_copy(update={"experts": 2}), decision)
+        run_on(later.model_copy(update={"experts": 2}), decision)
 
 
 def test_the_settlement_makes_it_again() -> None:

@@ -1,16 +1,22 @@
 """Decisions of any problem that sees loads, run on the same or on other loads."""
 
+import warnings
 from importlib import import_module
+from inspect import signature
 
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.errors import InputError, MoeoptWarning
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.problems.tri_domain import threshold
+from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.holdout.run import run_on
+from moeopt.sim.holdout.layout import execute_layout
+from moeopt.sim.holdout.relayout import execute, hold_out_migrations
+from moeopt.sim.holdout.run import is_scheduled, run_on
 from tests.problems.balance.balance_random_instances import random_instance as balance
 
 
@@ -37,8 +43,12 @@ def test_an_optimum_on_its_own_loads_is_the_optimum(problem: str) -> None:
         if result.status != "optimal":
             continue
         seen += 1
+        assert run_on(instance, result.solution) == result.objective
         assert run_on(instance, result.solution, best) == result.objective
-        assert entries(run_on(instance, result.solution)) >= entries(result.objective)
+        by_rule = run_on(instance, result.solution, "trimoe")
+        assert by_rule == run_on(instance, result.solution, trimoe)
+        assert entries(by_rule) >= entries(result.objective)
+        assert is_scheduled(problem) or by_rule == result.objective
     assert seen > 5
 
 
@@ -51,3 +61,53 @@ def test_what_cannot_be_run_is_refused() -> None:
     other = random_instance("cache", 0)
     with pytest.raises(InputError, match="must be for cache, not balance"):
         run_on(other, solution)
+
+
+def test_the_exact_schedule_is_the_default_everywhere() -> None:
+    """What tables report is what functions give without being asked."""
+    for function in (run_on, execute_layout, execute, hold_out_migrations):
+        assert signature(function).parameters["schedule"].default == "exact", function
+
+
+def test_which_scheduler_ran_is_said() -> None:
+    """By name, also that of a function; another word is refused in one line."""
+    instance = random_instance("layout", 0)
+    decision = moeopt.solve(instance, "lpt").solution
+    for schedule, name in (("exact", "exact"), ("trimoe", "trimoe"), (best, "best")):
+        assert execute_layout(instance, decision, schedule).schedule == name
+    with pytest.raises(InputError, match='schedule: must be exact, trimoe or a function, not "me"'):
+        run_on(instance, decision, "me")
+    with pytest.raises(InputError, match="schedule: wrong: TD-C2"):
+        run_on(instance, decision, wrong)
+    with pytest.raises(InputError, match="schedule: <lambda> gave no solution of tri_domain"):
+        run_on(instance, decision, lambda layer: None)
+
+
+def wrong(layer: Layer) -> Assignment:
+    """Return a schedule that runs everything on NDP, also what is striped."""
+    return Assignment(instance=layer.name, assignment=("ndp",) * len(layer.experts))
+
+
+def test_an_open_proof_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schedule is then at least no later than TriMoE's."""
+    instance = random_instance("layout", 1)
+    decision = moeopt.solve(instance, "lpt").solution
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        proven = run_on(instance, decision)
+    assert execute_layout(instance, decision).unproven == 0
+
+    def give_up(layer: Layer, search: object) -> None:
+        search.offer(all_on_cpu(layer), 10**9)
+
+    monkeypatch.setattr(threshold, "solve", give_up)
+    with pytest.warns(MoeoptWarning, match="of its exact schedules not proven the best"):
+        reached = run_on(instance, decision)
+    assert proven <= reached <= run_on(instance, decision, "trimoe")
+    assert execute_layout(instance, decision).unproven == len(instance.scenarios)
+    assert execute_layout(instance, decision, "trimoe").unproven == 0
+
+
+def all_on_cpu(layer: Layer) -> Assignment:
+    """Return a schedule that no method would choose."""
+    return Assignment(instance=layer.name, assignment=("cpu",) * len(layer.experts))

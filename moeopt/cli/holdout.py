@@ -1,0 +1,184 @@
+"""``moeopt holdout``: what decisions on observed loads cost on later ones."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moeopt.cli.options import Json, Seed, shown
+
+if TYPE_CHECKING:
+    from moeopt.sim.fixed_layout import ScheduleName
+    from moeopt.study.hindsight import Bracket
+    from moeopt.study.holdout import HeldOut, Row
+
+SCHEDULES: "dict[str, tuple[ScheduleName, ...]]" = {
+    "exact": ("exact",),
+    "trimoe": ("trimoe",),
+    "both": ("exact", "trimoe"),
+}
+
+CLOSE = 0.005
+"""Two ends of a share that are no further apart are shown as one."""
+
+
+def holdout_command(
+    observed: Annotated[Path, typer.Argument(help="Instance that methods decide on.")],
+    later: Annotated[
+        list[Path], typer.Argument(help="Instances of later loads of the same.", show_default=False)
+    ],
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            help="Comma-separated names, or rules as in --with; default: the exact method, and "
+            "robust where there is one. The sample rule always stands beside them.",
+        ),
+    ] = None,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="RULE",
+            help="A heuristic of one's own beside the methods: FILE.py:function or "
+            "package.module:function; repeatable.",
+        ),
+    ] = None,
+    schedule: Annotated[
+        str,
+        typer.Option("--schedule", metavar="exact|trimoe|both", help="Who schedules a layout."),
+    ] = "both",
+    sample_rule: Annotated[
+        str | None,
+        typer.Option(
+            "--sample-rule", help="Heuristic from which shares of hindsight's gain count."
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for each decision.")
+    ] = 10.0,
+    reference_limit: Annotated[
+        float,
+        typer.Option(
+            "--reference-limit",
+            metavar="S",
+            help="Seconds for each later window's optimum, and for the best single decision.",
+        ),
+    ] = 30.0,
+    seed: Seed = 0,
+    futures: Annotated[
+        str | None,
+        typer.Option(
+            "--futures",
+            metavar="NAME=NUMBER,...",
+            help="Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
+        ),
+    ] = None,
+    unchecked: Annotated[
+        bool,
+        typer.Option("--unchecked", help="Take the later loads for such, whatever they say."),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Decide on observed loads, execute on later ones, and say how far that is from the best.
+
+    Exit 2 if the later files are no later loads of the same, or no method decided anything.
+    """
+    import moeopt
+    from moeopt.cli.gap import COMMA
+    from moeopt.errors import InputError
+
+    if schedule not in SCHEDULES:
+        raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {schedule!r}")
+    asked = None if methods is None else [name.strip() for name in COMMA.split(methods)]
+    found = moeopt.holdout(
+        moeopt.load(observed),
+        [moeopt.load(path) for path in later],
+        asked,
+        beside=rules or (),
+        schedule=SCHEDULES[schedule],
+        sample_rule=sample_rule,
+        time_limit_s=time_limit,
+        reference_limit_s=reference_limit,
+        seed=seed,
+        futures=None if futures is None else moeopt.Futures.from_text(futures),
+        check=not unchecked,
+    )
+    if as_json:
+        for line in found.to_dicts():
+            print(json.dumps(line))
+    else:
+        _print(found)
+    return 0 if any(row.later is not None for row in found.rows) else 2
+
+
+def _print(found: "HeldOut") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    for line in _head(found):
+        console.print(escape(line), highlight=False)
+    unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
+    table = Table(
+        *("decided by", "scheduled by", "observed", "later", unit, "worst window"),
+        *("of the possible gain", "s"),
+    )
+    for row in found.rows:
+        cells = [row.method, row.schedule, *_figures(found, row), f"{row.seconds:.2f}"]
+        table.add_row(*map(escape, cells))
+    console.print(table)
+    for line in _notes(found):
+        console.print(escape(line), highlight=False)
+
+
+def _head(found: "HeldOut") -> list[str]:
+    """Return what was compared, and the two references with their brackets."""
+    later = found.later[0] if len(found.later) == 1 else f"{len(found.later)} instances"
+    least, most = found.hindsight_excess
+    excess = f"at least {_percent(least)}" if most is None else _range(least, most)
+    return [
+        f"{found.problem}: decided on {found.observed}, executed on {later}",
+        f"later windows' own optima, {found.windows} together: {_bracket(found, found.own)}",
+        f"best single decision in hindsight: {_bracket(found, found.hindsight)}; {excess} above",
+    ]
+
+
+def _bracket(found: "HeldOut", one: "Bracket") -> str:
+    if one.proven:
+        return f"{shown(found.problem, one.cost)}, proven"
+    gap = "" if one.gap is None else f" (gap {_percent(one.gap)})"
+    return f"{shown(found.problem, one.bound)} to {shown(found.problem, one.cost)}{gap}"
+
+
+def _figures(found: "HeldOut", row: "Row") -> list[str]:
+    if row.later is None:
+        return ["-", "failed", "-", "-", "-"]
+    cells = [shown(found.problem, row.known), shown(found.problem, row.later)]
+    cells += ["-" if of is None else _percent(of) for of in (row.excess, row.worst)]
+    if row.method == found.sample_rule:
+        return [*cells, "0: sample rule"]
+    if row.share_low is None or row.share_high is None:
+        return [*cells, "-"]
+    return [*cells, _range(row.share_low, row.share_high)]
+
+
+def _notes(found: "HeldOut") -> list[str]:
+    """Return what figures do not say: why there are none, and what is not proven."""
+    notes = [*found.notes]
+    notes += [f"{row.method}: {row.reason}" for row in found.rows if row.reason]
+    for row in found.rows:
+        if row.unproven:
+            notes.append(f"{row.method}: {row.unproven} exact schedules not proven the best")
+    return list(dict.fromkeys(notes))
+
+
+def _range(low: float, high: float) -> str:
+    return _percent(high) if high - low <= CLOSE else f"{_percent(low)} to {_percent(high)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

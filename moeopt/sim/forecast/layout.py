@@ -1,0 +1,50 @@
+"""Futures of a layout instance: the layer's next windows, on the same machine."""
+
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+
+from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.layout.instance import COSTS, TWO_PARTS, WITHIN, Instance, Scenario
+from moeopt.sim.forecast.costs import CostCurve
+from moeopt.sim.forecast.popularity import fit
+
+
+def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
+    """Return what draws windows like those of `instance`, in the order of their scenarios.
+
+    Parameters
+    ----------
+    instance
+        The windows seen, the oldest first; how often each counts plays no part.
+    futures
+        Its horizon says how many windows the forecast is for.
+    seed
+        The same seed draws the same windows.
+    """
+    seen = np.array([scenario.tokens for scenario in instance.scenarios], dtype=np.int64)
+    forecast = fit(seen, futures.horizon)
+    names = COSTS + (TWO_PARTS if instance.in_two_parts else ())
+    stated = {name: [getattr(s, name) for s in instance.scenarios] for name in names}
+    curves = {name: CostCurve.of(seen, ns, instance.quantum_ns) for name, ns in stated.items()}
+
+    def drawn(number: int, stream: int) -> Instance:
+        tokens = forecast.sample(number, np.random.default_rng([seed, stream]))
+        costs = {name: curve(tokens) for name, curve in curves.items()}
+        for part, whole in WITHIN if instance.in_two_parts else ():
+            costs[part] = np.minimum(costs[part], costs[whole])
+        lists = [tokens.tolist(), *(costs[name].tolist() for name in names)]
+
+        def scenario(*columns: list[int]) -> Scenario:
+            fields: dict[str, Any] = dict(zip(("tokens", *names), map(tuple, columns), strict=True))
+            return Scenario.model_construct(weight=1, **fields)
+
+        change: dict[str, Any] = {
+            "name": f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}",
+            "provenance": None,
+            "scenarios": tuple(starmap(scenario, zip(*lists, strict=True))),
+        }
+        return instance.model_copy(update=change)
+
+    return drawn

@@ -1,0 +1,38 @@
+"""Run a problem's decision for later loads: forecast from the observed ones, then decide."""
+
+from importlib import import_module
+
+from moeopt.problems.futures import Draw
+from moeopt.problems.search import Search
+from moeopt.sim.holdout.run import adopted
+from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.task import Outcome, Task
+
+
+def run(task: Task) -> Outcome:
+    """Return the decision as a solution of the observed loads, on which the checker recomputes it.
+
+    What the decision is worth on the sampled futures stands in `Outcome.raw_status`: it is a sum
+    over them, or a quantile, and no objective of this instance.
+    """
+    begin = task.deadline.elapsed_s
+    futures, name = task.futures, task.problem.name
+    forecast = import_module(f"moeopt.sim.forecast.{name}")
+    algorithm = task.problem.part("robust")
+    draw: Draw = forecast.draw(task.instance, futures, task.seed)
+    search = Search(task.deadline.remaining_s, task.seed, task.workers)
+    running = run_interruptible(
+        lambda: algorithm.decide(task.instance, draw, search, futures), search.stop, search.limit_s
+    )
+    solution = search.solution
+    if solution is None:
+        outcome = Outcome(None, "NOTHING DECIDED", "time_limit")
+    else:
+        of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
+        outcome = Outcome(adopted(task.instance, solution), f"ROBUST ({of} of sampled futures)")
+    if running.interrupted:
+        outcome.termination = "interrupted"
+    elif search.stopped or not running.ended:
+        outcome.termination = "time_limit"
+    outcome.solve_s = task.deadline.elapsed_s - begin
+    return outcome

@@ -1,0 +1,131 @@
+"""What decisions on later loads are held against: two references, each with its proven bracket."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.objective import first_key
+from moeopt.problems.registry import get_problem
+from moeopt.sim.fixed_layout import EXACT
+from moeopt.sim.holdout.run import executed_on, separated
+from moeopt.solvers.rules import AUTO
+from moeopt.solvers.run import solve
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """What is known of the least that loads can cost.
+
+    Attributes
+    ----------
+    cost
+        What a decision that was found costs; None if none was found.
+    bound
+        Nothing costs less, proven.
+    """
+
+    cost: int | None
+    bound: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether the decision is proven to be the best."""
+        return self.cost == self.bound
+
+    @property
+    def gap(self) -> float | None:
+        """(cost - bound) / cost; None if there is no decision, or it costs nothing."""
+        return (self.cost - self.bound) / self.cost if self.cost else None
+
+    def __add__(self, other: "Bracket") -> "Bracket":
+        found = self.cost is not None and other.cost is not None
+        return Bracket(
+            (self.cost or 0) + (other.cost or 0) if found else None, self.bound + other.bound
+        )
+
+
+def optimum_of(instance: InstanceEnvelope, time_limit_s: float) -> Bracket:
+    """Return the bracket of an instance's optimum, by its problem's exact method."""
+    return _solved(instance, time_limit_s)[0]
+
+
+def hindsight_static(
+    whole: InstanceEnvelope,
+    windows: Sequence[InstanceEnvelope],
+    own: Bracket,
+    known: Iterable[int],
+    time_limit_s: float,
+) -> Bracket:
+    """Return the bracket of what one decision for all later windows costs at least.
+
+    No rule that decides once can cost less, whatever it knew. It is the optimum of the instance
+    made of all windows. The bracket is also narrowed by what is known without it: the windows' own
+    optima, each with a decision of its own, cost no more, and what any decision was seen to cost is
+    no less.
+
+    Parameters
+    ----------
+    whole, windows
+        Later loads that one decision is for, joined to one instance and one by one.
+    own
+        The sum of their own optima.
+    known
+        What some decisions cost in all of them.
+    time_limit_s
+        For the exact method.
+    """
+    if len(windows) == 1:
+        return Bracket(min([*known, *_one(own.cost)], default=None), own.bound)
+    found, solution = _solved(whole, time_limit_s)
+    costs = list(known)
+    if solution is not None:
+        costs.append(cost_in_all(windows, solution))
+    return Bracket(min(costs, default=None), max(found.bound, own.bound))
+
+
+def share_between(cost: int, sample: int, best: Bracket) -> tuple[float, float] | None:
+    """Return which share of the possible gain over a sample rule was reached, at least and at most.
+
+    Negative if it is worse than the rule; between the two ends of the bracket of what is possible.
+
+    Parameters
+    ----------
+    cost, sample
+        What a decision costs on later loads, and the sample rule's.
+    best
+        The best single decision in hindsight.
+
+    Returns
+    -------
+    tuple
+        Both ends; None if nothing is known to be gained over the sample rule.
+    """
+    if best.cost is None or best.cost >= sample:
+        return None
+    low, high = sorted((sample - cost) / (sample - end) for end in (best.bound, best.cost))
+    return low, high
+
+
+def cost_in_all(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope) -> int:
+    """Return what a decision on joined windows costs in all of them, scheduled exactly."""
+    return sum(
+        first_key(executed_on(one, separated(one, decision), EXACT).objective) for one in windows
+    )
+
+
+def _one(cost: int | None) -> list[int]:
+    return [] if cost is None else [cost]
+
+
+def _solved(
+    instance: InstanceEnvelope, time_limit_s: float
+) -> tuple[Bracket, SolutionEnvelope | None]:
+    result = solve(instance, AUTO, time_limit_s=time_limit_s)
+    bound = result.bound
+    if bound is None:
+        bound = get_problem(instance.problem).part("bounds").lower_bound(instance)
+    if result.status == "infeasible" or bound is None:
+        raise InputError(f"{instance.name}: has no solution, and so no optimum in hindsight")
+    cost = None if result.objective is None else first_key(result.objective)
+    return Bracket(cost, first_key(bound)), result.solution

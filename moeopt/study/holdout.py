@@ -1,0 +1,338 @@
+"""Decisions made on observed loads, executed on later ones, against what was possible there."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from moeopt.errors import InputError, expect
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.futures import Futures
+from moeopt.problems.info import ROBUST
+from moeopt.problems.objective import first_key
+from moeopt.problems.registry import get_problem
+from moeopt.sim.fixed_layout import EXACT, Schedule, schedule_name
+from moeopt.sim.holdout.run import executed_on, is_scheduled, joined, windows_of
+from moeopt.sim.holdout.twins import check_later, forecast_saw_later
+from moeopt.solvers import arguments
+from moeopt.solvers.methods import get_method, problem_methods
+from moeopt.solvers.rules import load_rule
+from moeopt.solvers.run import solve
+from moeopt.study.campaign import Choice
+from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of, share_between
+
+NONE = "-"
+"""The scheduler of problems whose decisions nobody schedules."""
+
+FORECAST_NOTE = (
+    "systems decide by a forecast from the whole trace, the later loads with it;"
+    " generate --later-out (generate_twins) holds them out"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method's decision costs under one scheduler.
+
+    Attributes
+    ----------
+    method
+        Decided on the observed loads alone.
+    schedule
+        Who scheduled it, on the observed and on the later loads; "-" if there is nothing to be
+        scheduled.
+    known
+        What it costs on the observed loads, by the objective's first entry.
+    later
+        What it costs on all later windows together.
+    excess
+        How far that is above the sum of the windows' own optima; above its bound where that sum is
+        not proven, so never more than this.
+    worst
+        The same of the worst window.
+    share_low, share_high
+        What the decision brings over the sample rule's, as a share of what the best decision in
+        hindsight would have brought: between these two, as its bracket has it; equal if it is
+        closed. Negative if it is worse than the sample rule; None where nothing is to be had.
+    seconds
+        For deciding.
+    status
+        Of the solve: "optimal" is a proven optimum of the observed loads.
+    unproven
+        How many of the later exact schedules are not proven the best.
+    reason
+        Why there are no figures, if there are none.
+    """
+
+    method: str
+    schedule: str
+    known: int | None = None
+    later: int | None = None
+    excess: float | None = None
+    worst: float | None = None
+    share_low: float | None = None
+    share_high: float | None = None
+    seconds: float = 0.0
+    status: str = "failed"
+    unproven: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Methods' decisions on later loads, and what those are held against.
+
+    Attributes
+    ----------
+    problem, observed, later
+        The problem, and the names of the instances.
+    distance
+        How many steps, tokens or windows lie between the observed and the first later loads.
+    windows
+        How many later windows there are.
+    sample_rule
+        The method that shares are counted from.
+    own
+        The sum of the later windows' own optima: each window with a decision of its own.
+    hindsight
+        The best single decision for all later windows, which no decision made once can beat.
+    rows
+        Method by method, each under every scheduler.
+    notes
+        What a reader has to know of the figures.
+    """
+
+    problem: str
+    observed: str
+    later: tuple[str, ...]
+    distance: int
+    windows: int
+    sample_rule: str
+    own: Bracket
+    hindsight: Bracket
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def hindsight_excess(self) -> tuple[float, float | None]:
+        """The least and the most that the hindsight-static optimum is above the own optima."""
+        least = _excess(self.hindsight.bound, self.own.cost or self.own.bound) or 0.0
+        most = self.hindsight.cost
+        return max(0.0, least), None if most is None else _excess(most, self.own.bound)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return what a line of JSON says each: the references, then a row each."""
+        head = {name: value for name, value in vars(self).items() if name != "rows"}
+        for name in ("own", "hindsight"):
+            bracket = getattr(self, name)
+            head[name] = asdict(bracket) | {"proven": bracket.proven, "gap": bracket.gap}
+        head["hindsight_excess"] = self.hindsight_excess
+        return [{"kind": "references", **head}, *({"kind": "row", **asdict(r)} for r in self.rows)]
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What a method decided; without a solution, why not."""
+
+    method: str
+    solution: SolutionEnvelope | None
+    status: str
+    seconds: float
+    reason: str
+
+
+def holdout(
+    observed: InstanceEnvelope,
+    later: InstanceEnvelope | Sequence[InstanceEnvelope],
+    methods: Sequence[Choice] | None = None,
+    *,
+    beside: Sequence[Choice] = (),
+    schedule: Schedule | Sequence[Schedule] = EXACT,
+    sample_rule: str | None = None,
+    time_limit_s: float = 10.0,
+    reference_limit_s: float = 30.0,
+    seed: int = 0,
+    futures: Futures | None = None,
+    check: bool = True,
+) -> HeldOut:
+    """Decide on observed loads, execute on later ones, and say how far that is from the best.
+
+    Parameters
+    ----------
+    observed
+        What methods decide on.
+    later
+        Loads that came later, of the same model on the same machine: one instance or several.
+    methods
+        Names, functions from an instance to a solution, or their places, as
+        ``FILE.py:function``. Default: the sample rule, the problem's exact method, whose decision
+        is the optimum of the observed loads, and ``robust`` where the problem has it.
+    beside
+        More of them, whatever the methods are.
+    schedule
+        Who schedules a layout or migrations, see `moeopt.run_on`; or several.
+    sample_rule
+        The heuristic that shares are counted from; default: that of the problem. It always has
+        rows.
+    time_limit_s, seed
+        For each decision, as in `moeopt.solve`.
+    reference_limit_s
+        For each later window's own optimum, and for the best decision in hindsight.
+    futures
+        For method ``robust``.
+    check
+        Whether `later` must be recognised as later loads of the same by its provenance. Without it
+        instances made in code can be compared; nobody then says that their loads are apart.
+
+    Returns
+    -------
+    HeldOut
+        The rows, and two references with their proven brackets: the later windows' own optima, and
+        the hindsight-static optimum, both under exact schedules.
+
+    Raises
+    ------
+    InputError
+        If the later instances are no later loads of the same, or an argument cannot be used.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> folder = "instances/layout/esft-first-later"
+    >>> observed = moeopt.load(f"{folder}/law-layer4-window0.json")
+    >>> later = moeopt.load(f"{folder}/law-layer4-window1.json")
+    >>> found = moeopt.holdout(observed, later, ["lpt", "bound-and-pack"])
+    >>> [(row.method, f"{row.excess:.1%}") for row in found.rows], found.hindsight.proven
+    ([('lpt', '14.3%'), ('bound-and-pack', '18.3%')], True)
+    """
+    observed = arguments.an_instance(observed)
+    instances = _instances(later)
+    problem, info = observed.problem, get_problem(observed.problem).info
+    distance = check_later(observed, instances) if check else 0
+    rule = sample_rule or info.sample_rule
+    if rule is None or any(one.problem != problem for one in instances):
+        raise InputError(f"later: must be of {problem}, whose decisions must outlast their loads")
+    limit = arguments.seconds(time_limit_s)
+    schedules = _schedules(problem, schedule)
+    chosen = _methods(problem, rule, methods, beside)
+    windows = [window for one in instances for window in windows_of(one)]
+    whole = joined(windows)
+    decisions = [_decide(observed, one, limit, seed, futures) for one in chosen]
+    own = [optimum_of(window, arguments.seconds(reference_limit_s)) for window in windows]
+    runs = [
+        (decision, by, _run(observed, windows, own, decision, by))
+        for decision in decisions
+        for by in schedules
+    ]
+    total = own[0]
+    for one in own[1:]:
+        total += one
+    known = [run.later for _, _, run in runs if run.later is not None]
+    hindsight = hindsight_static(whole, windows, total, known, reference_limit_s)
+    base = {run.schedule: run.later for one, _, run in runs if one.method == decisions[0].method}
+    return HeldOut(
+        problem=problem,
+        observed=observed.name,
+        later=tuple(one.name for one in instances),
+        distance=distance,
+        windows=len(windows),
+        sample_rule=decisions[0].method,
+        own=total,
+        hindsight=hindsight,
+        rows=tuple(_with_share(run, base[run.schedule], hindsight) for _, _, run in runs),
+        notes=(FORECAST_NOTE,) if forecast_saw_later(observed) else (),
+    )
+
+
+def _instances(later: Any) -> list[InstanceEnvelope]:
+    if isinstance(later, InstanceEnvelope):
+        return [later]
+    expect("later", later, list, tuple, what="an instance or a list of them")
+    for number, one in enumerate(later):
+        expect(f"later[{number}]", one, InstanceEnvelope, what="an instance")
+    if not later:
+        raise InputError("later: must be one instance at least")
+    return list(later)
+
+
+def _schedules(problem: str, given: Schedule | Sequence[Schedule]) -> list[Schedule]:
+    found = [given] if isinstance(given, str) or callable(given) else list(given)
+    for one in found:
+        schedule_name(one)
+    if not found:
+        raise InputError("schedule: must be one at least")
+    return found if is_scheduled(problem) else found[:1]
+
+
+def _methods(
+    problem: str, rule: str, given: Sequence[Choice] | None, beside: Sequence[Choice]
+) -> list[Any]:
+    """Return the methods, the sample rule first, every one once."""
+    home = get_problem(problem)
+    if isinstance(given, str):
+        raise InputError(f"methods: must be a list of names, not one: write [{given!r}]")
+    usual = [next(iter(home.info.exact_methods)), *[ROBUST] * (ROBUST in problem_methods(home))]
+    chosen: dict[str, Any] = {}
+    for one in [rule, *(usual if given is None else given), *beside]:
+        method = load_rule(one) if isinstance(one, str) and ":" in one else one
+        chosen.setdefault(get_method(home, method).name, method)
+    return list(chosen.values())
+
+
+def _decide(
+    observed: InstanceEnvelope, method: Any, limit_s: float, seed: int, futures: Futures | None
+) -> _Decision:
+    found = get_method(get_problem(observed.problem), method)
+    begin = perf_counter()
+    result = solve(
+        observed,
+        method,
+        time_limit_s=limit_s,
+        seed=seed,
+        futures=futures if found.backend == "robust" else None,
+    )
+    seconds = perf_counter() - begin
+    reason = "" if result.solution is not None else f"{result.status}: {result.raw_status}"
+    return _Decision(result.method, result.solution, result.status, seconds, reason)
+
+
+def _run(
+    observed: InstanceEnvelope,
+    windows: Sequence[InstanceEnvelope],
+    own: Sequence[Bracket],
+    decision: _Decision,
+    schedule: Schedule,
+) -> Row:
+    name = schedule_name(schedule) if is_scheduled(observed.problem) else NONE
+    row = Row(decision.method, name, seconds=decision.seconds, status=decision.status)
+    if decision.solution is None:
+        return replace(row, reason=decision.reason)
+    try:
+        here = executed_on(observed, decision.solution, schedule)
+        there = [executed_on(window, decision.solution, schedule) for window in windows]
+    except InputError as error:
+        return replace(row, status="failed", reason=f"does not fit the later loads: {error}")
+    costs = [first_key(run.objective) for run in there]
+    single = [_excess(cost, one.bound) for cost, one in zip(costs, own, strict=True)]
+    return replace(
+        row,
+        known=first_key(here.objective),
+        later=sum(costs),
+        excess=_excess(sum(costs), sum(one.bound for one in own)),
+        worst=max((excess for excess in single if excess is not None), default=None),
+        unproven=sum(run.unproven for run in there),
+    )
+
+
+def _excess(cost: int, least: int) -> float | None:
+    return (cost - least) / least if least else None
+
+
+def _with_share(row: Row, base: int | None, hindsight: Bracket) -> Row:
+    """Return a row with its shares of what the best decision in hindsight would have brought."""
+    if row.later is None or base is None:
+        return row
+    shares = share_between(row.later, base, hindsight)
+    if shares is None:
+        return row
+    return replace(row, share_low=shares[0], share_high=shares[1])

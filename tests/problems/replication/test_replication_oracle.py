@@ -1,0 +1,133 @@
+"""The oracle against hand computation, and every exact method against the oracle."""
+
+from typing import Any
+
+import pytest
+
+from moeopt.problems.replication.bounds import has_room, lower_bound, objective_grid
+from moeopt.problems.replication.check import CONSTRAINTS, objective, violations
+from moeopt.problems.replication.cpsat import Model
+from moeopt.problems.replication.heuristics import HEURISTICS, WARM_START
+from moeopt.problems.replication.instance import Instance
+from moeopt.problems.replication.oracle import candidates, count
+from moeopt.solvers.run import solve
+from tests.problems.replication.replication_random_instances import random_instance
+
+METHODS = ("anneal-and-refute", "cp-sat", "milp", "mathprog")
+SHARES = [range(12), pytest.param(range(12, 300), marks=pytest.mark.slow)]
+GOLDEN = Instance.from_arrays(
+    loads=[600, 560, 120, 120, 20, 10, 10, 10], devices=8, slots=2, name="golden"
+)
+
+
+def small(loads: Any, **changes: Any) -> Instance:
+    """Return two devices of two slots, at most two copies: a unit is half a token."""
+    data: dict[str, Any] = {"devices": 2, "slots": 2, "max_copies": 2, "name": "small"}
+    return Instance.from_arrays(loads=loads, **(data | changes))
+
+
+ANCHORS: dict[str, tuple[Instance, int]] = {
+    # Two copies of both: 8 tokens on each device.
+    "room for all": (small([10, 6]), 16),
+    # Three experts and one slot more: 9 / 2 + 2 = 6.5 on either side, 13 halves.
+    "one copy more": (small([9, 2, 2]), 13),
+    # Without it, 9 | 2 + 2.
+    "no copy more": (small([9, 2, 2], max_copies=1), 9),
+    "four experts": (small([9, 2, 2, 1]), 20),
+    # 9 and 5 on both devices even split: 7 each; nothing better freely.
+    "free, all copied": (small([9, 5], split="free"), 14),
+    # 9 has two copies and takes 5 1/2 here, 3 1/2 there: 6 1/2 with 1, or 3: all equal.
+    "free": (small([9, 3, 1], split="free"), 13),
+    # Even: 4.5 + 3 = 7.5.
+    "even": (small([9, 3, 1]), 15),
+    # Each window has 8 on one expert; copies serve both: 4 each.
+    "two windows": (small([[8, 0], [0, 8]]), 16),
+    "their weights": (small([[8, 0], [0, 8]], weight=[1, 3]), 32),
+    # A node has one device: an expert cannot have two copies.
+    "nodes": (small([10, 6], nodes=2), 20),
+    "a group in a node": (small([10, 6], nodes=2, groups=1), 32),
+    # As they lie 20; with both copied 16, two moves.
+    "cheap moves": (small([10, 6], current=[[0], [1]], move_cost=1), 18),
+    "dear moves": (small([10, 6], current=[[0], [1]], move_cost=3), 20),
+    # Copying 10 alone gives 5 + 6 = 11 tokens.
+    "one move": (small([10, 2], current=[[0], [1]], move_cost=3), 17),
+    # 10 / 3 in thirds and halves: 20 of 1/6, where 2 devices of 3 have the other as well.
+    "thirds": (small([10], devices=3, slots=1, max_copies=3), 20),
+    # 7 over 3 devices are 2 1/3 tokens: 5 halves.
+    "rounded up": (small([7], devices=3, slots=1, split="free", max_copies=2), 7),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+def test_hand_computed_anchors(name: str) -> None:
+    """By brute force, and CP-SAT says the same."""
+    instance, expected = ANCHORS[name]
+    for method in ("brute-force", "cp-sat"):
+        found = solve(instance, method, warm_start=False)
+        assert (found.status, found.objective) == ("optimal", expected), method
+
+
+@pytest.mark.parametrize("method", ["anneal-and-refute", "cp-sat"])
+def test_the_golden_case(method: str) -> None:
+    """The published example: EPLB has 232 tokens, the optimum is 590 / 3."""
+    found = solve(GOLDEN, method, time_limit_s=600)
+    assert (found.status, found.objective) == ("optimal", 165_200)
+    rule = HEURISTICS["eplb"](GOLDEN)
+    assert violations(GOLDEN, rule) == []
+    assert objective(GOLDEN, rule) == 232 * 840 == 194_880
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["milp", "mathprog"])
+def test_the_golden_case_by_general_solvers(method: str) -> None:
+    """They need some seconds."""
+    found = solve(GOLDEN, method, time_limit_s=600)
+    assert (found.status, found.objective) == ("optimal", 165_200)
+
+
+@pytest.mark.parametrize("seeds", SHARES)
+def test_every_method_agrees_with_brute_force(seeds: range) -> None:
+    """Statuses and optima, without any help; bounds below, heuristics above and valid."""
+    seen = set()
+    tight = 0
+    for seed in seeds:
+        instance = random_instance(seed)
+        truth = solve(instance, "brute-force", warm_start=False)
+        seen.add(truth.status)
+        assert has_room(instance) == (truth.status == "optimal")
+        for method in METHODS:
+            found = solve(instance, method, warm_start=False)
+            answer = (found.status, found.objective)
+            assert answer == (truth.status, truth.objective), (method, seed)
+        if truth.objective is None:
+            continue
+        assert lower_bound(instance) <= truth.objective
+        assert truth.objective % objective_grid(instance) == 0
+        for rule in (*HEURISTICS.values(), WARM_START):
+            plan = rule(instance)
+            if plan is not None:
+                assert violations(instance, plan) == []
+                assert objective(instance, plan) >= truth.objective
+                tight += objective(instance, plan) == truth.objective
+    assert seen == {"optimal", "infeasible"}
+    assert tight
+
+
+@pytest.mark.parametrize("rule", CONSTRAINTS)
+def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
+    """Without it the model finds less than the optimum, or what the checker rejects."""
+    assert rule in Model.constraints()
+    for seed in range(40):
+        instance = random_instance(seed)
+        with_all = solve(instance, "cp-sat", warm_start=False)
+        without = solve(instance, "cp-sat", without=[rule], warm_start=False)
+        if without.objective != with_all.objective or without.violations:
+            return
+    pytest.fail(f"{rule} changes nothing")
+
+
+def test_the_count_of_candidates_is_exact() -> None:
+    """Also with few copies allowed."""
+    for seed in (0, 1, 2):
+        instance = random_instance(seed)
+        assert count(instance) == sum(1 for _ in candidates(instance))
