@@ -70,6 +70,7 @@ def test_counts_are_told_from_recordings(tmp_path: Path) -> None:
         ("0,1,5\n", "count-csv"),
         ("0,1,5,0.5\n", "count-csv"),
         ("-3,0,1,2\n", "moe-trace-csv"),
+        ("-3,0,1\n", "count-csv"),
         ("0,0,1,2,3\n", "moe-trace-csv"),
     ):
         path.write_text(text)
