@@ -26,12 +26,12 @@ MAX_IDS = 2**28
 def is_moe_trace(head: bytes) -> bool:
     """Tell by a file's first bytes whether it is such a recording, not a table of counts.
 
-    Either the first line is of a prompt and has two experts or more, or it has more columns than a
-    table of counts. Other recordings are read where the format is named.
+    Either the first line is of a prompt and has two experts or more, or it has four or more, which
+    are more columns than any table of counts. Others are read where the format is named.
     """
     first = head.split(b"\n", 1)[0].decode("ascii", "replace").strip()
     columns = first.count(",") + 1
-    return LINE.fullmatch(first) is not None and columns > (3 if first.startswith("-") else 4)
+    return LINE.fullmatch(first) is not None and columns > (3 if first.startswith("-") else 5)
 
 
 def read_moe_trace(path: Path, top_k: int | None = None) -> Trace:

@@ -71,7 +71,8 @@ def test_counts_are_told_from_recordings(tmp_path: Path) -> None:
         ("0,1,5,0.5\n", "count-csv"),
         ("-3,0,1,2\n", "moe-trace-csv"),
         ("-3,0,1\n", "count-csv"),
-        ("0,0,1,2,3\n", "moe-trace-csv"),
+        ("0,0,1,2,3\n", "count-csv"),
+        ("0,0,1,2,3,4\n", "moe-trace-csv"),
     ):
         path.write_text(text)
         assert format_of(path, None) == name
