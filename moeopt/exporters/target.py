@@ -7,7 +7,7 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.exporters.exported import Exported, Job, OptionValue, destination
-from moeopt.problems.wording import kind_of, shown
+from moeopt.problems.wording import kind_of
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Target:
             if name not in known:
                 has = ", ".join(option.flag for option in self.options) or "none"
                 flag = "--" + str(name).replace("_", "-")
-                raise InputError(f"{flag}: {self.name} has no such option; it has: {shown(has)}")
+                raise InputError(f"{flag}: {self.name} has no such option; it has: {has}")
         return {
             name: option.checked(given[name]) if name in given else option.default
             for name, option in known.items()

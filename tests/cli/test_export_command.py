@@ -233,6 +233,18 @@ def test_the_committed_plans_find_their_instances(
             "--instance: some name.json is an instance itself",
         ),
         (("plan.json", "--to", "lp", "--time-limit", "0"), "--time-limit: must be a positive"),
+        (
+            ("plan.json", "--to", "llama.cpp", "--model", "model.json", "--ep-size", "2"),
+            "--ep-size: llama.cpp has no such option; it has: none",
+        ),
+        (
+            ("plan.json", "--to", "sglang", "--model", "model.json", "--ep-size", "0"),
+            "--ep-size: must be from 1 to 4096, not 0",
+        ),
+        (
+            ("plan.json", "--to", "vllm-ascend", "--model", "model.json"),
+            "--ep-size: is missing: with one device vllm-ascend drops the map",
+        ),
         (("nowhere.json", "--to", "lp"), "nowhere.json: cannot be read"),
         (("plan.json",), "Missing option '--to'"),
     ],
@@ -282,6 +294,16 @@ def test_a_form_without_plans_has_its_exit_code(
     moeopt.save(filled, folder / "plan.json")
     words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
     assert refused(capsys, *words, code=3).endswith(": infeasible")
+
+
+def test_help_has_the_targets_own_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by its own words, beside those of every target."""
+    assert run(["export", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for target in all_targets().values():
+        for option in target.options:
+            assert f"{option.flag} " in said
+    assert "--time-limit" in said
 
 
 def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
