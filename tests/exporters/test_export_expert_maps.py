@@ -10,7 +10,7 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.exporters.registry import all_targets
-from moeopt.exporters.slots import slots_of
+from moeopt.exporters.slots import SlotMap, slots_of
 from moeopt.exporters.targets.sglang import HONOURING, read_sglang_map
 from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_map, read_vllm_ascend_rows
 from moeopt.exporters.targets.vllm_plugin_das import read_vllm_map
@@ -152,6 +152,31 @@ def test_vllm_alone_is_said_to_refuse_the_plug_ins_flags() -> None:
     found = moeopt.export(random_plan(given, 0), given, to="vllm-eplb", model=shape())
     assert "vLLM alone refuses these flags" in found.warnings[0]
     assert "vllm-plugin-das" in all_targets()["vllm-eplb"].summary
+
+
+@pytest.mark.parametrize("to", ["sglang", "vllm-ascend", "vllm-eplb"])
+def test_an_expert_may_have_several_slots(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a problem that decides on copies fills: written as it stands, copies counted."""
+    rows = [[0, 1, 2, 3, 4, 1, 2, 1], [4, 3, 4, 2, 1, 0, 4, 3]]
+    notes = {"per_layer": [0, 8, 8]}
+    found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, notes, keeps_all=True)
+    module = all_targets()[to].export.__module__
+    monkeypatch.setattr(f"{module}.slot_map", lambda job, devices: found)
+    given = instance(0)
+    solution = random_plan(given, 0)
+    made = moeopt.export(solution, given, to=to, model=shape(), options={"ep_size": 4})
+    data = json.loads(made.text)
+    assert made.flags is not None
+    if to == "sglang":
+        assert sglang_faults(data, 3, EXPERTS, 4) == []
+        assert data["physical_to_logical_map"] == [[0, 1, 2, 3, 4, 0, 1, 2], *rows]
+        assert made.flags(Path("x")).endswith("--ep-num-redundant-experts 3")
+    elif to == "vllm-eplb":
+        assert vllm_faults(data, "DeepseekV2ForCausalLM", 2, EXPERTS, 4) == []
+    else:
+        for layer, row in enumerate(rows):
+            devices, copies = ascend_experts(data, layer, EXPERTS)
+            assert ([e for own in devices for e in own], copies) == (row, 3)
 
 
 def test_damaged_maps_of_vllm_ascend_are_refused(tmp_path: Path) -> None:
