@@ -1,5 +1,6 @@
 """Cache simulators, MILP solvers, Mixture-Compressor and transformers on exported files."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,16 +65,22 @@ def test_libcachesim_finds_the_misses_of_every_layer(root: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("to", ["lp", "mps"])
-@pytest.mark.parametrize("solver", ["highs", "scip"])
+@pytest.mark.parametrize("solver", ["highs", "scip", "cbc"])
 def test_solvers_answers_are_checked(
     solver: str, to: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each in a process of its own, as HiGHS' package and OR-tools exclude each other in one."""
-    needs({"highs": "highspy", "scip": "pyscipopt"}[solver])
     given = moeopt.load(root / MIXTRAL)
     model, _ = moeopt.export(given, to=to).save(tmp_path / f"m.{to}")
     answer = tmp_path / "a.sol"
-    child("solver.py", {"solver": solver, "model": str(model), "out": str(answer)})
+    if solver == "cbc":
+        if (program := shutil.which("cbc")) is None:
+            pytest.skip("the program cbc is not there, e.g. the Debian package coinor-cbc")
+        subprocess.run([program, model, "solve", "solution", answer], check=True)
+    else:
+        needs({"highs": "highspy", "scip": "pyscipopt"}[solver])
+        child("solver.py", {"solver": solver, "model": str(model), "out": str(answer)})
+    capsys.readouterr()
     assert run(["check", str(root / MIXTRAL), str(answer)]) == 0
     captured = capsys.readouterr()
     best = moeopt.solve(given).objective
