@@ -106,4 +106,5 @@ def _common(target: Target, job: Job) -> dict[str, Any]:
         "model": None if job.shape is None else job.shape.name,
         "holds": target.holds,
         "loses": target.loses,
+        "honoured": target.honours(job.model_class),
     }

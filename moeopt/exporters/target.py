@@ -74,6 +74,8 @@ class Target:
         Whether the file names single experts; otherwise it has layers and numbers only.
     options
         What it asks for besides.
+    honoured_by
+        Classes of models for which the consumer takes the file; None: the class does not matter.
     warn
         Returns why the consumer would ignore or change the plan of a job, one sentence for each
         reason.
@@ -93,12 +95,19 @@ class Target:
     plan: bool = True
     names_experts: bool = True
     options: tuple[Option, ...] = ()
+    honoured_by: frozenset[str] | None = None
     warn: Callable[[Job], tuple[str, ...]] = field(default=lambda _: ())
     start: str = ""
 
     def fits(self, problem: str) -> bool:
         """Tell whether it takes this problem."""
         return not self.problems or problem in self.problems
+
+    def honours(self, model_class: str | None) -> bool | None:
+        """Tell whether the consumer takes the file for a model of this class; None if unknown."""
+        if self.honoured_by is None:
+            return True
+        return None if model_class is None else model_class in self.honoured_by
 
     def destination(self, out: Path, name: str) -> Path:
         """Return where the file of an instance of this name goes; errors as `destination`."""

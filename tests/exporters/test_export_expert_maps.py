@@ -129,6 +129,8 @@ def test_sglang_drops_maps_of_some_models() -> None:
             solution, given, to="sglang", model=shape(model_class=model_class), options=options
         )
         assert exported.all_notes()["warnings"] == list(exported.warnings)
+        known = options.get("model_class", model_class)
+        assert exported.notes["honoured"] == (None if known is None else not reason)
         assert [text.endswith(reason or "-") for text in exported.warnings] == [True] * bool(reason)
 
 

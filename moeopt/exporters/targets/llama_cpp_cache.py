@@ -117,6 +117,7 @@ TARGETS = (
         export_profile,
         holds="equally many experts of each layer, which ones being free",
         loses="counts that differ between layers",
+        honoured_by=USING,
         warn=runs_without,
         start="${LLAMA_SERVER:-llama-server} -m",
     ),

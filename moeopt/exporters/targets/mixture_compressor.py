@@ -179,6 +179,7 @@ TARGETS = (
         export,
         holds="widths within three that follow each other, of Mixtral's experts",
         loses="other widths",
+        honoured_by=frozenset({LOADED}),
         warn=other_models,
     ),
 )

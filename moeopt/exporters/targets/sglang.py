@@ -109,6 +109,7 @@ TARGETS = (
             EP_SIZE,
             Option("model_class", str, "The model's class, where its config.json is not known."),
         ),
+        honoured_by=HONOURING,
         warn=ignored,
         start="${PYTHON:-python3} -m sglang.launch_server --model-path",
     ),
