@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.info import HINDSIGHT
 from moeopt.problems.objective import first_key
 from moeopt.problems.registry import get_problem
 from moeopt.sim.fixed_layout import EXACT
@@ -73,15 +74,20 @@ def hindsight_static(
     known
         What some decisions cost in all of them.
     time_limit_s
-        For the exact method.
+        For the exact method; and for each heuristic that decides by the loads it is measured on,
+        which are tried if that leaves the bracket open.
     """
     if len(windows) == 1:
         return Bracket(min([*known, *_one(own.cost)], default=None), own.bound)
     found, solution = _solved(whole, time_limit_s)
-    costs = list(known)
-    if solution is not None:
-        costs.append(cost_in_all(windows, solution))
-    return Bracket(min(costs, default=None), max(found.bound, own.bound))
+    bound = max(found.bound, own.bound)
+    costs = [*known, *_costs(windows, solution)]
+    for rule in _rules_with_hindsight(whole.problem):
+        if min(costs, default=None) == bound:
+            break
+        solution = solve(whole, rule, time_limit_s=time_limit_s).solution
+        costs += _costs(windows, solution)
+    return Bracket(min(costs, default=None), bound)
 
 
 def share_between(cost: int, sample: int, best: Bracket) -> tuple[float, float] | None:
@@ -107,11 +113,21 @@ def share_between(cost: int, sample: int, best: Bracket) -> tuple[float, float] 
     return low, high
 
 
-def cost_in_all(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope) -> int:
-    """Return what a decision on joined windows costs in all of them, scheduled exactly."""
-    return sum(
-        first_key(executed_on(one, separated(one, decision), EXACT).objective) for one in windows
-    )
+def _costs(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope | None) -> list[int]:
+    """Return what a decision on joined windows costs in all of them, if there is one.
+
+    It is scheduled exactly.
+    """
+    if decision is None:
+        return []
+    runs = [executed_on(one, separated(one, decision), EXACT) for one in windows]
+    return [sum(first_key(run.objective) for run in runs)]
+
+
+def _rules_with_hindsight(problem: str) -> list[str]:
+    """Return the heuristics that decide by the loads they are measured on."""
+    knows = get_problem(problem).info.knows
+    return [name for name, what in knows.items() if what == HINDSIGHT]
 
 
 def _one(cost: int | None) -> list[int]:

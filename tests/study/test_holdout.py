@@ -7,6 +7,9 @@ import pytest
 import moeopt
 from moeopt.errors import InputError
 from moeopt.problems.registry import get_problem
+from moeopt.problems.tri_domain import threshold
+from moeopt.problems.tri_domain.heuristics import trimoe
+from moeopt.sim.holdout.run import joined
 from moeopt.study.hindsight import Bracket
 from moeopt.study.holdout import HeldOut, Row
 from tests.problems.layout.layout_random_instances import random_instance
@@ -92,6 +95,31 @@ def test_a_bracket_that_is_open() -> None:
     assert single == Bracket(14, 11)
     assert Bracket(14, 11).gap == pytest.approx(3 / 14)
     assert Bracket(None, 11) + Bracket(2, 1) == Bracket(None, 12)
+
+
+def test_rules_that_know_narrow_what_the_exact_method_left_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without its solution the best of them is the upper end; its bound is the lower one."""
+    from moeopt.study import hindsight
+
+    other = placement("other", [2, 2, 1], 6)
+    monkeypatch.setattr(hindsight, "_solved", lambda *_: (Bracket(None, 30), None))
+    found = hindsight.hindsight_static(joined([NEXT, other]), [NEXT, other], Bracket(24, 24), [], 9)
+    assert found == Bracket(33, 30)
+
+
+def test_an_open_schedule_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In how many later windows; none under TriMoE's rule, which claims nothing."""
+
+    def give_up(layer: Any, search: Any) -> None:
+        search.offer(trimoe(layer), 10**9)
+
+    monkeypatch.setattr(threshold, "solve", give_up)
+    observed = random_instance(SLOWER_BY_RULE, "several scenarios")
+    again = observed.model_copy(update={"name": "again"})
+    found = moeopt.holdout(observed, again, [], schedule=["exact", "trimoe"], check=False)
+    assert [row.unproven for row in found.rows] == [found.windows, 0]
 
 
 def test_rules_that_fail_have_a_row_that_says_why() -> None:

@@ -23,6 +23,7 @@ INFO = ProblemInfo(
     published_rule="prefix-split",
     restrictions={"granularity": "expert", "min_count": {}},
     holdout=Phases("phase", ("prefill", "decode")),
+    robust=True,
     sample_rule="prefix-split",
     exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
     absent={

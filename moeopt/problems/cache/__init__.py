@@ -21,6 +21,7 @@ INFO = ProblemInfo(
     published_rule="uniform-ways",
     restrictions=None,
     holdout=Stretch("first_token", "tokens"),
+    robust=True,
     sample_rule="best-uniform",
     exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
     absent={

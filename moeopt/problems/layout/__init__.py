@@ -23,6 +23,7 @@ INFO = ProblemInfo(
     restrictions={"dimm_slots": None},
     holdout=Stretch("first_window", "windows", spacing="spacing", unseen="held_out"),
     sample_rule="lpt",
+    robust=True,
     exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
     labels={
         "trimoe": "cold localized",

@@ -18,8 +18,8 @@ class Solution(SolutionEnvelope):
     resident
         Whether the expert is kept in the GPU's memory. A resident expert keeps its host copy.
     dimm
-        The DIMM that holds all of it (localized), or None if it is striped over all DIMMs or has no
-        tokens in any scenario.
+        The DIMM that holds all of it (localized), or None if it is striped over all DIMMs. An
+        expert without tokens in any scenario may lie anywhere; it matters in later windows.
     assignment
         Per scenario, the domain of each expert; None for an expert without tokens there.
     """

@@ -22,6 +22,7 @@ INFO = ProblemInfo(
     published_rule="frequency",
     restrictions={"restriction": None, "fill": False},
     holdout=Stretch("first_step", "steps"),
+    robust=True,
     sample_rule="frequency-hindsight",
     exact_methods={"price-and-swap": ExactMethod("lagrangian", then="cp-sat")},
     knows={

@@ -32,7 +32,8 @@ INFO = ProblemInfo(
         "round-robin": NOTHING,
     },
     absent={"lanes": "loads are tokens; what a device does when is not decided"},
-    sample_rule="eplb",
+    sample_rule="eplb-hierarchical",
+    robust=True,
     coincide={"lplb": "eplb", "eplb-hierarchical": "eplb"},
 )
 

@@ -44,7 +44,7 @@ def solve(instance: Instance, search: Search) -> None:
         return
     search.prove(lower_bound(instance))
     starts = _starts(instance, search)
-    if len(instance.windows) > 1 and not search.closed:
+    if (len(instance.windows) > 1 or instance.nodes > 1) and not search.closed:
         limit_s = search.remaining_s / 4
         bound = copies_bound(instance, limit_s, BOUND_NODES)
         if bound is not None:

@@ -44,7 +44,12 @@ class Arrays:
         return cls(instance, share, moved)
 
     def annealed(
-        self, start: Solution, steps: int, seed: int, stopped: Callable[[], bool]
+        self,
+        start: Solution,
+        steps: int,
+        seed: int,
+        stopped: Callable[[], bool],
+        cold: float = COLD,
     ) -> Solution:
         """Return the best placement that some steps of annealing find, `start` at worst.
 
@@ -56,6 +61,8 @@ class Arrays:
             How many steps, and what the random numbers come from.
         stopped
             Asked every 50 ms or so whether to end.
+        cold
+            The last temperature, as a share of the peaks.
         """
         i = self.instance
         slot = slots_of(i, start)
@@ -69,7 +76,7 @@ class Arrays:
         state = (slot, count, where, load)
         at_once = int(CHUNK / (load.size + 240))
         heat = HEAT * float(i.weights @ load.max(axis=1))
-        cooling = (COLD / HEAT) ** (1 / steps)
+        cooling = (cold / HEAT) ** (1 / steps)
         found, here = slot.copy(), slot.copy()
         least = None
         numbers = np.array([i.devices_per_node, 0, 2 * seed + 1], dtype=np.int64)

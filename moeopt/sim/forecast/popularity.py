@@ -4,10 +4,11 @@ Popularity is estimated as a shrunk, discounted mean of the windows seen, and wh
 has beside it is a double Poisson count, whose variance may be above or below its mean:
 
     mean      m_e = N (a + S_e) / (E a + sum S),   S_e = sum over windows s of d^(age of s) l_se
-    variance  V_e = (f m_e + v m_e^2) (1 + 1/n + h (1 - d)^2 / d),
-                                                   n   = (sum d^age)^2 / sum d^(2 age)
+    variance  V_e = f m_e u + v m_e^2 (u + h / 2),   n = (sum d^age)^2 / sum d^(2 age)
+              u   = 1 + 1 / n + h (1 - d)^2 / d
 
-h windows ahead: the last term is the drift of a local level whose steady state has this discount.
+h windows ahead: the last term of u is the drift of a local level whose steady state has this
+discount, and popularity moves on, by half as much again with each window (`GROWTH`).
 
 Tokens of a window are no independent draws: they come in sequences, so that the dispersion f is
 above 1 in most traces; where all texts are alike and each token takes distinct experts it is below.
@@ -73,10 +74,15 @@ class Dynamics:
     volatility: float
 
 
-PRIOR = Dynamics(shrinkage=1.0, discount=0.97, dispersion=1.6, volatility=0.03)
+PRIOR = Dynamics(shrinkage=1.0, discount=0.97, dispersion=1.6, volatility=0.02)
 """What is expected of a trace before it is seen: the middle of what the three ESFT traces and
 HD-MoE's say (see `docs/forecast.md`), rounded. Chosen with these traces in view: on them a forecast
 from one window is no test of it."""
+
+GROWTH = 0.5
+"""By how much of a window's the variance of popularity grows with each further window. Of a few
+windows it cannot be told, so that it is fixed; with 0 intervals cover 72 to 81 % of what comes on
+the traces at hand instead of 80, and the likelihood is lower. It was chosen on these."""
 
 PRIOR_SPREAD = np.array([1.0, 1.5, 0.5, 1.0])
 """Standard deviations of the logarithms of the four, of 1 - discount for the second."""
@@ -230,7 +236,9 @@ def _fitted(windows: Floats, horizon: int) -> Dynamics:
         far = (((logs - start) / PRIOR_SPREAD) ** 2).sum() / 2
         return float(far - fits + 1e3 * np.abs(logs - inside).sum())
 
-    best = minimize(loss, start, method="Nelder-Mead", options={"maxfev": 240, "xatol": 0.02})
+    simplex = np.vstack([start, start + np.diag(PRIOR_SPREAD)])
+    options: Any = {"maxfev": 240, "xatol": 0.02, "fatol": 0.02, "initial_simplex": simplex}
+    best = minimize(loss, start, method="Nelder-Mead", options=options)
     a, lost, dispersion, volatility = np.exp(np.clip(best.x, low, high)).tolist()
     return Dynamics(a, 1 - lost, dispersion, volatility)
 
@@ -278,8 +286,8 @@ def _moments(
     mean *= (totals / mean.sum(axis=1))[:, None]
     known = (weights**2).sum(axis=1) / weights.sum(axis=1) ** 2
     unknown = 1 + known + aheads * lost**2 / (1 - lost)
-    variance = (dispersion * mean + volatility * mean**2) * unknown[:, None]
-    return mean, variance
+    moved = volatility * mean**2 * (unknown + GROWTH * aheads)[:, None]
+    return mean, dispersion * mean * unknown[:, None] + moved
 
 
 def _log_density(counts: Floats, mean: Floats, variance: Floats) -> Floats:

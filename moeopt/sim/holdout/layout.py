@@ -23,7 +23,7 @@ class ExecutedLayout:
     Attributes
     ----------
     solution
-        Valid for that instance: an expert without tokens in it has no layout there.
+        Valid for that instance; experts without tokens in it keep their layout.
     makespans_ns
         Of each scenario.
     objective_ns
@@ -53,8 +53,8 @@ def execute_layout(
     instance
         The windows to run: generated with a ``first_window`` after those of the decision.
     decision
-        A solution for the earlier windows; only its layout is used. An expert without a layout,
-        which had no tokens then, is striped.
+        A solution for the earlier windows; only its layout is used. An expert that had no tokens
+        then is striped, unless the decision says otherwise.
     schedule
         Decides what runs where, in each window for itself: "exact", "trimoe" or a function of a
         tri_domain instance. A layout tuned to the one can be far worse under another.
@@ -81,11 +81,10 @@ def execute_layout(
     ]
     makespans = tuple(run.makespan_ns for run in runs)
     weights = [scenario.weight for scenario in instance.scenarios]
-    active = [any(tokens) for tokens in zip(*(s.tokens for s in instance.scenarios), strict=True)]
     solution = Solution(
         instance=instance.name,
-        resident=tuple(held and on for held, on in zip(decision.resident, active, strict=True)),
-        dimm=tuple(dimm if on else None for dimm, on in zip(decision.dimm, active, strict=True)),
+        resident=decision.resident,
+        dimm=decision.dimm,
         assignment=tuple(
             tuple(run.domains.get(number) for number in range(instance.experts)) for run in runs
         ),

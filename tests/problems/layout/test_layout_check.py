@@ -60,7 +60,6 @@ FIRST, SECOND = GOOD["assignment"]
         (None, {"assignment": (("gpu", "ndp", "cpu", None), SECOND)}, "LA-C1", "2 has no tokens"),
         (None, {"assignment": (("ndp", "ndp", None, None), SECOND)}, "LA-C2", "0 is not localized"),
         (None, {"dimm": (None, 1, 2, None)}, "LA-C2", "dimm[2]: there is no DIMM 2, only 2"),
-        (None, {"dimm": (None, 1, None, 0)}, "LA-C2", "expert 3 never has tokens"),
         (None, {"dimm": (None, 1, None)}, "LA-C2", "dimm has 3 entries"),
         (None, {"dimm": (None, 1, None, None, None)}, "LA-C2", "dimm has 5 entries"),
         (None, {"resident": (True, True, False, False)}, "LA-C3", "2 experts are resident"),

@@ -1,0 +1,119 @@
+"""Futures of a placement instance: steps that use every expert as often as was observed.
+
+A placement lasts for good, so that all steps observed count alike, and what is known of prompts or
+of an offline profile counts as more of them. In every layer an expert is active in the share of the
+steps that this says, exactly and not by chance: a sample as large as one likes then adds no noise
+to what is decided on. Which experts come together is drawn anew (`sim.count_sample`), since what
+few steps say of that is mostly noise; and an active expert has as many tokens as in one of the
+steps where it was.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.placement.instance import Instance
+from moeopt.sim.count_sample import sample_trace
+from moeopt.sim.trace import Counts
+
+Ints = NDArray[np.int64]
+
+
+def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
+    """Return what draws steps like those of `instance`; a future is `futures.horizon` of them.
+
+    Parameters
+    ----------
+    instance
+        The steps seen.
+    seed
+        The same seed draws the same steps.
+    """
+    seen = _by_layer(instance)
+    known = _known(instance)
+
+    def drawn(number: int, stream: int) -> Instance:
+        rng = np.random.default_rng([seed, stream])
+        steps = number * futures.horizon
+        layers = [
+            _layer(tokens, extra, steps, rng) for tokens, extra in zip(seen, known, strict=True)
+        ]
+        change: dict[str, Any] = {
+            "name": f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}",
+            "provenance": None,
+            "step_scores": None,
+            "score_scale": None,
+            "steps": tuple(zip(*layers, strict=True)),
+        }
+        return instance.model_copy(update=change)
+
+    return drawn
+
+
+def _by_layer(instance: Instance) -> Ints:
+    """Return the tokens of each expert in each step, shape (layers, steps, experts)."""
+    tokens = np.zeros((instance.layers, len(instance.steps), instance.experts), dtype=np.int64)
+    for row, step in enumerate(instance.steps):
+        for layer, active in enumerate(step):
+            for expert, count in active:
+                tokens[layer, row, expert] = count
+    return tokens
+
+
+def _known(instance: Instance) -> Ints:
+    """Return the tokens known of each expert besides the steps, shape (layers, experts)."""
+    total = np.zeros((instance.layers, instance.experts), dtype=np.int64)
+    if instance.known is not None:
+        for counts in (instance.known.prefill_counts, instance.known.profile_counts):
+            if counts is not None:
+                total += np.array(counts, dtype=np.int64)
+    return total
+
+
+def _layer(
+    tokens: Ints, known: Ints, steps: int, rng: np.random.Generator
+) -> list[tuple[tuple[int, int], ...]]:
+    """Return one layer of the steps drawn: experts and tokens.
+
+    Parameters
+    ----------
+    tokens
+        In the steps seen, shape (steps, experts).
+    known
+        Further tokens of each expert, shape (experts,): at as many a step as in those seen.
+    """
+    active = tokens > 0
+    uses = active.sum(axis=0)
+    each = tokens.sum() / max(1, uses.sum())
+    shares = uses + known / max(each, 1.0)
+    together = max(1, round(uses.sum() / len(tokens)))
+    if not shares.any():
+        return [()] * steps
+    together = min(together, int((shares > 0).sum()))
+    wanted = _capped(shares / shares.sum() * together)
+    counts = np.rint(wanted * 2**30 / together).astype(np.int64)
+    ids = sample_trace(Counts("", counts[None, None]), together, steps, int(rng.integers(2**31)))
+    chosen = ids.topk_ids[:, 0]
+    drawn = np.ones(chosen.shape, dtype=np.int64)
+    for expert in np.unique(chosen).tolist():
+        at = chosen == expert
+        if uses[expert]:
+            sizes = rng.permutation(tokens[active[:, expert], expert])
+            drawn[at] = rng.permutation(np.resize(sizes, int(at.sum())))
+        else:
+            drawn[at] = max(1, round(each))
+    pairs = np.stack([chosen, drawn], axis=2).tolist()
+    return [tuple((expert, count) for expert, count in step) for step in pairs]
+
+
+def _capped(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares of at most 1 each, with the same sum, the others in proportion."""
+    for _ in range(len(shares)):
+        full = shares >= 1
+        if not (over := float((shares[full] - 1).sum())) > 1e-12:
+            break
+        rest = shares[~full].sum()
+        shares = np.where(full, 1.0, shares * (1 + over / rest if rest else 1.0))
+    return np.minimum(shares, 1.0)

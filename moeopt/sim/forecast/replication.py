@@ -1,0 +1,31 @@
+"""Futures of a replication instance: the layer's next windows, on the same devices."""
+
+import numpy as np
+
+from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.replication.instance import Instance, Window
+from moeopt.sim.forecast.popularity import fit
+
+
+def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
+    """Return what draws windows like those of `instance`, in their order.
+
+    Parameters
+    ----------
+    instance
+        The windows seen, the oldest first; how often each counts plays no part.
+    futures
+        Its horizon says how many windows the forecast is for.
+    seed
+        The same seed draws the same windows.
+    """
+    seen = np.array([window.loads for window in instance.windows], dtype=np.int64)
+    forecast = fit(seen, futures.horizon)
+
+    def drawn(number: int, stream: int) -> Instance:
+        tokens = forecast.sample(number, np.random.default_rng([seed, stream])).tolist()
+        windows = tuple(Window.model_construct(weight=1, loads=tuple(row)) for row in tokens)
+        name = f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}"
+        return instance.model_copy(update={"name": name, "provenance": None, "windows": windows})
+
+    return drawn

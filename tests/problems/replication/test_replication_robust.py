@@ -1,0 +1,128 @@
+"""Method robust, the forecast it decides on, and the generator whose windows it sees."""
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.futures import Futures
+from moeopt.problems.replication import robust
+from moeopt.problems.replication.check import device_loads, violations
+from moeopt.problems.replication.heuristics import eplb_hierarchical, round_robin
+from moeopt.problems.replication.instance import Instance
+from moeopt.problems.replication.joint_bound import copies_bound
+from moeopt.problems.replication.robust import _correlated, decide, peaks_of
+from moeopt.problems.search import Search
+from moeopt.sim.forecast.replication import draw
+from moeopt.sim.generators.replication import Options
+from moeopt.sim.holdout.run import run_on
+from moeopt.sim.trace import Counts
+from moeopt.solvers.run import solve
+from tests.problems.replication.replication_random_instances import random_instance
+
+FEW = Futures(samples=16, horizon=4)
+OPTIONS = {
+    "machine": "trimoe",
+    "model": "deepseek-v3",
+    "workload": "trimoe-skew",
+    "batch": 64,
+    "drawn_windows": 4,
+    "devices": 16,
+    "slots": 18,
+}
+
+
+def observed(**changes: object) -> Instance:
+    """Return the first two windows of a layer of 256 experts."""
+    options = {"windows": 2, "first_window": 1} | OPTIONS | changes
+    made: Instance = moeopt.generate("replication", seed=0, **options)
+    return made
+
+
+def test_the_generators_windows_and_moves() -> None:
+    """Windows in turn, the same whatever else is asked for; EPLB's map of the window before."""
+    both = observed()
+    assert [sum(window.loads) for window in both.windows] == [64 * 8] * 2
+    later = observed(windows=1, first_window=2)
+    assert later.windows[0] == both.windows[1]
+    moving = observed(current="eplb", move_tokens=3)
+    before = eplb_hierarchical(observed(windows=1, first_window=0))
+    assert moving.current == before.copies
+    assert moving.move_cost == 3 * 840
+    assert both.provenance["options"]["first_window"] == 1
+    assert set(Options.model_fields) > {"nodes", "groups", "split", "max_copies"}
+    with pytest.raises(InputError, match="first_window: must be from 1 to 3, not 0"):
+        observed(current="eplb", first_window=0, windows=1)
+
+
+def test_counts_are_one_window() -> None:
+    """Of a layer; what only a trace has is refused."""
+    table = np.arange(26 * 64).reshape(1, 26, 64)
+    counts = Counts("counts", table)
+    common = {"machine": "trimoe", "model": "deepseek-v2-lite", "counts": counts}
+    made = moeopt.generate("replication", layer=2, devices=8, **common)
+    assert made.windows[0].loads == tuple(table[0, 2].tolist())
+    with pytest.raises(InputError, match="counts are one window"):
+        moeopt.generate("replication", windows=2, **common)
+
+
+def test_futures_keep_the_devices_and_the_windows_totals() -> None:
+    """And are the same again; other streams are others."""
+    instance = observed()
+    drawn = draw(instance, FEW, 0)
+    sample = drawn(5, 0)
+    assert sample == drawn(5, 0)
+    assert sample.windows != drawn(5, 1).windows
+    assert (sample.devices, sample.slots) == (16, 18)
+    assert {sum(window.loads) for window in sample.windows} == {64 * 8}
+
+
+def test_experts_vary_together_as_they_did() -> None:
+    """Each keeps its own draws; two that rose and fell together do so again."""
+    rng = np.random.default_rng(0)
+    seen = np.array([[5, 5, 9], [9, 9, 5], [2, 2, 8], [7, 7, 1]])
+    drawn = rng.integers(0, 1000, (200, 3))
+    found = _correlated(seen, drawn, rng)
+    assert (np.sort(found, axis=0) == np.sort(drawn, axis=0)).all()
+    together, against = np.corrcoef(found.T)[0, 1:]
+    assert together > 0.3
+    assert against < 0
+
+
+def test_robust_is_valid_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And better than knowing nothing on the window that comes; with nodes and moves too."""
+    monkeypatch.setattr(robust, "STEPS", 3e6)
+    for changes in ({}, {"nodes": 2, "groups": 8, "current": "eplb", "move_tokens": 1}):
+        instance = observed(**changes)
+        search, again = Search(60), Search(60)
+        for each in (search, again):
+            decide(instance, draw(instance, FEW, 0), each, FEW)
+        assert search.solution == again.solution
+        assert violations(instance, search.solution) == []
+        later = observed(windows=1, first_window=3)
+        assert run_on(later, search.solution) < run_on(later, round_robin(instance))
+    result = solve(observed(), "robust", futures=FEW, time_limit_s=600)
+    assert result.status == "feasible"
+
+
+def test_peaks_are_the_checkers() -> None:
+    """With either split."""
+    for seed in range(12):
+        instance = random_instance(seed, slots=4)
+        solution = round_robin(instance)
+        if solution is not None:
+            loads = device_loads(instance, solution)
+            assert peaks_of(instance, solution).tolist() == [max(row) for row in loads]
+
+
+def test_the_bound_by_copies_and_nodes_is_below_the_optimum() -> None:
+    """And above the windows' own where they compete for copies, or groups for nodes."""
+    higher = 0
+    for seed in range(0, 60, 3):
+        instance = random_instance(seed, current=None)
+        truth = solve(instance, "cp-sat", warm_start=False)
+        if truth.objective is not None:
+            bound = copies_bound(instance, 600, 100)
+            assert bound <= truth.objective
+            higher += bound > moeopt.replication.lower_bound(instance)
+    assert higher
