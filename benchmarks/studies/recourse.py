@@ -11,11 +11,13 @@ DIMM-Link, each prefetch its transfer over PCIe, and 0.68 ms of either are hidde
 computes meanwhile (TriMoE 5.5); what goes beyond delays the layer. A prefetched expert takes the
 place of one of the two residents with fewest tokens expected.
 
-What is known before a window is one of three things. ``forecast``: the layer's loads up to the
-window before, which is what TriMoE's predictor has seen (4.3, Eq. 8); migrations are decided by
-method ``robust`` on futures sampled from them. ``loads``: the loads of the window itself, which no
-predictor has, each window on the layout that the one before left. ``limit``: the same, but every
-window starts from the first layout: what so many moves can bring, as far as the search finds it.
+What is known before a window is one of four things. ``forecast``: the layer's loads up to the
+window before, which is what TriMoE's predictor has seen (4.3, Eq. 8). ``routes``: besides, which
+experts of the two layers before the window's own tokens took, which is known when the layer's
+attention begins, and which the paper does not use. By either, method ``robust`` decides migrations
+on futures sampled from a forecast. ``loads``: the loads of the window itself, which no predictor
+has, each window on the layout that the one before left. ``limit``: the same, but every window
+starts from the first layout: what so many moves can bring, as far as the search finds it.
 
 Every window has its best schedule; excess is over the window's own optimum, with a layout of its
 own. Prints Markdown tables over pairs of a layout and a later window. Without ``--full`` fewer
@@ -25,268 +27,47 @@ cells. A store keeps what was measured; a later run with it goes on from there.
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from recourse_windows import (
+    ESFT,
+    HIDDEN,
+    LATER,
+    MIXTRAL,
+    MODELS,
+    NOTHING,
+    OBSERVED,
+    Cell,
+    Measured,
+    Policy,
+    Windows,
+    routes_of,
+    run,
+)
 
-import moeopt
-from moeopt.interop.traces import read_trace
-from moeopt.problems.futures import Futures
-from moeopt.problems.layout.instance import Instance as LayoutInstance
-from moeopt.problems.relayout.futures import Layouts
-from moeopt.problems.relayout.instance import STRIPED, Instance
-from moeopt.problems.relayout.robust import decide
-from moeopt.problems.relayout.solution import Migration
-from moeopt.problems.search import Search
-from moeopt.sim.forecast.relayout import draw
-from moeopt.sim.generators import layout as layouts
-from moeopt.sim.generators.relayout import Options, on_layout
-from moeopt.sim.layout_rule import Layout
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.source import Source
-from moeopt.sim.trace import Trace
-
-ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
-MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}
-SHARED_PROMPT = 600
-"""Tokens with which every trace of HD-MoE begins."""
-
-BATCH, OBSERVED, LATER, SLOTS = 256, 8, 8, 4
-"""Tokens in a window, windows decided on, windows after them, and experts in the GPU's memory."""
-
-HIDDEN = 4
-"""Moves that are over within the attention window (TriMoE 5.5)."""
-
-REPLACED = 2
-"""Residents that prefetched experts may take the place of."""
-
-SAMPLES = 64
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A layer of a trace, and the first of its sixteen windows."""
-
-    folder: str
-    trace: str
-    layer: int
-    start: int
-
-    @property
-    def source(self) -> Source:
-        """What instances are made of."""
-        name = f"{self.trace}-layer{self.layer}-window{self.start}"
-        return Source(
-            get_machine("trimoe"), get_model(MODELS[self.folder]), quantum_ns=1, name=name
-        )
-
-
-@dataclass(frozen=True)
-class Policy:
-    """Which migrations may be made.
-
-    Attributes
-    ----------
-    known
-        "forecast" or "loads", see the module; "nothing" moves nothing.
-    moves
-        At most so many experts move over DIMM-Link before a window; None: no more than are hidden,
-        and those of a decision are spread over the windows until the next.
-    every
-        Migrations are decided before every so many windows.
-    """
-
-    known: str
-    moves: int | None = HIDDEN
-    every: int = 1
-
-
-NOTHING = Policy("nothing")
+ESFT_TRACES = ("intent", "law", "summary")
+COLOURS = ("#4477aa", "#ccbb44", "#ee6677", "#228833")
+KNOWN = ("forecast", "routes", "loads", "limit")
 MOVES = (0, 1, 2, 4, 8, 16)
 OFTEN = tuple(Policy(known, None, every) for known in ("forecast", "loads") for every in (4, LATER))
-CURVE = tuple(Policy(known, moves) for known in ("forecast", "loads", "limit") for moves in MOVES)
-CURVE_STARTS = (16,)
-"""Cells of the curve, and of how often, begin here: a third of all."""
+CURVE = tuple(Policy(known, moves) for known in KNOWN for moves in MOVES)
+CURVE_START, CURVE_LAYERS = 16, (1, 11, 21)
+"""Cells of the curve, and of how often: where they begin, and their layers."""
 
-MAIN = (NOTHING, Policy("forecast"), Policy("loads"), Policy("limit"))
-
-
-@dataclass
-class State:
-    """Where the experts are, and the moves that are decided but not made."""
-
-    resident: NDArray[np.bool_]
-    dimm: Ints
-    waiting: list[Migration] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One later window after a policy's migrations.
-
-    Attributes
-    ----------
-    makespan_ns, delay_ns
-        Of the layer, and for how long its migrations go on after the attention window.
-    optimum_ns
-        The window's own best layout and schedule.
-    moves, prefetches
-        How many experts moved over DIMM-Link and PCIe before the window.
-    """
-
-    cell: Cell
-    policy: Policy
-    makespan_ns: int
-    delay_ns: int
-    optimum_ns: int
-    moves: int
-    prefetches: int
-
-    @property
-    def excess(self) -> float:
-        """Relative, the delay counted."""
-        return (self.makespan_ns + self.delay_ns) / self.optimum_ns - 1
-
-    @property
-    def free_excess(self) -> float:
-        """Relative, as if all migrations were hidden."""
-        return self.makespan_ns / self.optimum_ns - 1
-
-
-class Windows:
-    """The windows of one cell as instances of `layout` and `relayout`."""
-
-    def __init__(self, cell: Cell, loads: Ints) -> None:
-        self.cell, self.loads = cell, loads
-        self.source = cell.source
-
-    def layout(self, first: int, number: int) -> LayoutInstance:
-        """Return the layout instance of some windows, counted from the cell's first."""
-        options = layouts.Options(batch=BATCH, layer=self.cell.layer, hbm_slots=SLOTS)
-        windows = list(self.loads[first : first + number])
-        return layouts.of_loads(self.source, options, windows, f"{self.source.name}-{first}")
-
-    def relayout(
-        self, tokens: Ints, resident: NDArray[np.bool_], dimm: Ints, seen: Ints | None = None
-    ) -> Instance:
-        """Return the relayout instance of loads, after the windows seen, on a layout."""
-        options = Options(
-            batch=BATCH,
-            layer=self.cell.layer,
-            hbm_free_slots=SLOTS - int(resident.sum()),
-            observed=seen is not None,
-        )
-        name = self.source.name or ""
-        return on_layout(self.source, options, tokens, Layout(resident, dimm), name, seen)
-
-    def decided(self, method: str) -> State:
-        """Return the layout that a method of `layout` decides on the observed windows."""
-        solution: Any = moeopt.solve(self.layout(0, OBSERVED), method, time_limit_s=10).solution
-        dimm = [STRIPED if dimm is None else dimm for dimm in solution.dimm]
-        return State(np.array(solution.resident), np.array(dimm, dtype=np.int64))
-
-    def optimum_ns(self, window: int) -> int:
-        """Return the makespan of a window's own best layout, within half a per cent."""
-        result = moeopt.solve(self.layout(window, 1), "bound-and-pack", time_limit_s=20)
-        assert isinstance(result.objective, int)
-        return result.objective
-
-
-def run(
-    windows: Windows, start: State, optima: Sequence[int], policy: Policy
-) -> Iterator[Measured]:
-    """Yield the later windows of a cell under a policy."""
-    state = State(start.resident.copy(), start.dimm.copy())
-    for later in range(LATER):
-        window = OBSERVED + later
-        made: list[Migration] = []
-        if policy.known == "limit":
-            state = State(start.resident.copy(), start.dimm.copy())
-        if policy.known != "nothing":
-            if later % policy.every == 0:
-                state, made = replanned(windows, state, policy, window)
-            most = HIDDEN if policy.moves is None else policy.moves
-            made += state.waiting[:most]
-            del state.waiting[:most]
-        for migration in made:
-            if migration.kind == "prefetch":
-                state.resident[migration.expert] = True
-            else:
-                place = STRIPED if migration.dimm is None else migration.dimm
-                state.dimm[migration.expert] = place
-        now = windows.relayout(windows.loads[window], state.resident, state.dimm)
-        spans = Layouts([now]).best_ns(state.resident, state.dimm)
-        prefetches = sum(migration.kind == "prefetch" for migration in made)
-        moves = len(made) - prefetches
-        over = (
-            moves * now.relayout_ns - now.dimm_link_window_ns,
-            prefetches * now.prefetch_ns - now.pcie_window_ns,
-        )
-        yield Measured(
-            windows.cell, policy, int(spans[0]), max(0, *over), optima[later], moves, prefetches
-        )
-
-
-def replanned(
-    windows: Windows, state: State, policy: Policy, window: int
-) -> tuple[State, list[Migration]]:
-    """Return the state with new moves waiting, and the prefetches to make at once.
-
-    The two residents with fewest tokens expected make room; who is not replaced stays.
-    """
-    seen = windows.loads[:window]
-    coming = windows.loads[window : window + policy.every]
-    expected = (coming if policy.known != "forecast" else seen[-OBSERVED:]).sum(axis=0)
-    held = np.flatnonzero(state.resident)
-    leaving = held[np.argsort(expected[held], kind="stable")][:REPLACED]
-    kept = state.resident.copy()
-    kept[leaving] = False
-    today = windows.relayout(np.maximum(expected, 1), kept, state.dimm, seen)
-    moves = HIDDEN * policy.every if policy.moves is None else policy.moves
-    today = today.model_copy(update={"dimm_link_window_ns": moves * today.relayout_ns})
-    search = Search(limit_s=60.0)
-    if policy.known != "forecast":
-        known = tuple(windows.relayout(load, kept, state.dimm) for load in coming)
-        decide(today, lambda number, stream: known, search, Futures(samples=len(known)))
-    else:
-        futures = Futures(samples=SAMPLES, horizon=policy.every)
-        priced = windows.relayout(windows.loads[window - 1], kept, state.dimm, seen)
-        decide(today, draw(priced, futures, window), search, futures)
-    chosen = search.solution.migrations
-    fetched = [migration for migration in chosen if migration.kind == "prefetch"]
-    back = [expert for expert in leaving.tolist() if expert in {m.expert for m in fetched}]
-    stay = [e for e in leaving[::-1].tolist() if e not in back]
-    kept[back] = True
-    kept[stay[: SLOTS - len(fetched) - int(kept.sum()) + len(back)]] = True
-    waiting = [migration for migration in chosen if migration.kind != "prefetch"]
-    made = [migration for migration in fetched if migration.expert not in back]
-    return State(kept, state.dimm, waiting), made
+MAIN = (NOTHING, Policy("forecast"), Policy("routes"), Policy("loads"))
 
 
 def cells(full: bool) -> Iterator[Cell]:
     """Yield the cells: starts that leave all sixteen windows, and some layers."""
-    for trace in ("intent", "law", "summary"):
+    for trace in ESFT_TRACES:
         for layer in range(1, 26, 5 if full else 12):
             for start in (0, 8, 16) if full else (0, 16):
                 yield Cell(ESFT, trace, layer, start)
     for trace in ("coding", "humanities", "writing") if full else ("writing",):
         for layer in range(4, 32, 8 if full else 16):
             yield Cell(MIXTRAL, trace, layer, 0)
-
-
-def loads_of(cell: Cell, traces: Path) -> Ints:
-    """Return the tokens of every expert in the cell's windows, shape (windows, experts)."""
-    trace = moeopt.dedupe_trace(read_trace(traces / cell.folder / f"{cell.trace}.npz"))
-    if cell.folder == MIXTRAL:
-        trace = Trace(trace.name, trace.topk_ids[SHARED_PROMPT:], facts=trace.facts)
-    experts = get_model(MODELS[cell.folder]).routed_experts
-    at = [np.arange(BATCH) + BATCH * (cell.start + n) for n in range(OBSERVED + LATER)]
-    return np.array([trace.counts(tokens, cell.layer, experts) for tokens in at])
 
 
 def measured(
@@ -307,7 +88,7 @@ def measured(
         of_cell = f"{cell.folder} {cell.trace} {cell.layer} {cell.start}"
         keys = [f"{of_cell} {method} {p.known} {p.moves} {p.every}" for p in policies]
         if of_cell not in known["optima"] or not known["rows"].keys() >= set(keys):
-            windows = Windows(cell, loads_of(cell, traces))
+            windows = Windows(cell, routes_of(cell, traces))
             if of_cell not in known["optima"]:
                 window = range(OBSERVED, OBSERVED + LATER)
                 known["optima"][of_cell] = [windows.optimum_ns(at) for at in window]
@@ -374,12 +155,11 @@ def draw_curve(found: Sequence[Measured], path: Path) -> None:
     at = np.arange(len(MOVES))
     words = {
         "forecast": "forecast from earlier windows",
+        "routes": "and from the tokens' routes through two layers before",
         "loads": "loads known, layout as the window before left it",
         "limit": "loads known, from the first layout",
     }
-    for (known, about), colour in zip(
-        words.items(), ("#4477aa", "#ee6677", "#228833"), strict=True
-    ):
+    for (known, about), colour in zip(words.items(), COLOURS, strict=True):
         for style, name in (("-", "excess"), (":", "free_excess")):
             medians = [
                 100
@@ -408,7 +188,9 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw the curve: .svg, .png or .pdf")
     arguments = parser.parse_args()
     chosen = list(cells(arguments.full))
-    of_curve = [cell for cell in chosen if cell.start in CURVE_STARTS and cell.folder == ESFT]
+    of_curve = [
+        Cell(ESFT, trace, layer, CURVE_START) for layer in CURVE_LAYERS for trace in ESFT_TRACES
+    ]
     setting = (arguments.traces, arguments.decide, arguments.store)
     for folder in (ESFT, MIXTRAL):
         found = list(measured([c for c in chosen if c.folder == folder], MAIN, *setting))

@@ -106,7 +106,7 @@ ROBUST = "robust"
 FORECAST = "a forecast from these loads"
 """What it knows on the loads that it is measured on if they came later."""
 
-OPTIONAL_PARTS = ("restrictions", "holdout", "lanes", "executor")
+OPTIONAL_PARTS = ("restrictions", "holdout", "robust", "lanes", "executor")
 """What a problem may lack, if `ProblemInfo.absent` says why."""
 
 
@@ -132,8 +132,8 @@ class ProblemInfo:
     exact_methods
         Method name -> the problem's own exact algorithms and models, the best one first.
     absent
-        Why something is None or missing: "restrictions", "holdout", "lanes" (in ``view.py``) or
-        "executor" (``moeopt/sim/engine/problems/<problem>.py``).
+        Why something is None or missing: "restrictions", "holdout", "robust", "lanes" (in
+        ``view.py``) or "executor" (``moeopt/sim/engine/problems/<problem>.py``).
     labels
         Method name -> what a table has to say beside it, in a few words, so that nobody takes its
         figure for more than it is, e.g. "on the given layout".

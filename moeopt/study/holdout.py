@@ -212,13 +212,13 @@ def holdout(
     rule = sample_rule or info.sample_rule
     if rule is None or any(one.problem != problem for one in instances):
         raise InputError(f"later: must be of {problem}, whose decisions must outlast their loads")
-    limit = arguments.seconds(time_limit_s)
+    limit, reference_limit = map(arguments.seconds, (time_limit_s, reference_limit_s))
     schedules = _schedules(problem, schedule)
     chosen = _methods(problem, rule, methods, beside)
     windows = [window for one in instances for window in windows_of(one)]
     whole = joined(windows)
     decisions = [_decide(observed, one, limit, seed, futures) for one in chosen]
-    own = [optimum_of(window, arguments.seconds(reference_limit_s)) for window in windows]
+    own = [optimum_of(window, reference_limit) for window in windows]
     runs = [
         (decision, by, _run(observed, windows, own, decision, by))
         for decision in decisions
@@ -228,7 +228,7 @@ def holdout(
     for one in own[1:]:
         total += one
     known = [run.later for _, _, run in runs if run.later is not None]
-    hindsight = hindsight_static(whole, windows, total, known, reference_limit_s)
+    hindsight = hindsight_static(whole, windows, total, known, reference_limit)
     base = {run.schedule: run.later for one, _, run in runs if one.method == decisions[0].method}
     return HeldOut(
         problem=problem,

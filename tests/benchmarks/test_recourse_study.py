@@ -1,7 +1,6 @@
 """The study of recourse: what is moved, what it costs and what is known."""
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,13 +14,8 @@ import moeopt
 @pytest.fixture
 def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script as a module, with few futures and two later windows."""
-    path = root / "benchmarks" / "studies" / "recourse.py"
-    spec = importlib.util.spec_from_file_location("recourse", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["recourse"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    monkeypatch.syspath_prepend(root / "benchmarks" / "studies")
+    module = importlib.import_module("recourse_windows")
     monkeypatch.setattr(module, "SAMPLES", 4)
     monkeypatch.setattr(module, "LATER", 2)
     monkeypatch.setattr("moeopt.problems.relayout.robust.KICKS", 0)
@@ -30,11 +24,13 @@ def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def windows(study: ModuleType) -> Any:
-    """Return a layer whose loads all change after the windows observed."""
+    """Return a layer whose loads all change after the windows observed, and the one before it."""
     rng = np.random.default_rng(3)
-    shares = rng.dirichlet(np.full(64, 0.6), size=2)
-    loads = [rng.multinomial(256 * 6, shares[int(window >= 8)]) for window in range(10)]
-    return study.Windows(study.Cell(study.ESFT, "made", 1, 0), np.array(loads))
+    scores = rng.normal(scale=1.2, size=(2, 64))
+    tokens = 10 * study.BATCH
+    liking = scores[(np.arange(tokens) >= 8 * study.BATCH).astype(int)]
+    taken = [np.argsort(-liking - rng.gumbel(size=(tokens, 64)), axis=1)[:, :6] for _ in range(2)]
+    return study.Windows(study.Cell(study.ESFT, "made", 1, 0), np.stack(taken, axis=1))
 
 
 def test_moves_are_counted_charged_and_only_made_where_allowed(
@@ -61,9 +57,10 @@ def test_moves_are_counted_charged_and_only_made_where_allowed(
 def test_a_forecast_knows_nothing_of_the_window_itself(study: ModuleType, windows: Any) -> None:
     """Other later loads, the same migrations; with the loads known they are others."""
     start = windows.decided("lpt")
-    other = study.Windows(windows.cell, np.roll(windows.loads, 1, axis=1))
-    other.loads[:8] = windows.loads[:8]
-    for known, same in (("forecast", True), ("loads", False)):
+    routes = windows.routes.copy()
+    routes[8 * study.BATCH :, 1] = (routes[8 * study.BATCH :, 1] + 1) % 64
+    other = study.Windows(windows.cell, routes)
+    for known, same in (("forecast", True), ("routes", True), ("loads", False)):
         plans = []
         for of in (windows, other):
             state = study.State(start.resident.copy(), start.dimm.copy())

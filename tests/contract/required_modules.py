@@ -103,6 +103,7 @@ def _info(home: Home) -> Iterator[str]:
     there = {
         "restrictions": info.restrictions is not None,
         "holdout": info.holdout is not None,
+        "robust": info.robust,
         "lanes": hasattr(home.problem.part("view"), "lanes"),
         "executor": find_spec(home.executor) is not None,
     }
@@ -112,6 +113,9 @@ def _info(home: Home) -> Iterator[str]:
                 "is there, but absent says why not" if present else "lacks, and absent is silent"
             )
             yield f"INFO: {part} {wrong}"
+    forecast = f"moeopt.sim.forecast.{home.problem.name}"
+    if info.robust and not (home.problem.has("robust") and find_spec(forecast) is not None):
+        yield "INFO: robust needs robust.py and a module of moeopt.sim.forecast"
     if odd := set(info.absent) - set(OPTIONAL_PARTS):
         yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
     if odd := set(info.restrictions or ()) - set(_fields(home.problem)):

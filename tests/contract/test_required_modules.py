@@ -86,6 +86,16 @@ def _leave_the_holdout_unexplained(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '"holdout": "the data', '"unheld": "the data')
 
 
+@_removal("INFO: robust lacks, and absent is silent")
+def _leave_robust_unexplained(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", '"robust": "there', '"unsure": "there')
+
+
+@_removal("INFO: robust needs robust.py and a module of moeopt.sim.forecast")
+def _claim_to_be_robust(home: Home) -> None:
+    _edit(_package(home) / "__init__.py", "    absent={", "    robust=True,\n    absent={")
+
+
 @_removal("INFO: lanes is there, but absent says why not")
 def _draw_lanes(home: Home) -> None:
     _edit(_package(home) / "view.py", "def facts(", "lanes = None\n\n\ndef facts(")

@@ -221,10 +221,10 @@ def test_generated_twins_are_known(
     assert one.later > 0
 
 
-@pytest.mark.parametrize(("problem", "schedulers"), [("placement", 0), ("layout", 1)])
+@pytest.mark.parametrize(("problem", "schedulers"), [("cache", 0), ("layout", 1)])
 def test_the_page_has_both_references(problem: str, schedulers: int) -> None:
     """A row for one decision in hindsight, shares, and who scheduled where somebody does."""
-    options = {"machine": "rtx4090-7960x", "steps": 6, "share": 0.25, "layers": 2}
+    options: dict[str, Any] = {"machine": "rtx4090-7960x", "tokens": 6, "slots": 9, "layers": 2}
     if problem == "layout":
         options = {"machine": "trimoe", "batch": 8, "windows": 1}
     common = {"model": "deepseek-v2-lite", "workload": "trimoe-skew"} | options

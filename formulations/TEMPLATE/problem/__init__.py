@@ -25,6 +25,7 @@ INFO = ProblemInfo(
     exact_methods={"dp": ExactMethod("dynamic_program")},
     absent={
         "holdout": "the data are sizes and costs; nothing comes later",
+        "robust": "there are no loads to forecast",
         "lanes": "kept experts are no schedule",
         "executor": "the objective is a sum over experts; nothing runs",
     },

@@ -30,6 +30,7 @@ INFO = ProblemInfo(
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",
         "holdout": "slices are shared out anew for the loads of every step",
+        "robust": "slices are shared out when the loads are known",
     },
     knows={
         "balance-equation": THIS_STEP,

@@ -25,6 +25,7 @@ INFO = ProblemInfo(
     exact_methods={"dp": ExactMethod("dynamic_program")},
     absent={
         "holdout": "times of layers do not depend on which experts a token chooses",
+        "robust": "there are no loads to forecast",
     },
     knows={
         "none": NOTHING,

@@ -23,6 +23,7 @@ INFO = ProblemInfo(
     restrictions={"host_bytes": None, "max_loss": None},
     holdout=Stretch("first_step", "steps"),
     sample_rule="in-turn",
+    absent={"robust": "its parts have it: placement, cache and bitwidth"},
     exact_methods={"column-lagrangian": ExactMethod("lagrangian", then="cp-sat")},
     knows={
         "uniform": NOTHING,

@@ -91,7 +91,8 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
     if few.experts * len(few.scenarios) <= SMALL and futures.quantile is None:
         exactly = Search(search.remaining_s, search.seed)
         bound_and_pack.solve(few, exactly)
-        offer(decision_of(exactly.solution)[0])
+        if exactly.solution is not None:
+            offer(decision_of(exactly.solution)[0])
 
 
 def _apart(places: list[NDArray[np.int64]], distance: int) -> list[NDArray[np.int64]]:

@@ -1,8 +1,8 @@
 """Residents for steps that are still to come, decided on steps drawn from a forecast.
 
-The optimum of a few hundred recorded steps fits what happened to come together in them. Here the
-placement is a local optimum over many more drawn steps, reached from those that counts suggest; of
-these candidates the one is kept that is best on further steps, which none was improved on.
+The optimum of recorded steps fits what happened to come together in them. Here the placement is a
+local optimum over futures, which `draw` makes of those steps and of others, reached from those that
+counts suggest; of these candidates the one is kept that is best on further futures.
 """
 
 import numpy as np

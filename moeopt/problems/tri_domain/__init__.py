@@ -26,6 +26,7 @@ INFO = ProblemInfo(
     absent={
         "restrictions": "a given layout leaves every path open that it allows",
         "holdout": "a schedule is made anew for the loads of every step",
+        "robust": "a schedule is made when the loads are known",
     },
     labels=dict.fromkeys(
         ["klotski", "ktransformers", "monde", "fiddler", "fiddler-as-coded", "hybrimoe"],

@@ -20,8 +20,7 @@ from moeopt.problems.futures import Draw, Futures
 Ints = NDArray[np.int64]
 
 QUARTERS = 4
-"""Parts of the observed stretch that are compared. With halves decisions for later parts of the
-traces at hand were worse (`docs/forecast.md`): it was chosen on these."""
+"""Parts of the observed stretch that are compared."""
 
 
 def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
@@ -42,11 +41,10 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
 
     def drawn(number: int, stream: int) -> Instance:
         rng = np.random.default_rng([seed, stream])
-        exchanged = rng.random((number, len(own))) >= alone
-        source = np.where(exchanged, rng.integers(0, len(own), exchanged.shape), own)
+        source = np.array([_sources(layer, len(own), alone, number, rng) for layer in own.tolist()])
         accesses = [
             tuple(token[layer] for layer in of_future)
-            for of_future in source.tolist()
+            for of_future in source.T.tolist()
             for token in instance.accesses
         ]
         change: dict[str, Any] = {
@@ -59,11 +57,19 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     return drawn
 
 
+def _sources(own: int, layers: int, alone: float, number: int, rng: np.random.Generator) -> Ints:
+    """Return whose tokens a layer uses in each future, shape (futures,): all alike often."""
+    exchanged = int((1 - alone) * number + rng.random())
+    others = np.resize(rng.permutation(layers), exchanged)
+    return rng.permutation(np.concatenate([others, np.full(number - exchanged, own)]))
+
+
 def own_share(instance: Instance) -> float:
     """Return how much of what sets a layer's curve apart comes back: from 0 to 1.
 
-    The slope of the regression of one quarter on another: the covariance of what is apart in two
-    quarters over its variance in one. 1 where there are too few tokens to tell, or one layer.
+    A quarter's reliability is the covariance of what is apart in two quarters over its variance
+    in one; that of the whole follows by the formula of Spearman and Brown (British Journal of
+    Psychology 3, 1910). 1 where there are too few tokens to tell, or one layer.
     """
     if len(instance.accesses) < 2 * QUARTERS or instance.layers < 2:
         return 1.0
@@ -81,4 +87,7 @@ def own_share(instance: Instance) -> float:
     products = np.tensordot(apart, apart, axes=([1, 2], [1, 2]))
     variance = float(np.trace(products)) / QUARTERS
     covariance = float(products.sum() - np.trace(products)) / (QUARTERS * (QUARTERS - 1))
-    return min(1.0, max(0.0, covariance / variance)) if variance else 1.0
+    if not variance:
+        return 1.0
+    quarter = min(1.0, max(0.0, covariance / variance))
+    return QUARTERS * quarter / (1 + (QUARTERS - 1) * quarter)

@@ -74,7 +74,7 @@ class Dynamics:
     volatility: float
 
 
-PRIOR = Dynamics(shrinkage=1.0, discount=0.97, dispersion=1.6, volatility=0.02)
+PRIOR = Dynamics(shrinkage=1.0, discount=0.97, dispersion=1.6, volatility=0.03)
 """What is expected of a trace before it is seen: the middle of what the three ESFT traces and
 HD-MoE's say (see `docs/forecast.md`), rounded. Chosen with these traces in view: on them a forecast
 from one window is no test of it."""
@@ -84,7 +84,7 @@ GROWTH = 0.5
 windows it cannot be told, so that it is fixed; with 0 intervals cover 72 to 81 % of what comes on
 the traces at hand instead of 80, and the likelihood is lower. It was chosen on these."""
 
-PRIOR_SPREAD = np.array([1.0, 1.5, 0.5, 1.0])
+PRIOR_SPREAD = np.array([1.0, 0.7, 0.5, 0.7])
 """Standard deviations of the logarithms of the four, of 1 - discount for the second."""
 
 LIMITS = np.array([(1e-3, 1e3), (1e-4, 0.9), (0.2, 1e3), (1e-6, 10.0)])

@@ -8,7 +8,7 @@ from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
 from moeopt.sim.forecast.costs import CostCurve
-from moeopt.sim.forecast.popularity import fit
+from moeopt.sim.forecast.popularity import Forecast, fit
 
 WITHIN = {
     "gpu_calc_ns": ("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns"),
@@ -36,7 +36,12 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     del futures
     own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
     seen = own if instance.observed_tokens is None else np.array(instance.observed_tokens)
-    forecast = fit(seen if seen.any() else own, 1)
+    return draw_from(fit(seen if seen.any() else own, 1), instance, seed)
+
+
+def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
+    """Return what draws loads of the step that runs from a given forecast; see `draw`."""
+    own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
     names = COSTS + (TWO_PARTS if instance.two_parts else ())
     curves = {
         name: CostCurve.of(own, [[getattr(e, name) for e in instance.experts]], instance.quantum_ns)

@@ -24,12 +24,13 @@ def run(task: Task) -> Outcome:
     running = run_interruptible(
         lambda: algorithm.decide(task.instance, draw, search, futures), search.stop, search.limit_s
     )
-    solution = search.solution
-    if solution is None:
-        outcome = Outcome(None, "NOTHING DECIDED", "time_limit")
+    if search.solution is None:  # a kernel is compiled for the first time, say
+        start = task.problem.part("heuristics").WARM_START(task.instance)
+        outcome = Outcome(start, "NOTHING DECIDED in time: a heuristic's answer", "time_limit")
     else:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"
-        outcome = Outcome(adopted(task.instance, solution), f"ROBUST ({of} of sampled futures)")
+        here = adopted(task.instance, search.solution)
+        outcome = Outcome(here, f"ROBUST ({of} of sampled futures)")
     if running.interrupted:
         outcome.termination = "interrupted"
     elif search.stopped or not running.ended:

@@ -38,7 +38,7 @@ def test_intervals_cover_what_comes(spread: float, moves: float) -> None:
     """Of independent, overdispersed and drifting windows, the next ones are inside as promised."""
     rng = np.random.default_rng(3)
     inside = []
-    for _ in range(12):
+    for _ in range(9):
         loads = windows(rng, 16, spread, moves)
         found = fit(loads[:8])
         below, up_to = found.cdf(loads[8:] - 1), found.cdf(loads[8:])

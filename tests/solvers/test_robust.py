@@ -1,0 +1,46 @@
+"""Method ``robust``, of every problem that has it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt import Futures
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.info import FORECAST
+from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.study.study import instance_files
+
+ROBUST = [name for name in PROBLEMS if get_problem(name).info.robust]
+FEW = Futures(samples=8)
+
+
+def smallest(problem: str, root: Path) -> InstanceEnvelope:
+    """Return the smallest instance of the library."""
+    files = instance_files(root / "instances" / problem)
+    return moeopt.load(min(files, key=lambda path: path.stat().st_size))
+
+
+@pytest.mark.parametrize("problem", ROBUST)
+def test_it_is_a_heuristic_whose_solution_is_checked(problem: str, root: Path) -> None:
+    """It proves nothing of the observed loads, and is measured on them as any other rule."""
+    instance = smallest(problem, root)
+    result = moeopt.solve(instance, "robust", futures=FEW)
+    assert (result.status, result.bound, result.termination) == ("feasible", None, "completed")
+    assert result.raw_status == "ROBUST (mean of sampled futures)"
+    check = moeopt.check(instance, result.solution)
+    assert (check.violations, check.objective) == ([], result.objective)
+    assert get_problem(problem).knew("robust", instance) == FORECAST
+    again = moeopt.solve(instance, "robust", futures=FEW)
+    assert again.solution == result.solution
+    risk = moeopt.solve(instance, "robust", futures=replace(FEW, quantile=0.9))
+    assert risk.raw_status == "ROBUST (0.9-quantile of sampled futures)"
+
+
+@pytest.mark.parametrize("problem", ROBUST)
+def test_a_limit_leaves_a_decision(problem: str, root: Path) -> None:
+    """Whatever was offered until then, or what the problem's other rules start from."""
+    result = moeopt.solve(smallest(problem, root), "robust", time_limit_s=0.001)
+    assert result.status == "feasible"
+    assert result.termination == "time_limit"
