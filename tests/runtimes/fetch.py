@@ -2,9 +2,11 @@
 
     python tests/runtimes/fetch.py [FOLDER]
 
-Packages of single runtimes, each in a folder of its own and without what they depend on: of SGLang,
+Packages of single consumers, each in a folder of its own and without what they depend on: of SGLang,
 its fork in KTransformers and vllm-ascend one or two modules are run, which need no GPU. The
 versions are those that the table in docs/export.md names. 0.5 GB, half a minute.
+Beside OR-tools the solvers' packages must not be installed: PuLP imports what it finds of them, and
+OR-tools then fails on symbols that both have.
 """
 
 import subprocess
@@ -16,6 +18,8 @@ PACKAGES = {
     "sglang-kt": "0.7.2",
     "kt-kernel": "0.7.2",
     "vllm-ascend": "0.23.0",
+    "highspy": "1.15.1",
+    "pyscipopt": "6.3.0",
 }
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "runtimes"

@@ -15,7 +15,7 @@ from moeopt.problems.cache.solution import Solution as Ways
 from moeopt.sim.presets import get_model
 from tests.exporters.test_export_bits import instance as bits_instance
 from tests.exporters.trace_rules import csv_requests, lru_hits, oracle_requests
-from tests.runtimes.consumers import child, needs, source
+from tests.runtimes.consumers import child, fetched, needs, source
 
 pytestmark = pytest.mark.runtimes
 
@@ -78,8 +78,8 @@ def test_solvers_answers_are_checked(
             pytest.skip("the program cbc is not there, e.g. the Debian package coinor-cbc")
         subprocess.run([program, model, "solve", "solution", answer], check=True)
     else:
-        needs({"highs": "highspy", "scip": "pyscipopt"}[solver])
-        child("solver.py", {"solver": solver, "model": str(model), "out": str(answer)})
+        package = fetched({"highs": "highspy", "scip": "pyscipopt"}[solver])
+        child("solver.py", {"solver": solver, "model": str(model), "out": str(answer)}, package)
     capsys.readouterr()
     assert run(["check", str(root / MIXTRAL), str(answer)]) == 0
     captured = capsys.readouterr()
