@@ -38,13 +38,17 @@ def solves(problems: list[str]) -> Iterator[tuple[Any, str]]:
         name = f"tests.problems.{problem}.{module}"
         if find_spec(name) is None:  # a problem without compiled parts needs no such module
             continue
-        random_instance = import_module(name).random_instance
+        module_of_tests = import_module(name)
+        random_instance = module_of_tests.random_instance
+        others = [make(0) for make in getattr(module_of_tests, "ALSO_COMPILED", ())]
         found = get_problem(problem)
         methods = [*found.part("heuristics").HEURISTICS, *found.info.exact_methods]
         methods += [ROBUST] * found.info.robust
         for method in methods:
             for seed in range(SEEDS):
                 yield random_instance(seed), method
+            for instance in others:
+                yield instance, method
 
 
 def compile_part(part: int, parts: int) -> None:

@@ -14,6 +14,11 @@ param gpu_base_ns, default 0;                 # the GPU is busy before any exper
 param channels_length, default 0;             # 0: memory channels are no limit
 param channels{d in 0..dimms-1}, integer;     # the channel of each DIMM
 
+param copies_max_per_expert, integer, default 0;  # 0: one place each, memory is no limit
+param copies_expert_bytes, integer, default 1;
+param copies_dimm_bytes, integer, default 0;      # bytes of a DIMM for this layer
+param copies_reserved_bytes, integer, default 0;  # those that hold something else
+
 set E := 0..experts-1;
 set channel_set := setof{d in 0..channels_length-1} channels[d];
 param charge_ns := ceil(dram_striped_ns * dimm_share[0] / dimm_share[1]);
@@ -43,7 +48,9 @@ param experts_before{d in 0..dimms-1} := if channels_length = 0 then d
         + card({c in channel_set: first_dimm[c] < first_dimm[channels[d]]
             and dimms_of[c] = dimms_of[channels[d]]});
 set places := setof{i in active, d in 0..dimms-1:
-    experts_before[d] <= card(active inter 0..i-1)} (i,d);
+    copies_max_per_expert > 0 or experts_before[d] <= card(active inter 0..i-1)} (i,d);
+set several := setof{i in active: copies_max_per_expert > 0} i;
+param share_bytes := ceil(copies_expert_bytes / dimms);
 set host_ways := {"hit", "gpu_striped", "gpu_local", "cpu_striped", "cpu_local"};
 set ways := host_ways union {"ndp_nowhere"};
 
@@ -62,6 +69,7 @@ param unit := 10 ^ max(3, ceil(log10(1 + sum{s in scenarios} weight[s] * gpu_bas
 
 var resident{active}, binary;                 # 1 if the expert is kept in the GPU's memory
 var local{places}, binary;                    # 1 if the expert lies on the DIMM
+var striped{several}, binary;                 # 1 if a copy of the expert lies on all DIMMs
 var way{pairs, ways}, binary;                 # 1 if the expert runs this way; nowhere: on no DIMM
 var read{(s,i) in pairs, d in 0..dimms-1: (i,d) in places}, binary;  # a host reads it on the DIMM
 var ndp{(s,i) in pairs, d in 0..dimms-1: (i,d) in places}, binary;   # the DIMM's NDP unit runs it
@@ -70,10 +78,15 @@ var makespan{scenarios}, >= 0;                # in units
 minimize objective_ns: unit * sum{s in scenarios} weight[s] * makespan[s];
 
 # What the variables mean: an expert runs as it lies.
-s.t. one_place{i in active}: sum{(i,d) in places} local[i,d] <= 1;
+s.t. one_place{i in active diff several}: sum{(i,d) in places} local[i,d] <= 1;
 s.t. hit_if_resident{(s,i) in pairs}: way[s,i,"hit"] <= resident[i];
 s.t. miss_if_not{(s,i) in pairs}: way[s,i,"gpu_striped"] + way[s,i,"gpu_local"] + resident[i] <= 1;
-s.t. striped_if_nowhere{(s,i) in pairs}:
+s.t. some_place{i in several}: striped[i] + sum{(i,d) in places} local[i,d] >= 1;
+s.t. striped_if_there{(s,i) in pairs: i in several}:
+    way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"] <= striped[i];
+s.t. nowhere{(s,i) in pairs, d in 0..dimms-1: i in several}:
+    way[s,i,"ndp_nowhere"] + local[i,d] <= 1;
+s.t. striped_if_nowhere{(s,i) in pairs: i not in several}:
     way[s,i,"gpu_striped"] + way[s,i,"cpu_striped"] + way[s,i,"ndp_nowhere"]
     + sum{(i,d) in places} local[i,d] <= 1;
 s.t. local_reads{(s,i) in pairs}:
@@ -127,7 +140,27 @@ s.t. LA_C9{s in scenarios}:
         + pcie_localized_ns[s,i] / unit * way[s,i,"gpu_local"])
     <= makespan[s];
 
+# LA-C10: copies of an expert.
+s.t. LA_C10{i in several}:
+    striped[i] + sum{(i,d) in places} local[i,d] <= copies_max_per_expert;
+
+# LA-C11: bytes of each DIMM.
+s.t. LA_C11{d in 0..dimms-1: card(several) > 0}:
+    sum{i in several} (share_bytes / copies_expert_bytes * striped[i] + local[i,d])
+    <= (copies_dimm_bytes - copies_reserved_bytes
+        - share_bytes * (experts - card(several))) / copies_expert_bytes;
+
 solve;
+
+# A striped copy is the first, else that on the lowest DIMM; `used` is the copy that is read.
+param lies{i in E, d in 0..dimms-1} :=
+    if (exists{(i,e) in places: e = d} local[i,e] > 0.5) then 1 else 0;
+param is_striped{i in E} := if (exists{j in several: j = i} striped[j] > 0.5) then 1 else 0;
+param first{i in E, d in 0..dimms-1} :=
+    if is_striped[i] = 0 and lies[i,d] = 1 and sum{e in 0..d-1} lies[i,e] = 0 then 1 else 0;
+param used{s in scenarios, i in E, d in 0..dimms-1} :=
+    if (exists{(s,j) in pairs: j = i and (i,d) in places} read[s,i,d] + ndp[s,i,d] > 0.5)
+    then 1 else 0;
 
 printf "{""resident"": [" > output;
 for {i in E} {
@@ -137,8 +170,8 @@ for {i in E} {
 printf "], ""dimm"": [" >> output;
 for {i in E} {
     printf "%s", (if i = 0 then "" else ", ") >> output;
-    printf{0..0: not exists{(i,d) in places} local[i,d] > 0.5} "null" >> output;
-    printf{(i,d) in places: local[i,d] > 0.5} "%d", d >> output;
+    printf{0..0: not exists{d in 0..dimms-1} first[i,d] > 0} "null" >> output;
+    printf{d in 0..dimms-1: first[i,d] > 0} "%d", d >> output;
 }
 printf "], ""assignment"": [" >> output;
 for {s in scenarios} {
@@ -157,6 +190,28 @@ for {s in scenarios} {
     }
     printf "]" >> output;
 }
-printf "]}\n" >> output;
+printf "]" >> output;
+for {0..0: card(several) > 0} {
+    printf ", ""copies"": [" >> output;
+    for {i in E} {
+        printf "%s[", (if i = 0 then "" else ", ") >> output;
+        printf{d in 0..dimms-1: lies[i,d] > first[i,d]} "%s%d",
+            (if sum{e in 0..d-1} (lies[i,e] - first[i,e]) > 0 then ", " else ""), d >> output;
+        printf "]" >> output;
+    }
+    printf "], ""source"": [" >> output;
+    for {s in scenarios} {
+        printf "%s[", (if s = 0 then "" else ", ") >> output;
+        for {i in E} {
+            printf "%s", (if i = 0 then "" else ", ") >> output;
+            printf{0..0: sum{d in 0..dimms-1} (if used[s,i,d] > first[i,d] then 1 else 0) = 0} "null"
+                >> output;
+            printf{d in 0..dimms-1: used[s,i,d] > first[i,d]} "%d", d >> output;
+        }
+        printf "]" >> output;
+    }
+    printf "]" >> output;
+}
+printf "}\n" >> output;
 
 end;

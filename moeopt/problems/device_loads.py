@@ -138,7 +138,7 @@ def loads_of(experts: Ints, domain: Ints, dimms: int) -> Ints:
         if i >= len(domain):
             load[GPU] += experts[GPU, i]
         elif domain[i] != IDLE:
-            _add(experts, load, dimms, i, domain[i], 1)
+            put(experts, load, dimms, i, domain[i], 1)
     return load
 
 
@@ -231,7 +231,7 @@ def _bottleneck(load: Ints, dimms: int, makespan: int) -> tuple[int, int]:
 
 
 @compiled
-def _add(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int) -> None:
+def put(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int) -> None:
     """Add an expert's run in a domain to the loads; with `sign` -1, take it away."""
     if domain != NDP:
         load[domain] += sign * experts[domain, row]
@@ -247,7 +247,7 @@ def _add(experts: Ints, load: Ints, dimms: int, row: int, domain: int, sign: int
 def _move(experts: Ints, load: Ints, dimms: int, row: int, now: int, to: int) -> None:
     """Take an expert's run from one domain to another in the loads."""
     for sign in range(-1, 2, 2):
-        _add(experts, load, dimms, row, now if sign < 0 else to, sign)
+        put(experts, load, dimms, row, now if sign < 0 else to, sign)
 
 
 @compiled

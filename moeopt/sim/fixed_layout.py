@@ -1,7 +1,7 @@
 """A layer whose layout is decided: what is left is the schedule, by a method of tri_domain."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, get_args
 
@@ -40,11 +40,14 @@ class Scheduled:
         As the checker computes it.
     proven
         Whether no schedule on this layout is shorter; a rule proves nothing.
+    sources
+        The DIMM of the copy that each expert is run from, None for its first copy; by its number.
     """
 
     domains: Mapping[int, Domain | None]
     makespan_ns: int
     proven: bool
+    sources: Mapping[int, int | None] = field(default_factory=dict)
 
 
 def schedule_name(schedule: Schedule) -> str:
@@ -92,9 +95,10 @@ def scheduled(instance: Instance | None, schedule: Schedule, base_ns: int = 0) -
             raise InputError(f"schedule: {name}: {wrong[0][0]}: {wrong[0][1]}")
     else:
         solution, proven = (trimoe(instance), False) if name == TRIMOE else _exact(instance)
-    numbers = (expert.expert for expert in instance.experts)
+    numbers = [expert.expert for expert in instance.experts]
     domains = dict(zip(numbers, solution.assignment, strict=True))
-    return Scheduled(domains, objective(instance, solution), proven)
+    sources = {number: solution.source_of(row) for row, number in enumerate(numbers)}
+    return Scheduled(domains, objective(instance, solution), proven, sources)
 
 
 def _exact(instance: Instance) -> tuple[Solution, bool]:

@@ -310,7 +310,11 @@ def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelop
         If it is not one; the message says why.
     """
     solution: type[SolutionEnvelope] = get_problem(instance.problem).part("solution").Solution
-    fields = [name for name in solution.model_fields if name not in SolutionEnvelope.model_fields]
+    fields = [
+        name
+        for name, field in solution.model_fields.items()
+        if name not in SolutionEnvelope.model_fields and field.is_required()
+    ]
     if isinstance(returned, SolutionEnvelope):
         if not isinstance(returned, solution):
             theirs = shortened(repr(returned.problem))

@@ -14,12 +14,17 @@ from .heuristics import greedy_marginal
 from .instance import Instance
 from .solution import Solution
 
+AT_ONCE = 2**62
+"""Stands for the value of a decision that is reported before there are futures to value it on."""
+
 TRAIN, SINGLE = 0, 1
 """Streams of futures: the first is summed; for a quantile, one stream each from the second on."""
 
 
 def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> None:
     """Report widths and what they lose in the futures."""
+    if (first := greedy_marginal(observed)) is not None:
+        search.offer(first, AT_ONCE)
     train: Instance = draw(futures.samples, TRAIN)
     single: list[Instance] = []
     if futures.quantile is not None:

@@ -27,6 +27,9 @@ from .solution import Solution
 
 TRAIN = 0
 
+AT_ONCE = 2**62
+"""Stands for the value of a decision that is reported before there are futures to value it on."""
+
 MOST_TOKENS = 2**15
 """Most tokens of all futures together: fewer futures are drawn where stretches are long."""
 
@@ -42,9 +45,9 @@ STEPS = (4, 1)
 
 def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> None:
     """Report ways and what the futures take with them."""
+    search.offer(best_uniform(observed), AT_ONCE)
     number = max(1, min(futures.samples, MOST_TOKENS // len(observed.accesses)))
     train: Instance = draw(number, TRAIN)
-    first = Solution(instance=train.name, ways=best_uniform(observed).ways)
     compute, copy = _sides_by_future(train, number)
     slots = sides_of(observed).slots
     rows = np.arange(observed.layers)
@@ -56,8 +59,8 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
     def offer(ways: Ints) -> None:
         search.offer(Solution(instance=train.name, ways=tuple(ways.tolist())), value(ways))
 
-    offer(np.array(first.ways, dtype=np.int64))
-    offer(np.array(greedy_marginal(observed).ways, dtype=np.int64))
+    for rule in (best_uniform, greedy_marginal):
+        offer(np.array(rule(observed).ways, dtype=np.int64))
     weight = np.full(number, SCALE, dtype=np.int64)
     best: Ints | None = None
     for turn in range(1, ROUNDS + 1):

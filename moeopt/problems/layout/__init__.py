@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import HINDSIGHT, ExactMethod, ProblemInfo, Stretch
+from moeopt.problems.info import HINDSIGHT, THIS_STEP, ExactMethod, ProblemInfo, Stretch
 from moeopt.problems.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -37,16 +37,20 @@ INFO = ProblemInfo(
         "trimoe-layout-tuned": "hindsight",
         "lpt": "hindsight",
         "local-search": "hindsight",
+        "dual-copies": "striped and on a DIMM by number",
+        "two-localized": "on two DIMMs by number",
+        "copies-by-load": "hot striped, cold localized, both between",
     },
     knows=dict.fromkeys(
         [
             *("trimoe-layout", "trimoe-layout-tuned", "lpt", "local-search"),
             # of the systems if the instance has no forecast; see view.knew
             *("trimoe", "trimoe-best-schedule", "klotski", "ktransformers", "monde", "fiddler"),
-            "hybrimoe",
+            *("hybrimoe", "copies-by-load"),
         ],
         HINDSIGHT,
-    ),
+    )
+    | dict.fromkeys(["dual-copies", "two-localized"], THIS_STEP),
     coincide={"hybrimoe": "ktransformers"},
 )
 

@@ -3,8 +3,10 @@
 Proof. With one scenario `single_scenario` branches over how many experts the hosts read striped and
 localized; its bound is the least over branches that together cover every solution, and so optimal
 when the incumbent meets it. With several, `multi_scenario` reports the largest of bounds each of
-which holds for every solution: wait and see, groups of scenarios, the aggregated model. The lemmas
-stand in `formulations/layout/spec.md`, sections "Bound and pack" and "Several scenarios".
+which holds for every solution: wait and see, groups of scenarios, the aggregated model. Where
+several copies are permitted, wait and see still holds, as a scenario by itself needs one copy. The
+lemmas stand in `formulations/layout/spec.md`, sections "Bound and pack", "Several scenarios" and
+"Copies".
 """
 
 from moeopt.problems.search import Search
@@ -15,7 +17,11 @@ from .instance import Instance
 def solve(instance: Instance, search: Search) -> None:
     """Solve an instance; incumbents and bounds go to the search as they are found."""
     # Compiled code and solvers are imported when they are run.
-    if len(instance.scenarios) == 1:
+    if instance.copies is not None:
+        from . import with_copies
+
+        with_copies.solve(instance, search)
+    elif len(instance.scenarios) == 1:
         from . import single_scenario
 
         single_scenario.solve(instance, search)

@@ -9,14 +9,16 @@ from .solution import Domain, Solution
 
 CONSTRAINTS = {
     "LA-C1": "in each scenario each expert with tokens runs in exactly one domain, others in none",
-    "LA-C2": "only an expert localized on an existing DIMM runs on NDP, and on its own DIMM",
+    "LA-C2": "only a localized expert runs on NDP, on its DIMM; it runs from a copy that it has",
     "LA-C3": "at most hbm_slots experts are resident",
     "LA-C4": "at most dimm_slots experts are localized on one DIMM",
     "LA-C5": "per scenario the GPU's base load and costs sum to at most the makespan (Eq. 5)",
     "LA-C6": "per scenario the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "LA-C7": "per scenario a DIMM's NDP work and host reads sum to at most the makespan (Eq. 6)",
     "LA-C8": "per scenario the host reads through a memory channel sum to at most the makespan",
-    "LA-C9": "per scenario the copies over PCIe sum to at most the makespan",
+    "LA-C9": "per scenario the transfers over PCIe sum to at most the makespan",
+    "LA-C10": "at most copies.max_per_expert copies of an expert, one in each place",
+    "LA-C11": "a DIMM's localized copies, its shares of striped ones and what is reserved fit it",
 }
 
 OBJECTIVE = ("weighted_makespan_ns",)
@@ -85,6 +87,7 @@ def loads(instance: Instance, solution: Solution) -> list[Loads]:
             solution.resident,
             solution.dimm,
             solution.assignment[number] if number < len(solution.assignment) else (),
+            solution.sources(number),
         )
         for number in range(len(instance.scenarios))
     ]
@@ -96,13 +99,15 @@ def scenario_loads(
     resident: Sequence[bool],
     dimm: Sequence[int | None],
     assignment: Sequence[Domain | None],
+    source: Sequence[int | None] = (),
 ) -> Loads:
     """Return the busy time of every device in scenario `number` under a layout and an assignment.
 
     A resident expert costs the GPU its hit and loads nothing else there; on the CPU it is read from
     its host copy. A host's read of a striped expert keeps every DIMM busy for its charge and every
     channel for its whole length, one of a localized expert its own DIMM and that one's channel. NDP
-    work keeps its DIMM busy and no channel.
+    work keeps its DIMM busy and no channel. Where `source` names a DIMM, the expert is run from the
+    copy there, else from where `dimm` says.
     """
     scenario = instance.scenarios[number]
     gpu, cpu, pcie, striped_reads = instance.base_ns, 0, 0, 0
@@ -111,6 +116,8 @@ def scenario_loads(
         if domain is None or not scenario.tokens[row]:
             continue
         where = dimm[row] if row < len(dimm) else None
+        if row < len(source) and source[row] is not None:
+            where = source[row]
         if domain == "ndp":
             if where is not None and where < instance.dimms:
                 own[where] += scenario.ndp_ns[row]
@@ -162,6 +169,7 @@ def violations(
         schedules to it. Without a claim the objective is whatever the assignments give.
     """
     found = [*_assignment(instance, solution), *_layout(instance, solution)]
+    found += [*_sources(instance, solution), *_copies(instance, solution)]
     if objective_ns is not None:
         found += _overruns(instance, solution, objective_ns)
     return found
@@ -188,10 +196,70 @@ def _assignment(instance: Instance, solution: Solution) -> Iterator[tuple[str, s
                 yield "LA-C1", f"{at}: expert {expert} has tokens and runs nowhere"
             elif domain is not None and not tokens:
                 yield "LA-C1", f"{at}: expert {expert} has no tokens and runs on {domain}"
-            elif domain == "ndp" and (
-                expert >= len(solution.dimm) or solution.dimm[expert] is None
-            ):
+            elif domain == "ndp" and not _localized(solution, number, expert):
                 yield "LA-C2", f"{at}: expert {expert} is not localized and cannot run on NDP"
+
+
+def _localized(solution: Solution, number: int, expert: int) -> bool:
+    """Tell whether an expert is run from a copy on one DIMM."""
+    source, dimm = solution.sources(number), solution.dimm
+    of_copy = expert < len(source) and source[expert] is not None
+    return of_copy or (expert < len(dimm) and dimm[expert] is not None)
+
+
+def _sources(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the copies that experts are run from."""
+    if solution.source is None:
+        return
+    rows, wanted = len(solution.source), len(instance.scenarios)
+    if rows != wanted:
+        yield "LA-C2", f"source has {rows} rows for {wanted} scenarios"
+    copies = solution.copies or ()
+    for number, row in enumerate(solution.source[:wanted]):
+        if len(row) != instance.experts:
+            count = f"{len(row)} entries for {instance.experts} experts"
+            yield "LA-C2", f"source[{number}] has {count}"
+        for expert, dimm in enumerate(row[: instance.experts]):
+            if dimm is not None and (expert >= len(copies) or dimm not in copies[expert]):
+                reason = f"expert {expert} has no further copy on DIMM {dimm}"
+                yield "LA-C2", f"source[{number}][{expert}]: {reason}"
+
+
+def _copies(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the number of copies, and with the memory that they take."""
+    of, copies = instance.copies, solution.copies or ()
+    if solution.copies is not None and len(copies) != instance.experts:
+        yield "LA-C10", f"copies has {len(copies)} entries for {instance.experts} experts"
+    most = 1 if of is None else of.max_per_expert
+    for expert, dimms in enumerate(copies[: instance.experts]):
+        first = solution.dimm[expert] if expert < len(solution.dimm) else None
+        if len({first, *dimms}) <= len(dimms):
+            yield "LA-C10", f"copies[{expert}]: two copies of expert {expert} lie in one place"
+        if 1 + len(dimms) > most:
+            yield (
+                "LA-C10",
+                f"expert {expert} has {1 + len(dimms)} copies, at most {most} are allowed",
+            )
+    if of is not None:
+        for dimm, used in enumerate(_bytes_on_dimms(instance, solution)):
+            if used > of.room_bytes:
+                sentence = f"DIMM {dimm} has to hold {used} bytes of weights"
+                yield "LA-C11", f"{sentence} and has room for {of.room_bytes}"
+
+
+def _bytes_on_dimms(instance: Instance, solution: Solution) -> list[int]:
+    """Return the bytes that copies take on each DIMM; what is not there counts as striped."""
+    if instance.copies is None:
+        return []
+    used, striped = [0] * instance.dimms, 0
+    for expert in range(instance.experts):
+        first = solution.dimm[expert] if expert < len(solution.dimm) else None
+        others = (solution.copies or ())[expert : expert + 1]
+        striped += first is None
+        for dimm in {first, *(d for of in others for d in of)}:
+            if dimm is not None and dimm < instance.dimms:
+                used[dimm] += instance.copies.expert_bytes
+    return [local + striped * instance.copies.share_bytes(instance.dimms) for local in used]
 
 
 def _layout(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]:
@@ -206,6 +274,13 @@ def _layout(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]]
             yield "LA-C2", f"dimm[{expert}]: there is no DIMM {dimm}, only {instance.dimms}"
             continue
         on[dimm] += 1
+    for expert, dimms in enumerate((solution.copies or ())[: instance.experts]):
+        for dimm in dimms:
+            if dimm >= instance.dimms:
+                sentence = f"there is no DIMM {dimm}, only {instance.dimms}"
+                yield "LA-C2", f"copies[{expert}]: {sentence}"
+            else:
+                on[dimm] += 1
     if len(solution.resident) != instance.experts:
         count = f"{len(solution.resident)} entries for {instance.experts} experts"
         yield "LA-C3", f"resident has {count}"

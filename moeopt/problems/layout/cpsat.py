@@ -14,6 +14,7 @@ from .textbook import (
     HOST_WAYS,
     STRIPED_WAYS,
     Runs,
+    bytes_on_dimm,
     costs_ns,
     longest_ns,
     pcie_ns,
@@ -48,6 +49,8 @@ class Model(Formulation):
             for row, dimms in places(instance).items()
         }
         self.resident = {row: self._bool(f"resident[{row}]") for row in self.local}
+        several = self.local if instance.copies is not None else ()
+        self.striped = {row: self._bool(f"striped[{row}]") for row in several}
         self.runs = [
             {row: self._runs(number, row) for row, tokens in enumerate(scenario.tokens) if tokens}
             for number, scenario in enumerate(instance.scenarios)
@@ -120,7 +123,7 @@ class Model(Formulation):
                 self.model.add(self._sum(number, [*full, *local]) <= self.makespan[number])
 
     def la_c9_pcie_is_serial(self) -> None:
-        """Post LA-C9: per scenario the copies over PCIe sum to at most the makespan."""
+        """Post LA-C9: per scenario the transfers over PCIe sum to at most the makespan."""
         if self.instance.in_two_parts:
             for number, of in enumerate(self.runs):
                 terms = [
@@ -130,13 +133,29 @@ class Model(Formulation):
                 ]
                 self.model.add(self._sum(number, terms) <= self.makespan[number])
 
+    def la_c10_copies_per_expert(self) -> None:
+        """Post LA-C10: at most `max_per_expert` copies of an expert, each in another place."""
+        if self.instance.copies is not None:
+            for row, local in self.local.items():
+                copies = self.striped[row] + sum(local.values())
+                self.model.add(copies <= self.instance.copies.max_per_expert)
+
+    def la_c11_bytes_of_dimms(self) -> None:
+        """Post LA-C11: localized copies and shares of striped ones fit each DIMM."""
+        for dimm in range(self.instance.dimms):
+            held, room = bytes_on_dimm(self.instance, self.striped, self.local, dimm)
+            if held:
+                variables, sizes = zip(*held, strict=True)
+                self.model.add(cp_model.LinearExpr.weighted_sum(variables, sizes) <= room)
+
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model.add(self.objective <= objective // self.objective_unit)
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
-        return read_off(self.instance, self.resident, self.local, self.runs, value)
+        of_instance = (self.instance, self.resident, self.local, self.runs)
+        return read_off(*of_instance, value, self.striped)
 
     def _bool(self, name: str) -> Any:
         return self.model.new_bool_var(name)
@@ -151,15 +170,23 @@ class Model(Formulation):
 
     def _define(self) -> None:
         """Say what the variables mean: an expert runs as it lies. These rows have no ID."""
-        for local in self.local.values():
-            self.model.add_at_most_one(local.values())
+        for row, local in self.local.items():
+            if row in self.striped:
+                self.model.add_at_least_one([self.striped[row], *local.values()])
+            else:
+                self.model.add_at_most_one(local.values())
         for of in self.runs:
             for row, runs in of.items():
                 way, local, resident = runs.way, self.local[row], self.resident[row]
                 self.model.add(way["hit"] <= resident)
                 self.model.add(way["gpu_striped"] + way["gpu_local"] + resident <= 1)
-                striped = way["gpu_striped"] + way["cpu_striped"] + way["ndp_nowhere"]
-                self.model.add(striped + sum(local.values()) <= 1)
+                striped = way["gpu_striped"] + way["cpu_striped"]
+                if row in self.striped:
+                    self.model.add(striped <= self.striped[row])
+                    for d in local:
+                        self.model.add(way["ndp_nowhere"] + local[d] <= 1)
+                else:
+                    self.model.add(striped + way["ndp_nowhere"] + sum(local.values()) <= 1)
                 self.model.add(way["gpu_local"] + way["cpu_local"] == sum(runs.read.values()))
                 for d in local:
                     self.model.add(runs.read[d] + runs.ndp[d] <= local[d])

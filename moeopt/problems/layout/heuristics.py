@@ -15,10 +15,12 @@ from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.problems.cold_cut import ColdCut
 
 from .check import objective
+from .copies import within_memory
 from .instance import Instance
 from .paths import Path
 from .solution import Solution
 from .systems import SYSTEMS
+from .with_copies import COPIES
 
 MAX_WORK = 3 * 10**8
 """Scenarios x experts**2 x cold shares that a search over the shares may look at."""
@@ -72,8 +74,13 @@ def lpt(instance: Instance) -> Solution:
 def local_search(instance: Instance) -> Solution:
     """Improve the best of the others by moving and swapping layouts.
 
-    `moeopt.problems.layout.local_search.descent` says when it ends.
+    `moeopt.problems.layout.local_search.descent` says when it ends; where several copies are
+    permitted it is annealing over copies, see `moeopt.problems.layout.with_copies`.
     """
+    if instance.copies is not None:
+        from .with_copies import improved
+
+        return improved(instance)
     from .local_search.descent import improve  # compiled loops are imported when they are run
 
     others = [heuristic(instance) for heuristic in (trimoe_layout, trimoe_layout_tuned, lpt)]
@@ -86,6 +93,7 @@ HEURISTICS: dict[str, Callable[..., Solution]] = {
     "lpt": lpt,
     "local-search": local_search,
     **SYSTEMS,
+    **COPIES,
 }
 
 WARM_START = lpt
@@ -144,7 +152,7 @@ def _layouts(
         dimm = np.full(instance.experts, -1)
         cold = order[len(order) - local :]
         dimm[cold] = packing(cold)
-        yield resident, dimm
+        yield resident, within_memory(instance, dimm)
 
 
 def _hottest_first(instance: Instance) -> NDArray[np.int64]:

@@ -89,6 +89,37 @@ class Scenario(Data):
     pcie_localized_ns: OptionalCosts = None
 
 
+class Copies(Data):
+    """Schema 2: the permission to keep several copies of an expert, and the memory that bounds it.
+
+    Parameters
+    ----------
+    max_per_expert
+        How many copies of an expert there may be: one striped over all DIMMs, and one on any DIMM.
+    expert_bytes
+        Bytes of one expert's weights.
+    dimm_bytes
+        Bytes of one DIMM for this layer: of `reserved_bytes`, of what is localized there, and of
+        the shares of striped experts.
+    reserved_bytes
+        Those of them that hold something else, such as the KV cache.
+    """
+
+    max_per_expert: Annotated[Count, Field(ge=1, le=MAX_DIMMS + 1)]
+    expert_bytes: Annotated[Count, Field(ge=1)]
+    dimm_bytes: Count
+    reserved_bytes: Count = 0
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes of one DIMM for copies of experts; negative if the reserved ones do not fit."""
+        return self.dimm_bytes - self.reserved_bytes
+
+    def share_bytes(self, dimms: int) -> int:
+        """Return how many bytes of each DIMM a striped expert takes, rounded up."""
+        return -(-self.expert_bytes // dimms)
+
+
 class Instance(HostMemory):
     """One GPU with room for `hbm_slots` experts, one CPU, `dimms` identical NDP-DIMMs.
 
@@ -106,6 +137,9 @@ class Instance(HostMemory):
     forecast_tokens
         Schema 2: what an offline trace said of each expert's tokens. No constraint: rules that
         decide the layout before the loads are known go by it, exact methods ignore it.
+    copies
+        Schema 2: permission to keep several copies of an expert, within a memory. Absent: each
+        expert lies in one place, and memory is no limit.
 
     The other fields of schema 2 stand in `moeopt.problems.host_memory`.
     """
@@ -124,6 +158,7 @@ class Instance(HostMemory):
         tuple[Count, ...] | None,
         Field(max_length=MAX_EXPERTS, fail_fast=True, exclude_if=absent),
     ] = None
+    copies: Annotated[Copies | None, Field(exclude_if=absent)] = None
 
     @field_validator("scenarios")
     @classmethod
@@ -176,10 +211,21 @@ class Instance(HostMemory):
         return self
 
     @model_validator(mode="after")
+    def _all_striped_fits(self) -> Self:
+        if self.copies is not None:
+            need = self.experts * self.copies.share_bytes(self.dimms)
+            if need > self.copies.room_bytes:
+                reason = f"must be at least {need + self.copies.reserved_bytes}: one copy of each"
+                raise field_error(["copies", "dimm_bytes"], f"{reason} expert has to fit")
+        return self
+
+    @model_validator(mode="after")
     def _own_fields_of_schema_2(self) -> Self:
         given: list[list[str | int]] = []
         if self.forecast_tokens is not None:
             given.append(["forecast_tokens"])
+        if self.copies is not None:
+            given.append(["copies"])
         if self.in_two_parts:
             given.append(["scenarios", 0, TWO_PARTS[0]])
         if given and self.schema_version == 1:
@@ -210,6 +256,7 @@ class Instance(HostMemory):
         dimm_share: tuple[int, int] | None = None,
         gpu_base_ns: int | None = None,
         forecast_tokens: ArrayLike | None = None,
+        copies: Copies | None = None,
         name: str | None = None,
         quantum_ns: int | None = None,
     ) -> Self:
@@ -246,6 +293,8 @@ class Instance(HostMemory):
         forecast_tokens
             What an offline trace said of each expert's tokens, shape (experts,), for rules that
             decide the layout from it. Default: none.
+        copies
+            Permission to keep several copies of an expert. Default: one place each.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -285,6 +334,7 @@ class Instance(HostMemory):
                 of_part = integers(field, part, used.shape, axes="(windows, experts)")
                 columns[field] = of_part.tolist()
         memory: dict[str, Any] = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
+        memory["copies"] = copies
         if channels is not None:
             memory["channels"] = integers("channels", channels, (dimms,), axes="(dimms,)").tolist()
         if forecast_tokens is not None:

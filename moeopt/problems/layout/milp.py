@@ -13,6 +13,7 @@ from .textbook import (
     HOST_WAYS,
     STRIPED_WAYS,
     Runs,
+    bytes_on_dimm,
     costs_ns,
     longest_ns,
     pcie_ns,
@@ -46,6 +47,8 @@ class Model(Formulation):
             for row, dimms in places(instance).items()
         }
         self.resident = {row: self._binary(f"resident_{row}") for row in self.local}
+        several = self.local if instance.copies is not None else ()
+        self.striped = {row: self._binary(f"striped_{row}") for row in several}
         self.runs = [
             {row: self._runs(number, row) for row, tokens in enumerate(scenario.tokens) if tokens}
             for number, scenario in numbered
@@ -114,7 +117,7 @@ class Model(Formulation):
                 self.model += total <= self.makespan[number], f"LA_C8_{number}_{channel}"
 
     def la_c9_pcie_is_serial(self) -> None:
-        """Post LA-C9: per scenario the copies over PCIe sum to at most the makespan."""
+        """Post LA-C9: per scenario the transfers over PCIe sum to at most the makespan."""
         if self.instance.in_two_parts:
             for number, of in enumerate(self.runs):
                 terms = [
@@ -124,13 +127,30 @@ class Model(Formulation):
                 ]
                 self.model += self._sum(terms) <= self.makespan[number], f"LA_C9_{number}"
 
+    def la_c10_copies_per_expert(self) -> None:
+        """Post LA-C10: at most `max_per_expert` copies of an expert, each in another place."""
+        if self.instance.copies is not None:
+            for row, local in self.local.items():
+                copies = self.striped[row] + pulp.lpSum(local.values())
+                self.model += copies <= self.instance.copies.max_per_expert, f"LA_C10_{row}"
+
+    def la_c11_bytes_of_dimms(self) -> None:
+        """Post LA-C11: localized copies and shares of striped ones fit each DIMM."""
+        for dimm in range(self.instance.dimms):
+            held, room = bytes_on_dimm(self.instance, self.striped, self.local, dimm)
+            if held:
+                largest = max(size for _, size in held)  # so that no number is above 1
+                terms = ((at, size / largest) for at, size in held)
+                self.model += pulp.LpAffineExpression(terms) <= room / largest, f"LA_C11_{dimm}"
+
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model += self.objective <= objective / self.objective_unit, "no_worse"
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
-        return read_off(self.instance, self.resident, self.local, self.runs, value)
+        of_instance = (self.instance, self.resident, self.local, self.runs)
+        return read_off(*of_instance, value, self.striped)
 
     def _binary(self, name: str) -> Any:
         return self.model.add_variable(name, cat="Binary")
@@ -146,14 +166,24 @@ class Model(Formulation):
     def _define(self) -> None:
         """Say what the variables mean: an expert runs as it lies. These rows have no ID."""
         for row, local in self.local.items():
-            self.model += pulp.lpSum(local.values()) <= 1, f"one_place_{row}"
+            if row in self.striped:
+                copies = self.striped[row] + pulp.lpSum(local.values())
+                self.model += copies >= 1, f"some_place_{row}"
+            else:
+                self.model += pulp.lpSum(local.values()) <= 1, f"one_place_{row}"
         for at, row, runs in self._all_runs():
             way, local, resident = runs.way, self.local[row], self.resident[row]
             self.model += way["hit"] <= resident, f"hit_if_resident_{at}"
             misses = way["gpu_striped"] + way["gpu_local"]
             self.model += misses + resident <= 1, f"miss_if_not_{at}"
-            striped = way["gpu_striped"] + way["cpu_striped"] + way["ndp_nowhere"]
-            self.model += striped + pulp.lpSum(local.values()) <= 1, f"striped_if_nowhere_{at}"
+            striped, nowhere = way["gpu_striped"] + way["cpu_striped"], way["ndp_nowhere"]
+            if row in self.striped:
+                self.model += striped <= self.striped[row], f"striped_if_there_{at}"
+                for d in local:
+                    self.model += nowhere + local[d] <= 1, f"nowhere_{at}_{d}"
+            else:
+                places = striped + nowhere + pulp.lpSum(local.values())
+                self.model += places <= 1, f"striped_if_nowhere_{at}"
             reads = pulp.lpSum(runs.read.values())
             self.model += way["gpu_local"] + way["cpu_local"] == reads, f"local_reads_{at}"
             for d in local:

@@ -5,7 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from math import comb
 
+import numpy as np
+
 from .check import scenario_loads
+from .copies import fields_of, fits
 from .instance import Instance
 from .solution import DOMAINS, Domain, Solution
 
@@ -20,13 +23,22 @@ def count(instance: Instance) -> int:
     rows = active_rows(instance)
     slots = min(instance.hbm_slots, len(rows))
     residents = sum(comb(len(rows), size) for size in range(slots + 1))
+    ways = len(DOMAINS)
+    if instance.copies is not None:
+        ways *= min(instance.copies.max_per_expert, 1 + instance.dimms)
+    schedules = sum(
+        int(ways ** sum(1 for tokens in scenario.tokens if tokens))
+        for scenario in instance.scenarios
+    )
+    if instance.copies is not None:
+        return residents * int(len(_places(instance)) ** len(rows)) * schedules
     # DIMMs and used DIMMs of each channel, sorted -> numbered layouts so far
     sizes = Counter(_channels(instance)).values()
-    ways = {tuple(sorted((size, 0) for size in sizes)): 1}
+    layouts = {tuple(sorted((size, 0) for size in sizes)): 1}
     for _ in rows:
         following = Counter[tuple[tuple[int, int], ...]]()
-        for state, number in ways.items():
-            if len(ways) > MANY_STATES:
+        for state, number in layouts.items():
+            if len(layouts) > MANY_STATES:
                 following[state] += number * (1 + instance.dimms)
                 continue
             following[state] += number * (1 + sum(used for _, used in state))
@@ -34,12 +46,8 @@ def count(instance: Instance) -> int:
                 if used < size and (used or (size, used) not in state[:at]):
                     opened = (*state[:at], (size, used + 1), *state[at + 1 :])
                     following[tuple(sorted(opened))] += number
-        ways = dict(following)
-    schedules = sum(
-        int(len(DOMAINS) ** sum(1 for tokens in scenario.tokens if tokens))
-        for scenario in instance.scenarios
-    )
-    return residents * sum(ways.values()) * schedules
+        layouts = dict(following)
+    return residents * sum(layouts.values()) * schedules
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
@@ -49,6 +57,9 @@ def candidates(instance: Instance) -> Iterator[Solution]:
     sum, so each scenario's least makespan gives the least objective. Layouts that exceed
     `dimm_slots` are yielded as well: checking is the checker's work.
     """
+    if instance.copies is not None:
+        yield from _with_copies(instance)
+        return
     rows = active_rows(instance)
     for size in range(min(instance.hbm_slots, len(rows)) + 1):
         for chosen in combinations(rows, size):
@@ -69,6 +80,63 @@ def candidates(instance: Instance) -> Iterator[Solution]:
                     dimm=tuple(dimm),
                     assignment=assignment,
                 )
+
+
+def _with_copies(instance: Instance) -> Iterator[Solution]:
+    """Yield every set of copies for every expert, each layout with its best schedules."""
+    rows, none = active_rows(instance), (True,) + (False,) * instance.dimms
+    for size in range(min(instance.hbm_slots, len(rows)) + 1):
+        for chosen in combinations(rows, size):
+            resident = tuple(row in chosen for row in range(instance.experts))
+            for places in product(_places(instance), repeat=len(rows)):
+                of = dict(zip(rows, places, strict=True))
+                lies = np.array([of.get(row, none) for row in range(instance.experts)])
+                if not fits(instance, lies):
+                    continue
+                dimm, copies = fields_of(lies)
+                runs = [
+                    _best_runs(instance, number, resident, dimm, copies)
+                    for number in range(len(instance.scenarios))
+                ]
+                yield Solution.model_construct(
+                    problem="layout",
+                    instance=instance.name,
+                    resident=resident,
+                    dimm=dimm,
+                    assignment=tuple(domains for domains, _ in runs),
+                    copies=copies,
+                    source=tuple(source for _, source in runs),
+                )
+
+
+def _places(instance: Instance) -> list[tuple[bool, ...]]:
+    """Return every set of copies that an expert may have, as rows of flags: striped, then DIMMs."""
+    most = instance.copies.max_per_expert if instance.copies is not None else 1
+    flags = product((False, True), repeat=1 + instance.dimms)
+    return [row for row in flags if 1 <= sum(row) <= most]
+
+
+def _best_runs(
+    instance: Instance,
+    number: int,
+    resident: Sequence[bool],
+    dimm: Sequence[int | None],
+    copies: Sequence[Sequence[int]],
+) -> tuple[tuple[Domain | None, ...], tuple[int | None, ...]]:
+    """Return domains and copies of least makespan among all that a layout allows."""
+    able: list[list[tuple[Domain | None, int | None]]] = []
+    for row, tokens in enumerate(instance.scenarios[number].tokens):
+        ways: list[tuple[Domain | None, int | None]] = [("gpu", None), ("cpu", None)]
+        ways += [("ndp", None)] if dimm[row] is not None else []
+        ways += [(domain, other) for other in copies[row] for domain in DOMAINS]
+        able.append(ways if tokens else [(None, None)])
+
+    def makespan(runs: tuple[tuple[Domain | None, int | None], ...]) -> int:
+        domains, source = zip(*runs, strict=True)
+        return scenario_loads(instance, number, resident, dimm, domains, source).makespan_ns
+
+    domains, source = zip(*min(product(*able), key=makespan), strict=True)
+    return domains, source
 
 
 def active_rows(instance: Instance) -> list[int]:

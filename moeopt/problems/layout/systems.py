@@ -12,7 +12,7 @@ Keyword arguments are the settlements of `settlements`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,11 @@ from moeopt.problems.cold_cut import ColdCut
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
-from moeopt.problems.tri_domain.instance import Expert
+from moeopt.problems.tri_domain.instance import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.solution import Solution as Schedule
 
+from .copies import within_memory
 from .instance import Instance
 from .paths import STRIPED, Path
 from .solution import Domain, Solution
@@ -34,10 +35,14 @@ BEST_SCHEDULE_S = 10.0
 
 
 class Layout(NamedTuple):
-    """Which experts are resident, and each expert's DIMM (`STRIPED` if on all); (experts,) each."""
+    """Which experts are resident, and each expert's DIMM (`STRIPED` if on all); (experts,) each.
+
+    `copies` has the DIMMs of each expert's further copies, and is empty where there are none.
+    """
 
     resident: NDArray[np.bool_]
     dimm: NDArray[np.int64]
+    copies: Sequence[Sequence[int]] = ()
 
 
 BEST_CUT = "best on the forecast"
@@ -214,14 +219,26 @@ def expected_ns(instance: Instance, layout: Layout) -> int:
 def executed(instance: Instance, layout: Layout, rule: Rule) -> Solution:
     """Return a layout with the schedules that a rule makes of the real loads."""
     active = np.any(instance.path_times.active, axis=0).tolist()
-    assignment = []
+    assignment, source = [], []
     for number in range(len(instance.scenarios)):
         layer = on_layout(instance, layout, number)
-        domains: dict[int, Domain | None] = {}
+        runs: dict[int, tuple[Domain | None, int | None]] = {}
         if layer is not None:
-            numbers = (expert.expert for expert in layer.experts)
-            domains = dict(zip(numbers, rule(layer).assignment, strict=True))
-        assignment.append(tuple(domains.get(row) for row in range(instance.experts)))
+            schedule = rule(layer)
+            runs = {
+                expert.expert: (domain, schedule.source_of(row))
+                for row, (expert, domain) in enumerate(
+                    zip(layer.experts, schedule.assignment, strict=True)
+                )
+            }
+        rows = [runs.get(row, (None, None)) for row in range(instance.experts)]
+        assignment.append(tuple(domain for domain, _ in rows))
+        source.append(tuple(dimm for _, dimm in rows))
+    copies = None
+    if len(layout.copies):
+        copies = tuple(
+            tuple(of) if used else () for of, used in zip(layout.copies, active, strict=True)
+        )
     return Solution(
         instance=instance.name,
         resident=tuple(layout.resident.tolist()),
@@ -230,6 +247,8 @@ def executed(instance: Instance, layout: Layout, rule: Rule) -> Solution:
             for dimm, used in zip(layout.dimm.tolist(), active, strict=True)
         ),
         assignment=tuple(assignment),
+        copies=copies,
+        source=None if copies is None else tuple(source),
     )
 
 
@@ -239,26 +258,16 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
     rows = []
     for row in np.flatnonzero(times.active[number]).tolist():
         dimm, held = int(layout.dimm[row]), bool(layout.resident[row])
-        striped = dimm == STRIPED
-        miss, cpu = (
-            (Path.GPU_STRIPED, Path.CPU_STRIPED) if striped else (Path.GPU_LOCAL, Path.CPU_LOCAL)
-        )
-        gpu = Path.HIT if held else miss
-        read = instance.dram_striped_ns if striped else instance.dram_localized_ns
-        cost = times.alone[:, number, row]
+        first = _copy(instance, number, row, held, None if dimm == STRIPED else dimm)
+        others = layout.copies[row] if len(layout.copies) else ()
+        copies = tuple(Copy(**_copy(instance, number, row, held, at)) for at in others)
         rows.append(
             Expert(
                 expert=row,
                 tokens=scenario.tokens[row],
                 resident=held,
-                dimm=None if striped else dimm,
-                gpu_ns=int(cost[gpu]),
-                cpu_ns=int(cost[cpu]),
-                ndp_ns=None if striped else int(cost[Path.NDP]),
-                gpu_dram_ns=0 if held else read,
-                cpu_dram_ns=read,
-                gpu_calc_ns=int(times.cost[gpu, number, row]) if instance.in_two_parts else None,
-                pcie_ns=int(times.pcie[gpu, number, row]) if instance.in_two_parts else None,
+                **first,
+                copies=copies or None,
             )
         )
     if not rows:
@@ -272,6 +281,30 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
         dimm_share=instance.dimm_share,
         gpu_base_ns=instance.gpu_base_ns,
     )
+
+
+def _copy(
+    instance: Instance, number: int, row: int, held: bool, dimm: int | None
+) -> dict[str, Any]:
+    """Return where a copy lies and what its paths cost, as fields of tri_domain."""
+    times, striped = instance.path_times, dimm is None
+    miss, cpu = (
+        (Path.GPU_STRIPED, Path.CPU_STRIPED) if striped else (Path.GPU_LOCAL, Path.CPU_LOCAL)
+    )
+    gpu = Path.HIT if held else miss
+    read = instance.dram_striped_ns if striped else instance.dram_localized_ns
+    cost = times.alone[:, number, row]
+    parts = instance.in_two_parts
+    return {
+        "dimm": dimm,
+        "gpu_ns": int(cost[gpu]),
+        "cpu_ns": int(cost[cpu]),
+        "ndp_ns": None if striped else int(cost[Path.NDP]),
+        "gpu_dram_ns": 0 if held else read,
+        "cpu_dram_ns": read,
+        "gpu_calc_ns": int(times.cost[gpu, number, row]) if parts else None,
+        "pcie_ns": int(times.pcie[gpu, number, row]) if parts else None,
+    }
 
 
 def best_schedule(layer: FixedLayout) -> Schedule:
@@ -304,7 +337,7 @@ def _localized(instance: Instance, cold: NDArray[np.int64], dimm_choice: str) ->
     dimm = np.full(instance.experts, STRIPED)
     if dimm_choice == "in turn":
         dimm[cold] = np.arange(len(cold)) % instance.dimms
-        return dimm
+        return within_memory(instance, dimm)
     slots = instance.experts if instance.dimm_slots is None else instance.dimm_slots
     work = expected_ndp_ns(instance)
     busy, held = np.zeros(instance.dimms), np.zeros(instance.dimms, dtype=np.int64)
@@ -313,7 +346,7 @@ def _localized(instance: Instance, cold: NDArray[np.int64], dimm_choice: str) ->
         dimm[row] = emptiest
         busy[emptiest] += work[row]
         held[emptiest] += 1
-    return dimm
+    return within_memory(instance, dimm)
 
 
 def expected_ndp_ns(instance: Instance) -> Sequence[float]:

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
 
+from .copies import fields_of
 from .instance import Instance
 from .paths import Path
 from .solution import Domain, Solution
@@ -48,12 +50,15 @@ def places(instance: Instance) -> dict[int, tuple[int, ...]]:
     numbered in the order of their first expert, the channels first: before an expert lies on a
     DIMM, each lower one of that channel and each lower channel like it has one. That holds whatever
     constraint is left out, since all of them treat such DIMMs and channels alike. Without channels
-    the k-th expert lies on one of the first k DIMMs.
+    the k-th expert lies on one of the first k DIMMs. Where several copies are permitted, each may
+    lie on any DIMM: an expert may be the first of several DIMMs at once.
     """
     rows = [
         row for row, of in enumerate(zip(*(s.tokens for s in instance.scenarios), strict=True))
         if any(of)
     ]  # fmt: skip
+    if instance.copies is not None:
+        return dict.fromkeys(rows, tuple(range(instance.dimms)))
     before = experts_before(instance.channels or (0,) * instance.dimms)
     return {
         row: tuple(dimm for dimm, least in enumerate(before) if least <= k)
@@ -97,16 +102,40 @@ def longest_ns(instance: Instance, number: int) -> int:
     return times.base + int(np.maximum(of_experts, reads)[times.active[number]].sum())
 
 
+def bytes_on_dimm(
+    instance: Instance,
+    striped: Mapping[int, Any],
+    local: Mapping[int, Mapping[int, Any]],
+    dimm: int,
+) -> tuple[list[tuple[Any, int]], int]:
+    """Return a DIMM's weights as variables with their bytes, and the bytes that there are for them.
+
+    Experts without tokens have no variables: they are striped. What all numbers are a multiple of
+    is taken out of them.
+    """
+    of = instance.copies
+    if of is None:
+        return [], 0
+    share = of.share_bytes(instance.dimms)
+    terms = [(at, share) for at in striped.values()]
+    terms += [(at[dimm], of.expert_bytes) for at in local.values()]
+    unit = gcd(share, of.expert_bytes)
+    room = of.room_bytes - share * (instance.experts - len(local))
+    return [(at, size // unit) for at, size in terms], room // unit
+
+
 def read_off(
     instance: Instance,
     resident: Mapping[int, Any],
     local: Mapping[int, Mapping[int, Any]],
     runs: Sequence[Mapping[int, Runs]],
     value: Callable[[Any], int],
+    striped: Mapping[int, Any],
 ) -> Solution:
     """Return the solution in which each expert takes the first domain whose variable is 1.
 
     With a constraint left out there may be several, or none: then the expert runs nowhere.
+    `striped` is empty where the instance permits one copy.
     """
 
     def domain(of: Runs) -> Domain | None:
@@ -117,12 +146,28 @@ def read_off(
         return "ndp" if on_ndp else None
 
     experts = range(instance.experts)
+    lies = np.zeros((instance.experts, 1 + instance.dimms), dtype=np.bool_)
+    for row, of in local.items():
+        lies[row, 0] = row in striped and bool(value(striped[row]))
+        lies[row, 1:] = [d in of and bool(value(of[d])) for d in range(instance.dimms)]
+    first, copies = fields_of(lies)
+
+    def source(row: int, of: Runs) -> int | None:
+        used = [*of.read.items(), *of.ndp.items()]
+        dimm = next((d for d, at in used if value(at)), None)
+        return None if dimm == first[row] else dimm
+
+    several = instance.copies is not None
     return Solution(
         instance=instance.name,
         resident=tuple(row in resident and bool(value(resident[row])) for row in experts),
-        dimm=tuple(
-            next((d for d, at in local.get(row, {}).items() if value(at)), None) for row in experts
-        ),
+        dimm=first,
+        copies=copies if several else None,
+        source=tuple(
+            tuple(source(row, of[row]) if row in of else None for row in experts) for of in runs
+        )
+        if several
+        else None,
         assignment=tuple(
             tuple(domain(of[row]) if row in of else None for row in experts) for of in runs
         ),

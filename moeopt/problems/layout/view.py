@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from moeopt.problems.info import THIS_STEP
+from moeopt.problems.info import HINDSIGHT, THIS_STEP
 from moeopt.problems.view import Bar, Difference, Kind, Lane, expert_words
 
 from .check import loads, miss_ns
 from .instance import Instance, Scenario
 from .solution import Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
+from .with_copies import COPIES
 
 Piece = tuple[int, str, Kind]
 
@@ -33,7 +34,7 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
         pieces["GPU"].append((instance.base_ns, BASE, "work"))
         for row, domain in enumerate(solution.assignment[number]):
             if domain is not None:
-                _put(instance, scenario, solution, row, domain, pieces)
+                _put(instance, scenario, solution, (number, row), domain, pieces)
         where = f"scenario {number}: " if len(instance.scenarios) > 1 else ""
         found += [_lane(where + name, of) for name, of in pieces.items()]
     return found
@@ -57,6 +58,8 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
         host += scenario.weight * (load.gpu_ns + load.cpu_ns)
     found["resident"] = sum(solution.resident)
     found["localized"] = sum(dimm is not None for dimm in solution.dimm)
+    if instance.copies is not None:
+        found["further_copies"] = sum(len(dimms) for dimms in solution.copies or ())
     found["host_ns"] = host
     return found
 
@@ -66,6 +69,10 @@ def knew(instance: Instance, method: str) -> str | None:
 
     Without residents a layout that is the same for every expert needs no loads.
     """
+    if method in COPIES:
+        if method != "copies-by-load" and not instance.hbm_slots:
+            return THIS_STEP
+        return f"a forecast; then {THIS_STEP}" if has_forecast(instance) else HINDSIGHT
     if method not in SYSTEMS:
         return None
     if method in ALL_STRIPED and not instance.hbm_slots:
@@ -94,6 +101,8 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
 
 def _lies(solution: Solution, row: int) -> str:
     spread = "striped" if solution.dimm[row] is None else "localized"
+    if solution.copies is not None and (others := len(solution.copies[row])):
+        spread += f" and on {others} DIMM{'s' * (others > 1)}"
     return f"{spread}, in HBM as well" if solution.resident[row] else spread
 
 
@@ -101,12 +110,13 @@ def _put(
     instance: Instance,
     scenario: Scenario,
     solution: Solution,
-    row: int,
+    which: tuple[int, int],
     domain: Literal["gpu", "cpu", "ndp"],
     pieces: dict[str, list[Piece]],
 ) -> None:
-    """Add an expert's bars to the devices that it keeps busy."""
-    dimm, label = solution.dimm[row], str(row)
+    """Add the bars of an expert in a scenario to the devices that it keeps busy."""
+    number, row = which
+    dimm, label = solution.run_from(number, row), str(row)
     if domain == "ndp":
         pieces[f"DIMM {dimm or 0}"].append((scenario.ndp_ns[row], label, "work"))
         return

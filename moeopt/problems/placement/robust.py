@@ -23,12 +23,18 @@ from .solution import held_of, solution_of
 TRAIN, TEST = 0, 1
 """Streams of futures: to improve placements on, and to choose among them."""
 
+AT_ONCE = 2**62
+"""Stands for the value of a decision that is reported before there are futures to value it on."""
+
 PERTURBATIONS = 6
 """Descents from the incumbent, some experts exchanged, after those from ranks."""
 
 
 def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> None:
     """Report placements and what they cost on the futures that choose among them."""
+    counted = filled(observed, descending(observed.tokens))
+    if counted is not None:
+        search.offer(counted, AT_ONCE)
     test: Instance = draw(futures.samples, TEST)
 
     def offer(held: Flags) -> int:

@@ -52,9 +52,9 @@ def solve(instance: Instance, search: Search) -> None:
     small = instance.experts * instance.devices * instance.most_copies <= SMALL
     if not search.closed:
         _improve(instance, search, starts, 3 if small else ROUNDS)
-    if not search.closed:
+    if not search.closed and not _near_enough(search):
         _refute(instance, search)
-    search.enough = not small
+    search.enough = not small or _near_enough(search)
 
 
 def _starts(instance: Instance, search: Search) -> list[Solution]:
@@ -75,7 +75,7 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
     steps = FIRST_STEPS
 
     def ended() -> bool:
-        return search.stopped or search.closed
+        return search.stopped or search.closed or _near_enough(search)
 
     for number in range(rounds):
         for turn, start in enumerate([search.solution, starts[number % len(starts)]]):
@@ -85,6 +85,12 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
             solution = arrays.annealed(start, steps, seed, ended)
             search.offer(solution, objective(instance, solution))
         steps *= 2
+
+
+def _near_enough(search: Search) -> bool:
+    """Tell whether the gap is what was asked for, if anything was."""
+    objective, bound = int(search.objective), int(search.bound)  # type: ignore[arg-type]
+    return bool(search.enough_gap) and objective - bound <= search.enough_gap * objective
 
 
 def _refute(instance: Instance, search: Search) -> None:

@@ -3,6 +3,8 @@
 Notation: expert i run in domain o, which TD-C2 allows, keeps device r busy for p[i,o,r] ns, where
 the devices are the GPU (TD-C3), the CPU (TD-C4) and each DIMM (TD-C5), TriMoE Eq. 5 and 6, and in
 schema 2 each memory channel (TD-C6) and the PCIe link (TD-C7). The GPU has its base load on top.
+With copies (schema 2) o is a domain and a copy together; arrays have one entry per copy, and each
+expert's least is over the entries of all its copies.
 """
 
 from math import gcd
@@ -46,12 +48,13 @@ def longest_expert_ns(instance: Instance) -> int:
     after its base load, and the makespan is at least that. It runs in one of its domains, so the
     makespan is at least the least of them.
     """
-    c = instance.columns
+    owner, c = instance.copy_columns
     charges, channel_reads = _dimm_charges(instance), _channel_reads(instance)
     reads = np.maximum(charges, channel_reads)
     gpu = np.maximum.reduce([instance.base_ns + c.gpu_work_ns, c.pcie_ns, reads[0]])
     host = np.minimum(gpu, np.maximum(c.cpu_ns, reads[1]))
-    return int(np.where(c.dimm == STRIPED, host, np.minimum(host, c.ndp_ns)).max())
+    of_copy = np.where(c.dimm == STRIPED, host, np.minimum(host, c.ndp_ns))
+    return int(_least(owner, of_copy).max())
 
 
 def busiest_dimm_ns(instance: Instance) -> int:
@@ -59,10 +62,12 @@ def busiest_dimm_ns(instance: Instance) -> int:
 
     Proof. Whatever its domain, expert i keeps each DIMM it lies on busy for at least
     min_o p[i,o,d]; DIMM d's load is a sum over experts, so it is at least the sum of those minima.
+    One with several copies counts for nothing: it may be elsewhere.
     """
-    c = instance.columns
-    host = _dimm_charges(instance).min(axis=0)
-    striped = c.dimm == STRIPED
+    owner, c = instance.copy_columns
+    alone = np.bincount(owner)[owner] == 1
+    host = np.where(alone, _dimm_charges(instance).min(axis=0), 0)
+    striped = (c.dimm == STRIPED) | ~alone
     own = [0] * instance.dimms
     least = np.minimum(host, c.ndp_ns)
     for dimm, floor in zip(c.dimm[~striped].tolist(), least[~striped].tolist(), strict=True):
@@ -75,10 +80,11 @@ def busiest_channel_ns(instance: Instance) -> int:
 
     Proof. A striped expert runs on a host (TD-C2), which reads it for at least min_o p[i,o,c] on
     every channel c; what a localized expert adds may be nothing, on its NDP unit. 0 without
-    channels, and 0 without striped experts.
+    channels, and 0 without striped experts. Experts with copies count for nothing.
     """
+    owner, c = instance.copy_columns
     reads = _channel_reads(instance).min(axis=0)
-    return int(reads[instance.columns.dimm == STRIPED].sum())
+    return int(reads[(c.dimm == STRIPED) & (np.bincount(owner)[owner] == 1)].sum())
 
 
 def lagrangian_bound_ns(instance: Instance) -> int:
@@ -92,15 +98,21 @@ def lagrangian_bound_ns(instance: Instance) -> int:
     floats; the value returned is computed in integers from multipliers rounded to integers.
     """
     scaled = np.rint(_raise_overloaded(instance) * WEIGHT_SCALE).astype(np.int64)
-    least = _options(instance, scaled).min(axis=0).tolist()
+    owner, _ = instance.copy_columns
+    least = _least(owner, _options(instance, scaled).min(axis=0)).tolist()
     average = int(scaled[0]) * instance.base_ns + sum(least)  # Python's sum does not overflow
     bound: int = -(-average // int(scaled.sum()))
     return bound
 
 
+def _least(owner: Times, values: Times) -> Times:
+    """Return each expert's least value over its copies."""
+    return np.asarray(np.minimum.reduceat(values, np.flatnonzero(np.diff(owner, prepend=-1))))
+
+
 def _dimm_charges(instance: Instance) -> Times:
-    """Return how long a read by GPU or CPU keeps a DIMM busy, in ns, of shape (2, experts)."""
-    c = instance.columns
+    """Return how long a read by GPU or CPU keeps a DIMM busy, in ns, of shape (2, copies)."""
+    _, c = instance.copy_columns
     reads = np.stack([c.gpu_dram_ns, c.cpu_dram_ns])
     part, whole = instance.dimm_share or (1, 1)
     return np.where(c.dimm == STRIPED, -(-reads * part // whole), reads)
@@ -108,12 +120,12 @@ def _dimm_charges(instance: Instance) -> Times:
 
 def _channel_reads(instance: Instance) -> Times:
     """Return how long a read by GPU or CPU keeps a channel busy; 0 without channels."""
-    c = instance.columns
+    _, c = instance.copy_columns
     return np.stack([c.gpu_dram_ns, c.cpu_dram_ns]) * (instance.channels is not None)
 
 
 def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
-    """Return each expert's weighted time on GPU, CPU and NDP, of shape (3, experts).
+    """Return each copy's weighted time on GPU, CPU and NDP, of shape (3, copies).
 
     Parameters
     ----------
@@ -121,7 +133,7 @@ def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
         One per device: GPU, CPU, DIMMs, and with fields of schema 2 the PCIe link and the channels,
         as `moeopt.problems.device_loads.device_loads` has them.
     """
-    c = instance.columns
+    _, c = instance.copy_columns
     striped = c.dimm == STRIPED
     link = 2 + instance.dimms
     read = np.where(striped, weights[2:link].sum(), weights[2 + np.maximum(c.dimm, 0)])
@@ -139,11 +151,12 @@ def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
 
 def _raise_overloaded(instance: Instance) -> Weights:
     """Return the best multipliers found, one per device as in `_options`."""
-    from moeopt.problems.device_loads import device_loads  # compiled when first run
+    from moeopt.problems.device_loads import IDLE, device_loads  # compiled when first run
 
-    experts = instance.device_table
-    rows = np.arange(len(instance.experts))
-    devices = len(device_loads(experts, np.ones(len(rows), np.int64), instance.dimms))
+    owner, columns = instance.copy_columns
+    table, copies = instance.table_of(columns), len(owner)
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    devices = len(device_loads(table, np.ones(copies, np.int64), instance.dimms))
     log_w = np.zeros(devices)
     best, best_value = np.full(devices, 1 / devices), -1.0
     for step in range(ROUNDS):
@@ -151,9 +164,16 @@ def _raise_overloaded(instance: Instance) -> Weights:
         w /= w.sum()
         options = _options(instance, w)
         choice = options.argmin(axis=0)  # never NDP where striped: it costs what the GPU does
-        value = float(options[choice, rows].sum() + w[0] * instance.base_ns)
+        cost = options.min(axis=0)
+        least = np.minimum.reduceat(cost, first)
+        value = float(least.sum() + w[0] * instance.base_ns)
         if value > best_value:
             best, best_value = w, value
-        load = device_loads(experts, choice, instance.dimms)
+        if copies > len(first):  # of equally cheap copies the first is the one that runs
+            at = np.flatnonzero(cost == least[owner])
+            unused = np.ones(copies, dtype=np.bool_)
+            unused[at[np.unique(owner[at], return_index=True)[1]]] = False
+            choice[unused] = IDLE
+        load = device_loads(table, choice, instance.dimms)
         log_w += (load / max(load.max(), 1.0)) / (1 + step) ** 0.5
     return best

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from .instance import Instance
+from .instance import Copy, Expert, Instance
 from .solution import Solution
 
 CONSTRAINTS = {
     "TD-C1": "each expert runs in exactly one domain",
-    "TD-C2": "only a localized expert runs on NDP, and it runs on its own DIMM",
+    "TD-C2": "an expert runs from a copy that it has, on NDP from a localized one, on its DIMM",
     "TD-C3": "the GPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "TD-C4": "the CPU's costs sum to at most the makespan (TriMoE Eq. 5)",
     "TD-C5": "a DIMM's NDP work and host reads sum to at most the makespan (TriMoE Eq. 6)",
@@ -46,30 +46,33 @@ def loads(instance: Instance, solution: Solution) -> Loads:
 
     A striped expert that a host reads keeps every channel busy, and every DIMM for its share; a
     localized one its own DIMM and that one's channel. NDP work keeps no channel busy.
-    Work in a domain that the expert may not use counts for nothing; `violations` reports it.
+    Work in a domain that the expert may not use counts for nothing, and one run from a copy that it
+    has not counts as run from its first; `violations` reports both.
     """
     gpu, cpu, pcie, every_dimm, every_channel = instance.base_ns, 0, 0, 0, 0
     dimm = [0] * instance.dimms
     channel_of = instance.channels or ()
     channel = dict.fromkeys(sorted(channel_of), 0)
-    for expert, domain in zip(instance.experts, solution.assignment, strict=False):
+    pairs = zip(instance.experts, solution.assignment, strict=False)
+    for row, (expert, domain) in enumerate(pairs):
+        lie = used_copy(expert, solution.source_of(row)) or expert
         read = work = 0
         if domain == "gpu":
-            gpu += expert.gpu_work_ns
-            pcie += expert.pcie_ns or 0
-            read = expert.gpu_dram_ns
+            gpu += lie.gpu_work_ns
+            pcie += lie.pcie_ns or 0
+            read = lie.gpu_dram_ns
         elif domain == "cpu":
-            cpu += expert.cpu_ns
-            read = expert.cpu_dram_ns
-        elif domain == "ndp" and expert.ndp_ns is not None:
-            work = expert.ndp_ns
-        if expert.dimm is None:
+            cpu += lie.cpu_ns
+            read = lie.cpu_dram_ns
+        elif domain == "ndp" and lie.ndp_ns is not None:
+            work = lie.ndp_ns
+        if lie.dimm is None:
             every_dimm += instance.striped_charge_ns(read)
             every_channel += read
         else:
-            dimm[expert.dimm] += read + work
+            dimm[lie.dimm] += read + work
             if channel_of:
-                channel[channel_of[expert.dimm]] += read
+                channel[channel_of[lie.dimm]] += read
     return Loads(
         gpu,
         cpu,
@@ -77,6 +80,13 @@ def loads(instance: Instance, solution: Solution) -> Loads:
         tuple(every_channel + own for own in channel.values()),
         pcie,
     )
+
+
+def used_copy(expert: Expert, source: int | None) -> Expert | Copy | None:
+    """Return the copy of an expert on a DIMM, its first for None; None if there is none such."""
+    if source is None:
+        return expert
+    return next((copy for copy in expert.copies or () if copy.dimm == source), None)
 
 
 def violations(
@@ -99,11 +109,19 @@ def violations(
     for row, (expert, domain) in enumerate(
         zip(instance.experts, solution.assignment, strict=False)
     ):
+        source = solution.source_of(row)
+        lie = used_copy(expert, source)
         if domain is None:
             found.append(("TD-C1", f"assignment[{row}]: expert {expert.expert} runs nowhere"))
-        elif domain == "ndp" and expert.dimm is None:
+        elif lie is None:
+            reason = f"expert {expert.expert} has no further copy on DIMM {source}"
+            found.append(("TD-C2", f"source[{row}]: {reason}"))
+        elif domain == "ndp" and lie.dimm is None:
             reason = f"expert {expert.expert} is striped and cannot run on NDP"
             found.append(("TD-C2", f"assignment[{row}]: {reason}"))
+    if solution.source is not None and len(solution.source) != len(instance.experts):
+        count = f"{len(solution.source)} entries for {len(instance.experts)} experts"
+        found.append(("TD-C2", f"source has {count}"))
     if makespan_ns is not None:
         found += _overruns(instance, loads(instance, solution), makespan_ns)
     return found

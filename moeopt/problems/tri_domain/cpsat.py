@@ -1,6 +1,6 @@
 """The CP-SAT model: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
@@ -8,12 +8,12 @@ from ortools.sat.python import cp_model
 from moeopt.problems.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Expert, Instance
-from .solution import DOMAINS, Domain, Solution, read_off
+from .instance import Copy, Expert, Instance
+from .solution import Domain, Run, Solution, read_off, runs_of
 
 
 class Model(Formulation):
-    """Booleans ``runs[i][o]`` and the makespan, counted in steps of the costs' common divisor.
+    """Booleans ``runs[i][o, k]`` and the makespan, counted in steps of the costs' common divisor.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Model(Formulation):
         self.instance = instance
         self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
-        self.runs = [
-            {domain: self.model.new_bool_var(f"{domain}[{expert.expert}]") for domain in DOMAINS}
-            for expert in instance.experts
+        self.runs: list[dict[Run, Any]] = [
+            {run: self.model.new_bool_var(f"{run[0]}[{e.expert},{run[1]}]") for run in runs}
+            for e, runs in zip(instance.experts, runs_of(instance), strict=True)
         ]
         self.makespan = self.model.new_int_var(0, self._horizon(), "makespan")
         self.model.minimize(self.makespan)
@@ -47,17 +47,17 @@ class Model(Formulation):
         """Post TD-C2: only a localized expert runs on NDP."""
         for expert, runs in zip(self.instance.experts, self.runs, strict=True):
             if expert.dimm is None:
-                self.model.add(runs["ndp"] == 0)
+                self.model.add(runs["ndp", 0] == 0)
 
     def td_c3_gpu_is_serial(self) -> None:
         """Post TD-C3: the GPU's costs, after its base load, sum to at most the makespan."""
         base = self.instance.base_ns // self.objective_unit
-        work = self._sum("gpu", lambda expert: expert.gpu_work_ns)
+        work = self._sum("gpu", lambda lie: lie.gpu_work_ns)
         self.model.add(base + work <= self.makespan)
 
     def td_c4_cpu_is_serial(self) -> None:
         """Post TD-C4: the CPU's costs sum to at most the makespan."""
-        self.model.add(self._sum("cpu", lambda expert: expert.cpu_ns) <= self.makespan)
+        self.model.add(self._sum("cpu", lambda lie: lie.cpu_ns) <= self.makespan)
 
     def td_c5_dimms_serve_ndp_and_hosts(self) -> None:
         """Post TD-C5: each DIMM's NDP work and host reads sum to at most the makespan.
@@ -82,7 +82,7 @@ class Model(Formulation):
     def td_c7_transfers_are_serial(self) -> None:
         """Post TD-C7: the transfers over PCIe sum to at most the makespan."""
         if self.instance.two_parts:
-            transfers = self._sum("gpu", lambda expert: expert.pcie_ns or 0)
+            transfers = self._sum("gpu", lambda lie: lie.pcie_ns or 0)
             self.model.add(transfers <= self.makespan)
 
     def start_from(self, solution: Solution, objective: int) -> None:
@@ -95,37 +95,43 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
-        return read_off(self.instance.name, self.runs, value)
+        return read_off(self.instance, self.runs, value)
 
     def _horizon(self) -> int:
         """Return a makespan that no assignment exceeds."""
         longest = sum(max(self.instance.times_ns(e), default=0) for e in self.instance.experts)
         return (self.instance.base_ns + 3 * longest) // self.objective_unit
 
-    def _sum(self, domain: Domain, cost_ns: Callable[[Expert], int]) -> Any:
+    def _lies(self) -> Iterator[tuple[Expert | Copy, Any, Any, Any]]:
+        """Yield every copy of every expert with its variables of GPU, CPU and NDP."""
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            for k, lie in enumerate(expert.lies):
+                yield lie, runs["gpu", k], runs["cpu", k], runs["ndp", k]
+
+    def _sum(self, domain: Domain, cost_ns: Callable[[Expert | Copy], int]) -> Any:
         terms = [
-            (runs[domain], cost_ns(expert) // self.objective_unit)
-            for expert, runs in zip(self.instance.experts, self.runs, strict=True)
+            (gpu if domain == "gpu" else cpu, cost_ns(lie) // self.objective_unit)
+            for lie, gpu, cpu, _ in self._lies()
         ]
         return cp_model.LinearExpr.weighted_sum(*zip(*terms, strict=True))
 
     def _busy(self, dimm: int | None) -> Any:
-        """Return the busy time that experts lying on `dimm` (None: striped ones) cause there."""
+        """Return the busy time that copies lying on `dimm` (None: striped ones) cause there."""
         variables, steps = [0], [0]
-        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
-            if expert.dimm == dimm:
-                reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
-                charges = [self.instance.charge_ns(expert, read) for read in reads]
-                variables += [runs[domain] for domain in DOMAINS]
-                steps += [time // self.objective_unit for time in (*charges, expert.ndp_ns or 0)]
+        for lie, *runs in self._lies():
+            if lie.dimm == dimm:
+                reads = (lie.gpu_dram_ns, lie.cpu_dram_ns)
+                charges = [self.instance.charge_ns(lie, read) for read in reads]
+                variables += runs
+                steps += [time // self.objective_unit for time in (*charges, lie.ndp_ns or 0)]
         return cp_model.LinearExpr.weighted_sum(variables, steps)
 
     def _read(self, dimms: Container[int | None]) -> Any:
-        """Return the time of host reads of the experts that lie on `dimms` (None: striped ones)."""
+        """Return the time of host reads of copies that lie on `dimms` (None: striped ones)."""
         variables, steps = [0], [0]
-        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
-            if expert.dimm in dimms:
-                variables += [runs["gpu"], runs["cpu"]]
-                steps += [expert.gpu_dram_ns // self.objective_unit]
-                steps += [expert.cpu_dram_ns // self.objective_unit]
+        for lie, gpu, cpu, _ in self._lies():
+            if lie.dimm in dimms:
+                variables += [gpu, cpu]
+                steps += [lie.gpu_dram_ns // self.objective_unit]
+                steps += [lie.cpu_dram_ns // self.objective_unit]
         return cp_model.LinearExpr.weighted_sum(variables, steps)

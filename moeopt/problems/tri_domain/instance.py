@@ -1,24 +1,61 @@
 """One MoE layer of one decode step: active experts, where they lie, what each path costs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from moeopt.errors import InputError
 from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
 from moeopt.problems.envelope import Count, Data, Flag, Nanoseconds, field_error
 from moeopt.problems.host_memory import HostMemory, absent
+
+from .columns import STRIPED as STRIPED
+from .columns import Columns as Columns
+from .columns import columns_of
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
 SCHEMA_1_COLUMNS = 9
 """How many fields an expert has in schema 1."""
 
-STRIPED = -1
-"""Stands for ``dimm: null`` in `Columns`."""
+
+class Copy(Data):
+    """Schema 2: one more copy of an expert, localized, with the complete cost of its paths.
+
+    Parameters
+    ----------
+    dimm
+        The DIMM that holds it; no two copies of an expert lie on the same one.
+    gpu_ns, cpu_ns, ndp_ns
+        Time it occupies the GPU, the CPU or its DIMM's NDP unit if this copy is used.
+    gpu_dram_ns, cpu_dram_ns
+        Time its DIMM is busy if GPU or CPU reads this copy; `gpu_dram_ns` is 0 if resident.
+    gpu_calc_ns, pcie_ns
+        The two parts of a run on the GPU; given exactly where the expert's own are.
+    """
+
+    dimm: Count
+    gpu_ns: Nanoseconds
+    cpu_ns: Nanoseconds
+    ndp_ns: Nanoseconds
+    gpu_dram_ns: Nanoseconds
+    cpu_dram_ns: Nanoseconds
+    gpu_calc_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
+    pcie_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
+
+    @property
+    def gpu_work_ns(self) -> int:
+        """How long the GPU itself is busy with it, in ns: `gpu_calc_ns`, or all of `gpu_ns`."""
+        return self.gpu_ns if self.gpu_calc_ns is None else self.gpu_calc_ns
+
+    @field_validator("gpu_calc_ns", "pcie_ns")
+    @classmethod
+    def _part_of_the_path(cls, value: int | None, info: ValidationInfo) -> int | None:
+        return _part_of(value, info.data.get("gpu_ns"))
 
 
 class Expert(Data):
@@ -44,6 +81,8 @@ class Expert(Data):
         Schema 2: the two parts of a run on the GPU, its computation and its transfer over PCIe, 0
         if resident, each at most `gpu_ns`. Parts of different experts overlap. Absent, for all
         experts: a run is one piece of work of `gpu_ns`.
+    copies
+        Schema 2: further copies, each on a DIMM by itself. The fields above are of the first one.
     """
 
     expert: Count
@@ -57,18 +96,40 @@ class Expert(Data):
     cpu_dram_ns: Nanoseconds
     gpu_calc_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
     pcie_ns: Annotated[Nanoseconds | None, Field(exclude_if=absent)] = None
+    copies: Annotated[
+        tuple[Copy, ...] | None, Field(max_length=MAX_DIMMS, fail_fast=True, exclude_if=absent)
+    ] = None
 
     @property
     def gpu_work_ns(self) -> int:
         """How long the GPU itself is busy with it, in ns: `gpu_calc_ns`, or all of `gpu_ns`."""
         return self.gpu_ns if self.gpu_calc_ns is None else self.gpu_calc_ns
 
+    @property
+    def lies(self) -> tuple["Expert | Copy", ...]:
+        """All copies of it: the first one, whose fields are the expert's own, and the others."""
+        return (self, *(self.copies or ()))
+
+    @field_validator("copies")
+    @classmethod
+    def _copies_differ(
+        cls, copies: tuple[Copy, ...] | None, info: ValidationInfo
+    ) -> tuple[Copy, ...] | None:
+        taken = {info.data.get("dimm")} - {None}
+        for row, copy in enumerate(copies or ()):
+            if copy.dimm in taken:
+                raise field_error([row, "dimm"], f"{copy.dimm} holds a copy of it already")
+            taken.add(copy.dimm)
+            for name in ("gpu_dram_ns", "pcie_ns"):
+                if info.data.get("resident") and getattr(copy, name):
+                    reason = f"must be 0 because resident is true, not {getattr(copy, name)}"
+                    raise field_error([row, name], reason)
+        return copies
+
     @field_validator("gpu_calc_ns", "pcie_ns")
     @classmethod
     def _part_of_the_path(cls, value: int | None, info: ValidationInfo) -> int | None:
-        path = info.data.get("gpu_ns")
-        if value is not None and path is not None and value > path:
-            raise field_error([], f"must be at most gpu_ns = {path}, not {value}")
+        value = _part_of(value, info.data.get("gpu_ns"))
         if value and info.field_name == "pcie_ns" and info.data.get("resident"):
             raise field_error([], f"must be 0 because resident is true, not {value}")
         return value
@@ -90,27 +151,6 @@ class Expert(Data):
         return value
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The experts as arrays of shape (experts,), for vectorised algorithms.
-
-    `dimm` is `STRIPED` and `ndp_ns` is 0 where the expert is striped. `gpu_work_ns` is `gpu_ns` and
-    `pcie_ns` 0 where a run on the GPU is one piece of work.
-    """
-
-    expert: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    resident: NDArray[np.bool_]
-    dimm: NDArray[np.int64]
-    gpu_ns: NDArray[np.int64]
-    cpu_ns: NDArray[np.int64]
-    ndp_ns: NDArray[np.int64]
-    gpu_dram_ns: NDArray[np.int64]
-    cpu_dram_ns: NDArray[np.int64]
-    gpu_work_ns: NDArray[np.int64]
-    pcie_ns: NDArray[np.int64]
-
-
 class Instance(HostMemory):
     """One GPU, one CPU, `dimms` identical NDP-DIMMs, and the active experts of one layer.
 
@@ -129,9 +169,11 @@ class Instance(HostMemory):
     def _dimms_exist(cls, experts: tuple[Expert, ...], info: ValidationInfo) -> tuple[Expert, ...]:
         dimms = info.data.get("dimms")
         for row, expert in enumerate(experts):
-            if dimms is not None and expert.dimm is not None and expert.dimm >= dimms:
-                reason = f"must be below dimms = {dimms}, not {expert.dimm}"
-                raise field_error([row, "dimm"], reason)
+            for number, lie in enumerate(expert.lies):
+                if dimms is not None and lie.dimm is not None and lie.dimm >= dimms:
+                    reason = f"must be below dimms = {dimms}, not {lie.dimm}"
+                    copy: list[str | int] = ["copies", number - 1] if number else []
+                    raise field_error([row, *copy, "dimm"], reason)
         return experts
 
     @field_validator("experts")
@@ -149,12 +191,12 @@ class Instance(HostMemory):
     def _parts_of_all_or_none(self) -> Self:
         two_parts = self.two_parts
         for row, expert in enumerate(self.experts):
-            for name in ("gpu_calc_ns", "pcie_ns"):
-                given = getattr(expert, name) is not None
-                if given and self.schema_version == 1:
+            for name in ("gpu_calc_ns", "pcie_ns", "copies"):
+                if getattr(expert, name) is not None and self.schema_version == 1:
                     reason = "is a field of schema 2: schema_version must be 2"
                     raise field_error(["experts", row, name], reason)
-                if given != two_parts:
+            for name in ("gpu_calc_ns", "pcie_ns"):
+                if any((getattr(lie, name) is not None) != two_parts for lie in expert.lies):
                     reason = "is missing: gpu_calc_ns and pcie_ns are given for all experts or none"
                     raise field_error(["experts", row, name], reason)
         return self
@@ -162,18 +204,29 @@ class Instance(HostMemory):
     @property
     def two_parts(self) -> bool:
         """Whether runs on the GPU consist of computation and transfer."""
-        return any(e.gpu_calc_ns is not None or e.pcie_ns is not None for e in self.experts)
+        return any(
+            lie.gpu_calc_ns is not None or lie.pcie_ns is not None
+            for expert in self.experts
+            for lie in expert.lies
+        )
 
-    def charge_ns(self, expert: Expert, read_ns: int) -> int:
-        """Return how long each DIMM that an expert lies on is busy while a host reads it."""
-        return self.striped_charge_ns(read_ns) if expert.dimm is None else read_ns
+    @property
+    def has_copies(self) -> bool:
+        """Whether some expert lies in several places."""
+        return any(expert.copies for expert in self.experts)
+
+    def charge_ns(self, lie: Expert | Copy, read_ns: int) -> int:
+        """Return how long each DIMM that a copy lies on is busy while a host reads it."""
+        return self.striped_charge_ns(read_ns) if lie.dimm is None else read_ns
 
     def times_ns(self, expert: Expert) -> list[int]:
         """Return every duration with which an expert may keep some device busy, zeros aside."""
-        reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
-        times = [expert.gpu_work_ns, expert.cpu_ns, expert.ndp_ns, expert.pcie_ns]
-        times += [self.charge_ns(expert, read) for read in reads]
-        times += reads if self.channels is not None else ()
+        times: list[int | None] = []
+        for lie in expert.lies:
+            reads = (lie.gpu_dram_ns, lie.cpu_dram_ns)
+            times += [lie.gpu_work_ns, lie.cpu_ns, lie.ndp_ns, lie.pcie_ns]
+            times += [self.charge_ns(lie, read) for read in reads]
+            times += reads if self.channels is not None else ()
         return [time for time in times if time]
 
     @classmethod
@@ -192,6 +245,7 @@ class Instance(HostMemory):
         expert: ArrayLike | None = None,
         gpu_calc_ns: ArrayLike | None = None,
         pcie_ns: ArrayLike | None = None,
+        copies: Sequence[Sequence[Mapping[str, int] | Copy]] | None = None,
         channels: ArrayLike | None = None,
         dimm_share: tuple[int, int] | None = None,
         gpu_base_ns: int | None = None,
@@ -228,6 +282,9 @@ class Instance(HostMemory):
         gpu_calc_ns, pcie_ns
             The two parts of a run on the GPU, computation and transfer over PCIe, in ns, shape
             (experts,), both or none; `pcie_ns` is 0 for residents. Default: one piece of `gpu_ns`.
+        copies
+            Further copies of each expert, with the fields of `Copy`; one list per expert, empty
+            where there are none. Default: none.
         channels
             The memory channel of each DIMM, shape (dimms,). Default: channels are no limit.
         dimm_share
@@ -235,7 +292,7 @@ class Instance(HostMemory):
             Default: all of it.
         gpu_base_ns
             How long the GPU is busy before any routed expert, in ns. Default: 0. With this or any
-            of the four before it the instance is of schema 2.
+            of the five before it the instance is of schema 2.
         name, quantum_ns
             What the instance is called, and the unit that all times are multiples of, if any.
 
@@ -262,7 +319,7 @@ class Instance(HostMemory):
         if resident is not None:
             held = flags("resident", resident, (size,), "(experts,)")
         read = np.where(held, cpu, np.minimum(gpu, cpu))
-        columns = {
+        columns: dict[str, Sequence[Any]] = {
             "expert": each("expert", expert, size, np.arange(size)).tolist(),
             "tokens": each("tokens", tokens, size, 1, least=1).tolist(),
             "resident": held.tolist(),
@@ -276,7 +333,11 @@ class Instance(HostMemory):
         for part, values in (("gpu_calc_ns", gpu_calc_ns), ("pcie_ns", pcie_ns)):
             if values is not None:
                 columns[part] = each(part, values, size, 0).tolist()
-        memory = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
+        if copies is not None:
+            if len(copies) != size:
+                raise InputError(f"copies: must have {size} entries, one per expert")
+            columns["copies"] = [tuple(of) or None for of in copies]
+        memory: dict[str, Any] = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
         if channels is not None:
             memory["channels"] = integers("channels", channels, (None,), axes="(dimms,)").tolist()
         given = {field: value for field, value in memory.items() if value is not None}
@@ -294,25 +355,34 @@ class Instance(HostMemory):
 
     @cached_property
     def columns(self) -> Columns:
-        """The experts as arrays."""
+        """The experts as arrays, each with its first copy."""
+        return columns_of([(expert, expert) for expert in self.experts])
 
-        def column(name: str, null: int = 0) -> NDArray[np.int64]:
-            values = (getattr(expert, name) for expert in self.experts)
-            return np.array([null if v is None else v for v in values], dtype=np.int64)
-
-        names = ("expert", "tokens", "gpu_ns", "cpu_ns", "ndp_ns", "gpu_dram_ns", "cpu_dram_ns")
-        return Columns(
-            **{name: column(name) for name in (*names, "gpu_work_ns", "pcie_ns")},
-            dimm=column("dimm", STRIPED),
-            resident=column("resident").astype(np.bool_),
-        )
+    @cached_property
+    def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
+        """All copies as arrays, expert by expert: each one's row in `experts`, and its columns."""
+        counts = [len(expert.lies) for expert in self.experts]
+        if not self.has_copies:
+            return np.arange(len(self.experts)), self.columns
+        pairs = [(expert, lie) for expert in self.experts for lie in expert.lies]
+        return np.repeat(np.arange(len(counts)), counts), columns_of(pairs)
 
     @cached_property
     def device_table(self) -> NDArray[np.int64]:
-        """The experts as `moeopt.problems.device_loads` takes them."""
+        """The experts with their first copies as `moeopt.problems.device_loads` takes them."""
+        return self.table_of(self.columns)
+
+    def table_of(self, c: Columns) -> NDArray[np.int64]:
+        """Return some columns as `moeopt.problems.device_loads` takes them."""
         from moeopt.problems.device_loads import table_for  # compiled when first run
 
-        c = self.columns
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
         return table_for(self, *columns, *parts)
+
+
+def _part_of(value: int | None, path_ns: int | None) -> int | None:
+    """Return one of the two parts of a path to the GPU, which is no longer than the path."""
+    if value is not None and path_ns is not None and value > path_ns:
+        raise field_error([], f"must be at most gpu_ns = {path_ns}, not {value}")
+    return value

@@ -1,18 +1,18 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import pulp
 
 from moeopt.problems.formulation import Formulation, float_unit
 
-from .instance import Instance
-from .solution import DOMAINS, Domain, Solution, read_off
+from .instance import Copy, Expert, Instance
+from .solution import Domain, Run, Solution, read_off, runs_of
 
 
 class Model(Formulation):
-    """Binaries ``runs[i][o]`` and a continuous makespan, in microseconds or coarser units.
+    """Binaries ``runs[i][o, k]`` and a continuous makespan, in microseconds or coarser units.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class Model(Formulation):
         longest = sum(max(instance.times_ns(e), default=0) for e in instance.experts)
         self.objective_unit = float_unit(instance.base_ns + longest)
         self.model = pulp.LpProblem("tri_domain", pulp.LpMinimize)
-        self.runs = [
-            {o: self.model.add_variable(f"{o}_{row}", cat="Binary") for o in DOMAINS}
-            for row in range(len(instance.experts))
+        self.runs: list[dict[Run, Any]] = [
+            {(o, k): self.model.add_variable(f"{o}_{row}_{k}", cat="Binary") for o, k in runs}
+            for row, runs in enumerate(runs_of(instance))
         ]
         self.makespan = self.model.add_variable("makespan", lowBound=0)
         self.model.setObjective(self.makespan + 0)
@@ -43,18 +43,18 @@ class Model(Formulation):
         """Post TD-C2: only a localized expert runs on NDP."""
         for row, expert in enumerate(self.instance.experts):
             if expert.dimm is None:
-                self.model += self.runs[row]["ndp"] <= 0, f"TD_C2_{row}"
+                self.model += self.runs[row]["ndp", 0] <= 0, f"TD_C2_{row}"
 
     def td_c3_gpu_is_serial(self) -> None:
         """Post TD-C3: the GPU's costs, after its base load, sum to at most the makespan."""
         base = self.instance.base_ns / self.objective_unit
-        costs = [expert.gpu_work_ns for expert in self.instance.experts]
-        self.model += base + self._sum("gpu", costs) <= self.makespan, "TD_C3"
+        work = self._sum("gpu", lambda lie: lie.gpu_work_ns)
+        self.model += base + work <= self.makespan, "TD_C3"
 
     def td_c4_cpu_is_serial(self) -> None:
         """Post TD-C4: the CPU's costs sum to at most the makespan."""
-        costs = [expert.cpu_ns for expert in self.instance.experts]
-        self.model += self._sum("cpu", costs) <= self.makespan, "TD_C4"
+        work = self._sum("cpu", lambda lie: lie.cpu_ns)
+        self.model += work <= self.makespan, "TD_C4"
 
     def td_c5_dimms_serve_ndp_and_hosts(self) -> None:
         """Post TD-C5: each DIMM's NDP work and host reads sum to at most the makespan.
@@ -79,8 +79,8 @@ class Model(Formulation):
     def td_c7_transfers_are_serial(self) -> None:
         """Post TD-C7: the transfers over PCIe sum to at most the makespan."""
         if self.instance.two_parts:
-            transfers = [expert.pcie_ns or 0 for expert in self.instance.experts]
-            self.model += self._sum("gpu", transfers) <= self.makespan, "TD_C7"
+            transfers = self._sum("gpu", lambda lie: lie.pcie_ns or 0)
+            self.model += transfers <= self.makespan, "TD_C7"
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution; the caller keeps that one."""
@@ -88,32 +88,36 @@ class Model(Formulation):
 
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
-        return read_off(self.instance.name, self.runs, value)
+        return read_off(self.instance, self.runs, value)
 
-    def _sum(self, domain: Domain, costs_ns: list[int]) -> Any:
+    def _lies(self) -> Iterator[tuple[Expert | Copy, Any, Any, Any]]:
+        """Yield every copy of every expert with its variables of GPU, CPU and NDP."""
+        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
+            for k, lie in enumerate(expert.lies):
+                yield lie, runs["gpu", k], runs["cpu", k], runs["ndp", k]
+
+    def _sum(self, domain: Domain, cost_ns: Callable[[Expert | Copy], int]) -> Any:
         return pulp.LpAffineExpression(
-            (runs[domain], cost / self.objective_unit)
-            for runs, cost in zip(self.runs, costs_ns, strict=True)
+            (gpu if domain == "gpu" else cpu, cost_ns(lie) / self.objective_unit)
+            for lie, gpu, cpu, _ in self._lies()
         )
 
     def _busy(self, dimm: int | None) -> Any:
-        """Return the busy time that experts lying on `dimm` (None: striped ones) cause there."""
+        """Return the busy time that copies lying on `dimm` (None: striped ones) cause there."""
         terms = []
-        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
-            if expert.dimm == dimm:
-                reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
-                charges = [self.instance.charge_ns(expert, read) for read in reads]
-                terms += [
-                    (runs[domain], time / self.objective_unit)
-                    for domain, time in zip(DOMAINS, (*charges, expert.ndp_ns or 0), strict=True)
-                ]
+        for lie, *runs in self._lies():
+            if lie.dimm == dimm:
+                reads = (lie.gpu_dram_ns, lie.cpu_dram_ns)
+                charges = [self.instance.charge_ns(lie, read) for read in reads]
+                times = [time / self.objective_unit for time in (*charges, lie.ndp_ns or 0)]
+                terms += list(zip(runs, times, strict=True))
         return pulp.LpAffineExpression(terms)
 
     def _read(self, dimms: Container[int | None]) -> Any:
-        """Return the time of host reads of the experts that lie on `dimms` (None: striped ones)."""
+        """Return the time of host reads of copies that lie on `dimms` (None: striped ones)."""
         terms = []
-        for expert, runs in zip(self.instance.experts, self.runs, strict=True):
-            if expert.dimm in dimms:
-                terms.append((runs["gpu"], expert.gpu_dram_ns / self.objective_unit))
-                terms.append((runs["cpu"], expert.cpu_dram_ns / self.objective_unit))
+        for lie, gpu, cpu, _ in self._lies():
+            if lie.dimm in dimms:
+                terms.append((gpu, lie.gpu_dram_ns / self.objective_unit))
+                terms.append((cpu, lie.cpu_dram_ns / self.objective_unit))
         return pulp.LpAffineExpression(terms)

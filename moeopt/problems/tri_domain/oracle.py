@@ -2,22 +2,20 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 
 from .instance import Instance
-from .solution import DOMAINS, Solution
+from .solution import Solution, runs_of, solution_of
 
 MAX_CANDIDATES = 3**11
 
 
 def count(instance: Instance) -> int:
     """Return how many candidates `candidates` yields."""
-    return int(len(DOMAINS) ** len(instance.experts))
+    return prod(len(runs) for runs in runs_of(instance))
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
-    """Yield every assignment of experts to domains, valid or not: the checker decides."""
-    for assignment in product(DOMAINS, repeat=len(instance.experts)):
-        # The pieces are valid by construction; skipping validation makes this ten times faster.
-        yield Solution.model_construct(
-            problem="tri_domain", instance=instance.name, assignment=assignment
-        )
+    """Yield every choice of domains and copies, valid or not: the checker decides."""
+    for runs in product(*runs_of(instance)):
+        yield solution_of(instance, runs)

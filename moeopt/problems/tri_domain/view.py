@@ -5,8 +5,8 @@ from typing import Literal
 
 from moeopt.problems.view import Bar, Difference, Lane, different_domains
 
-from .check import loads
-from .instance import Expert, Instance
+from .check import loads, used_copy
+from .instance import Copy, Expert, Instance
 from .solution import Solution
 
 Piece = tuple[int, str, Literal["work", "read", "transfer"]]
@@ -18,21 +18,28 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     The order on a device is free (Eq. 5 and 6 are sums): longest first, and on a DIMM the hosts'
     reads before its own NDP work.
     """
-    pairs = list(zip(instance.experts, solution.assignment, strict=True))
-    on_gpu = [e for e, d in pairs if d == "gpu"]
+    runs = [
+        (str(e.expert), used_copy(e, solution.source_of(row)) or e, d)
+        for row, (e, d) in enumerate(zip(instance.experts, solution.assignment, strict=True))
+    ]
+    on_gpu = [(name, lie) for name, lie, d in runs if d == "gpu"]
     base: list[Piece] = [(instance.base_ns, "base", "work")]
-    gpu: list[Piece] = [(e.gpu_work_ns, str(e.expert), "work") for e in on_gpu]
+    gpu: list[Piece] = [(lie.gpu_work_ns, name, "work") for name, lie in on_gpu]
     host = [
         _lane("GPU", base + gpu),
-        _lane("CPU", ((e.cpu_ns, str(e.expert), "work") for e, d in pairs if d == "cpu")),
+        _lane("CPU", ((lie.cpu_ns, name, "work") for name, lie, d in runs if d == "cpu")),
     ]
-    reads = [(e, e.gpu_dram_ns if d == "gpu" else e.cpu_dram_ns) for e, d in pairs if d != "ndp"]
+    reads = [
+        (name, lie, lie.gpu_dram_ns if d == "gpu" else lie.cpu_dram_ns)
+        for name, lie, d in runs
+        if d != "ndp"
+    ]
     for dimm in range(instance.dimms):
-        charges = [(e, instance.charge_ns(e, read)) for e, read in reads]
-        own = [e for e, d in pairs if d == "ndp" and e.dimm == dimm]
+        charges = [(name, lie, instance.charge_ns(lie, read)) for name, lie, read in reads]
+        own = [(name, lie) for name, lie, d in runs if d == "ndp" and lie.dimm == dimm]
         host.append(_lane(f"DIMM {dimm}", _dimm_pieces({dimm}, charges, own)))
     if instance.two_parts:
-        host.append(_lane("PCIe", ((e.pcie_ns or 0, str(e.expert), "transfer") for e in on_gpu)))
+        host.append(_lane("PCIe", ((lie.pcie_ns or 0, name, "transfer") for name, lie in on_gpu)))
     for channel in sorted(set(instance.channels or ())):
         dimms = {dimm for dimm, of in enumerate(instance.channels or ()) if of == channel}
         host.append(_lane(f"channel {channel}", _dimm_pieces(dimms, reads, [])))
@@ -66,14 +73,16 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
 
 
 def _dimm_pieces(
-    dimms: set[int], reads: list[tuple[Expert, int]], own: list[Expert]
+    dimms: set[int],
+    reads: list[tuple[str, Expert | Copy, int]],
+    own: list[tuple[str, Expert | Copy]],
 ) -> Iterable[Piece]:
-    """Yield the host reads of experts that lie on some DIMMs or on all, and NDP work."""
-    for expert, dram_ns in reads:
-        if expert.dimm is None or expert.dimm in dimms:
-            yield dram_ns, str(expert.expert), "read"
-    for expert in own:
-        yield expert.ndp_ns or 0, str(expert.expert), "work"
+    """Yield the host reads of copies that lie on some DIMMs or on all, and NDP work."""
+    for name, lie, dram_ns in reads:
+        if lie.dimm is None or lie.dimm in dimms:
+            yield dram_ns, name, "read"
+    for name, lie in own:
+        yield lie.ndp_ns or 0, name, "work"
 
 
 def _lane(device: str, pieces: Iterable[Piece]) -> Lane:

@@ -69,11 +69,15 @@ def execute_layout(
         raise InputError(
             f"decision: must have {instance.experts} experts, not {len(decision.resident)}"
         )
-    if any(dimm is not None and dimm >= instance.dimms for dimm in decision.dimm):
+    further = [dimm for dimms in decision.copies or () for dimm in dimms]
+    if any(dimm is not None and dimm >= instance.dimms for dimm in (*decision.dimm, *further)):
         raise InputError(f"decision: dimm: must be below {instance.dimms}")
+    if further and instance.copies is None:
+        raise InputError("decision: copies: the windows to run permit one copy of each expert")
     layout = Layout(
         np.array(decision.resident),
         np.array([STRIPED if dimm is None else dimm for dimm in decision.dimm]),
+        decision.copies or (),
     )
     runs = [
         scheduled(on_layout(instance, layout, number), schedule, instance.gpu_base_ns or 0)
@@ -87,6 +91,12 @@ def execute_layout(
         dimm=decision.dimm,
         assignment=tuple(
             tuple(run.domains.get(number) for number in range(instance.experts)) for run in runs
+        ),
+        copies=decision.copies,
+        source=None
+        if decision.copies is None
+        else tuple(
+            tuple(run.sources.get(number) for number in range(instance.experts)) for run in runs
         ),
     )
     total = sum(weight * makespan for weight, makespan in zip(weights, makespans, strict=True))

@@ -7,7 +7,7 @@ The model prints its own solution as JSON in the contract's form, so that it can
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,9 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
     A list of objects ``experts`` gives the set ``experts`` (0, 1, ...) and one parameter per field;
     nested lists give one more index each, and so do objects with numbers as keys; null leaves the
     entry to the parameter's default. A list of objects within the objects of another one gives a
-    set of pairs, and parameters with both indices. The length of a list of plain values or lists
-    is ``<name>_length``, where the model asks for it.
+    set of pairs, and parameters with both indices, called ``<list>_<field>`` where the model
+    declares that. An object gives a parameter ``<object>_<field>`` for each field. The length of a
+    list of plain values or lists is ``<name>_length``, where the model asks for it.
     `output` is the file the model prints its solution to.
     """
     declared = set(DECLARATION.findall(model))
@@ -45,7 +46,10 @@ def data_section(model: str, instance: InstanceEnvelope, output: Path) -> str:
         if isinstance(value, str):
             entries[name] = [_quoted(value)]
         elif _has_objects(value):
-            _collect(name, value, (), entries, members)
+            _collect(name, value, (), entries, members, declared)
+        elif isinstance(value, Mapping) and value and not all(map(str.isdigit, value)):
+            for inner, item in value.items():
+                entries.setdefault(f"{name}_{inner}", []).extend(_entries(item, ()))
         else:
             entries.setdefault(name, []).extend(_entries(value, ()))
             if isinstance(value, list):
@@ -66,6 +70,7 @@ def _collect(
     index: tuple[int, ...],
     entries: dict[str, list[str]],
     members: dict[str, list[str]],
+    declared: Container[str],
 ) -> None:
     """Add the fields of a list of objects as parameters, and their positions as a set."""
     for number, item in enumerate(rows):
@@ -74,9 +79,11 @@ def _collect(
         members.setdefault(name, []).append(text if len(place) == 1 else f"({text})")
         for field, inner in item.items():
             if _has_objects(inner):
-                _collect(field, inner, place, entries, members)
+                _collect(field, inner, place, entries, members, declared)
             else:
-                entries.setdefault(field, []).extend(_entries(inner, place))
+                longer = f"{name}_{field}"
+                known = longer if len(place) > 1 and longer in declared else field
+                entries.setdefault(known, []).extend(_entries(inner, place))
 
 
 def _has_objects(value: Any) -> bool:

@@ -33,7 +33,7 @@ def alone(futures: cache.Instance, number: int) -> cache.Instance:
     return futures.model_copy(update={"accesses": part})
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 16])
 @pytest.mark.parametrize("fetch_ns", [1, 9, 14, 40])
 @pytest.mark.parametrize("quantile", [None, 0.7])
 def test_with_all_futures_known_it_is_the_stochastic_optimum(

@@ -161,3 +161,51 @@ def links_bind(seed: int, experts: int = 0) -> Instance:
         dram_localized_ns=local,
         scenarios=[row],
     )
+
+
+def copies_matter(seed: int, rule: str = "") -> Instance:
+    """Return a random instance of 3 experts, 2 DIMMs and 2 or 3 windows that permits copies.
+
+    Who is busy changes from window to window. With `rule`, what it bounds is scarce and the rest is
+    not; some have fields of schema 2 besides.
+    """
+    rng = random.Random(f"copies {seed} {rule}")
+    dimms, experts, windows = 2, 3, rng.randint(2, 3)
+    size = rng.choice([1, 2, 5, 6])
+    share = -(-size // dimms)
+    spare = rng.choice([0, share, size, 2 * size, 9 * size])
+    most = rng.choice([1, 2, 2, 3])
+    if rule:
+        spare, most = (99 * size, 1) if rule == "LA-C10" else (rng.choice([0, share]), 3)
+    reserved = rng.choice([0, 3])
+    room = experts * share + spare + reserved
+    several = {"max_per_expert": most, "expert_bytes": size, "dimm_bytes": room}
+    rows = []
+    for _ in range(windows):
+        tokens = [rng.choice([0, 1, 9]) for _ in range(experts)]
+        tokens[rng.randrange(experts)] = 9
+        row: dict[str, Any] = {"weight": rng.choice([1, 1, 3]), "tokens": tokens}
+        row["ndp_ns"] = [rng.randint(4, 9) * max(1, t // 3) for t in tokens]
+        row["cpu_striped_ns"] = [rng.randint(5, 9)] * experts
+        row["cpu_localized_ns"] = [rng.randint(12, 25)] * experts
+        row["gpu_hit_ns"] = [rng.randint(1, 4)] * experts
+        row["gpu_miss_striped_ns"] = [rng.randint(15, 25)] * experts
+        row["gpu_miss_localized_ns"] = [rng.randint(15, 40)] * experts
+        rows.append(row)
+    instance = Instance(
+        name=f"copies-{seed}{rule}",
+        schema_version=2,
+        dimms=dimms,
+        hbm_slots=rng.choice([0, 0, 1]),
+        dimm_slots=rng.choice([None, None, None, 1, 2]) if not rule else None,
+        experts=experts,
+        dram_striped_ns=rng.randint(2, 6),
+        dram_localized_ns=rng.randint(8, 14),
+        copies=several | {"reserved_bytes": reserved},
+        scenarios=rows,
+    )
+    return with_schema_2(instance, seed) if not rule and seed % 3 == 2 else instance
+
+
+ALSO_COMPILED = (copies_matter,)
+"""What makes instances that other kernels are compiled for."""

@@ -7,7 +7,7 @@ import pytest
 from moeopt.problems.layout.check import CONSTRAINTS, loads, objective, violations
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Solution
-from tests.problems.layout import test_layout_schema_2
+from tests.problems.layout import test_layout_copies, test_layout_schema_2
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 # Expert 0 and 1 always have tokens, 2 only in scenario 1, 3 never.
@@ -95,10 +95,11 @@ def test_a_valid_solution_within_its_claim_has_no_violation() -> None:
 
 
 def test_every_constraint_can_be_violated() -> None:
-    """The cases above, and those of schema 2, cover the checker's whole table."""
+    """The cases above, and those of schema 2 and of copies, cover the checker's whole table."""
     cases = test_each_violation_is_named.pytestmark[0].args[1]
     of_schema_2 = test_layout_schema_2.test_each_violation_is_named.pytestmark[0].args[1]
-    assert {case[-2] for case in (*cases, *of_schema_2)} == set(CONSTRAINTS)
+    of_copies = test_layout_copies.test_each_violation_is_named.pytestmark[0].args[1]
+    assert {case[-2] for case in (*cases, *of_schema_2, *of_copies)} == set(CONSTRAINTS)
 
 
 def test_the_fewest_rules_that_explain_a_claim_are_named() -> None:

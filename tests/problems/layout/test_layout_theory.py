@@ -10,7 +10,12 @@ from moeopt.problems.layout.check import CONSTRAINTS, loads
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.solution import Solution
 from moeopt.solvers.run import solve
-from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2
+from tests.problems.layout.layout_random_instances import (
+    KINDS,
+    copies_matter,
+    random_instance,
+    with_schema_2,
+)
 
 MODELS = ["cp-sat", "milp", "mathprog"]
 SEEDS = range(13)
@@ -51,15 +56,20 @@ DELETION_KIND = {"LA-C4": "dimm slots tight", "LA-C3": "residents tight", "LA-C6
 OF_SCHEMA_2 = {"LA-C8": ("channels", "share"), "LA-C9": ("two parts",)}
 """What must be stated for a rule to say something."""
 
+OF_COPIES = ("LA-C10", "LA-C11")
+"""Rules that say something only where several copies are permitted."""
+
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
     """Without any one rule some optimum falls and the checker names that rule, and no other."""
     fell = named = 0
-    for seed in range(12):
+    for seed in range({"LA-C10": 3, "LA-C11": 8}.get(rule, 12)):
         kinds = ("several scenarios", DELETION_KIND.get(rule, "mixed"))
         instance = random_instance(seed, kinds[seed % 2])
+        if rule in OF_COPIES:
+            instance = copies_matter(seed, rule)
         if rule in OF_SCHEMA_2:
             instance = with_schema_2(instance, seed, OF_SCHEMA_2[rule])
         relaxed = solve(instance, model, without={rule}, warm_start=False)
@@ -77,7 +87,7 @@ def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
 def test_models_agree_without_a_constraint(rule: str, seeds: range) -> None:
     """The three models mean the same by each rule: without it they still have one optimum."""
     for seed in seeds:
-        instance = some(seed)
+        instance = copies_matter(seed, rule) if rule in OF_COPIES else some(seed)
         if rule in OF_SCHEMA_2:
             instance = with_schema_2(instance, seed, OF_SCHEMA_2[rule])
         optima = {

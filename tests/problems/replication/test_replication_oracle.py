@@ -1,5 +1,8 @@
 """The oracle against hand computation, and every exact method against the oracle."""
 
+import re
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +133,17 @@ def test_the_count_of_candidates_is_exact() -> None:
     for seed in (0, 1, 2):
         instance = random_instance(seed)
         assert count(instance) == sum(1 for _ in candidates(instance))
+
+
+@pytest.mark.slow
+def test_the_page_prints_what_it_says(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program of docs/replication.md."""
+    text = (root / "docs" / "replication.md").read_text()
+    [(source, expected)] = re.findall(
+        r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.S
+    )
+    (tmp_path / "program.py").write_text(source)
+    runpy.run_path(str(tmp_path / "program.py"))
+    assert capsys.readouterr().out == expected

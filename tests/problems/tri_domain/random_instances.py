@@ -92,27 +92,67 @@ def least_makespan(instance: Instance) -> int:
     part, whole = instance.dimm_share or (1, 1)
     loads = np.zeros((1, 5 + 2 * dimms), dtype=np.int64)
     loads[:, 0] = instance.gpu_base_ns or 0
-    for e in instance.experts:
-        common = e.dimm is None
-        place = (3, 4) if common else (5 + e.dimm, 5 + dimms + e.dimm)
-        calc, pcie = e.gpu_ns, 0
-        if first.gpu_calc_ns is not None:
-            calc, pcie = e.gpu_calc_ns, e.pcie_ns
-        ways = [((0, calc), (2, pcie), e.gpu_dram_ns), ((1, e.cpu_ns), (2, 0), e.cpu_dram_ns)]
+    for expert in instance.experts:
         grown = []
-        for host, link, read in ways:
-            after = loads.copy()
-            busy = (host, link, (place[0], -(-read * part // whole) if common else read))
-            for device, time in (*busy, (place[1], read)):
-                after[:, device] += time
-            grown.append(after)
-        if e.dimm is not None:
-            after = loads.copy()
-            after[:, place[0]] += e.ndp_ns
-            grown.append(after)
+        for e in (expert, *(expert.copies or ())):
+            common = e.dimm is None
+            place = (3, 4) if common else (5 + e.dimm, 5 + dimms + e.dimm)
+            calc, pcie = e.gpu_ns, 0
+            if first.gpu_calc_ns is not None:
+                calc, pcie = e.gpu_calc_ns, e.pcie_ns
+            ways = [((0, calc), (2, pcie), e.gpu_dram_ns), ((1, e.cpu_ns), (2, 0), e.cpu_dram_ns)]
+            for host, link, read in ways:
+                after = loads.copy()
+                busy = (host, link, (place[0], -(-read * part // whole) if common else read))
+                for device, time in (*busy, (place[1], read)):
+                    after[:, device] += time
+                grown.append(after)
+            if e.dimm is not None:
+                after = loads.copy()
+                after[:, place[0]] += e.ndp_ns
+                grown.append(after)
         loads = np.concatenate(grown)
     devices = [loads[:, :3].max(axis=1), loads[:, 3] + loads[:, 5 : 5 + dimms].max(axis=1)]
     of = np.array(instance.channels or ())
     for channel in set(of.tolist()):
         devices.append(loads[:, 4] + loads[:, 5 + dimms :][:, of == channel].sum(axis=1))
     return int(np.maximum.reduce(devices).min())
+
+
+def with_copies(base: Instance, seed: int, *, dual: bool = False) -> Instance:
+    """Return an instance with further copies of experts, whose costs differ from copy to copy.
+
+    With `dual`, only striped experts have one.
+    """
+    rng = random.Random(f"copies {base.name} {seed}")
+    rows = [e.model_dump() for e in base.experts]
+    for row in rows:
+        free = [dimm for dimm in range(base.dimms) if dimm != row["dimm"]]
+        rng.shuffle(free)
+        some = rng.choice([0, 1, 1, 2])
+        if dual:
+            some = int(row["dimm"] is None and rng.random() < 0.8)
+        copies = []
+        for dimm in free[:some]:
+            read = row["cpu_dram_ns"] * rng.choice([1, 2])
+            copy = {"dimm": dimm, "cpu_dram_ns": read}
+            copy["gpu_dram_ns"] = 0 if row["resident"] else read
+            copy["gpu_ns"] = row["gpu_ns"] * rng.choice([1, 1, 2])
+            copy["cpu_ns"] = row["cpu_ns"] * rng.choice([1, 2, 3])
+            copy["ndp_ns"] = rng.choice([row["gpu_ns"], row["cpu_ns"], row["cpu_ns"] * 2])
+            if row.get("gpu_calc_ns") is not None:
+                copy["gpu_calc_ns"] = row["gpu_calc_ns"]
+                copy["pcie_ns"] = row["pcie_ns"]
+            copies.append(copy)
+        row["copies"] = copies or None
+    more = {"schema_version": 2, "experts": rows, "name": f"{base.name}-copies-{seed}"}
+    return Instance.model_validate(base.model_dump() | more)
+
+
+def dual_copies(seed: int) -> Instance:
+    """Return a random instance in which striped experts have a localized copy."""
+    return with_copies(random_instance(seed + 4, experts=5), seed, dual=True)
+
+
+ALSO_COMPILED = (dual_copies,)
+"""What makes instances that other kernels are compiled for."""

@@ -21,6 +21,7 @@ from moeopt.problems.search import Search
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 
+from .copies import solve as solve_with_copies
 from .feasibility import FREE, decide
 from .incumbent import first_schedule, simple_bound
 from .pareto import Labels, modes_at, pareto_labels
@@ -56,6 +57,9 @@ def solve(instance: Instance, search: Search) -> None:
     too many labels on its DIMMs, too many residents that could also run on the CPU, or channels or
     a PCIe link that the schedules found overload.
     """
+    if instance.has_copies:
+        solve_with_copies(instance, search)
+        return
     work = FIRST_WORK
     bracket = Bracket(instance.device_table, len(instance.experts), instance.dimms)
     bracket.narrow(NO_CUTOFF, work)

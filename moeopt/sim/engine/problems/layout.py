@@ -6,7 +6,7 @@ is done; the next scenario starts then. Each is run once, whatever its weight.
 
 In schema 2 the GPU begins each scenario with its base load, a host's read occupies memory channels
 beside the DIMMs, and a miss in two parts occupies PCIe beside the GPU; none of these waits for
-another.
+another. An expert with several copies is run from the one that the solution's `source` names.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def _run(
 ) -> None:
     """Add one expert's tasks in one scenario: on its device, and the read that feeds it."""
     number, expert = which
-    scenario, dimm = instance.scenarios[number], solution.dimm[expert]
+    scenario, dimm = instance.scenarios[number], solution.run_from(number, expert)
     striped, read, copy = dimm is None, True, 0
     if domain == "gpu" and solution.resident[expert]:
         length, read = scenario.gpu_hit_ns[expert], False

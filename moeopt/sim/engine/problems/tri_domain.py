@@ -6,7 +6,8 @@ Schema 2: the GPU has its base load first, transfers go over a PCIe link of thei
 keeps its channels busy besides the DIMMs.
 """
 
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.check import used_copy
+from moeopt.problems.tri_domain.instance import Copy, Expert, Instance
 from moeopt.problems.tri_domain.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.problems.execute import Executed
@@ -35,30 +36,33 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     engine = Engine([Resource("GPU"), Resource("CPU"), *dimms, *more])
     if instance.base_ns:
         engine.add("GPU", instance.base_ns, priority=READS_FIRST, kind="base")
-    for expert, domain in zip(instance.experts, solution.assignment, strict=True):
+    pairs = zip(instance.experts, solution.assignment, strict=True)
+    for row, (expert, domain) in enumerate(pairs):
+        number, lie = expert.expert, used_copy(expert, solution.source_of(row)) or expert
         if domain == "gpu":
-            work_ns = expert.gpu_work_ns
-            engine.add("GPU", work_ns, priority=WORK, kind="expert", number=expert.expert)
-            if expert.pcie_ns:
-                engine.add("PCIe", expert.pcie_ns, kind="transfer", number=expert.expert)
-            _read(engine, instance, expert, expert.gpu_dram_ns)
+            engine.add("GPU", lie.gpu_work_ns, priority=WORK, kind="expert", number=number)
+            if lie.pcie_ns:
+                engine.add("PCIe", lie.pcie_ns, kind="transfer", number=number)
+            _read(engine, instance, number, lie, lie.gpu_dram_ns)
         elif domain == "cpu":
-            engine.add("CPU", expert.cpu_ns, kind="expert", number=expert.expert)
-            _read(engine, instance, expert, expert.cpu_dram_ns)
+            engine.add("CPU", lie.cpu_ns, kind="expert", number=number)
+            _read(engine, instance, number, lie, lie.cpu_dram_ns)
         else:
-            own, length = f"DIMM {expert.dimm}", expert.ndp_ns or 0
-            engine.add(own, length, priority=WORK, kind="expert", number=expert.expert)
+            own, length = f"DIMM {lie.dimm}", lie.ndp_ns or 0
+            engine.add(own, length, priority=WORK, kind="expert", number=number)
     engine.run()
     timeline = engine.timeline()
     return Executed(timeline, timeline.makespan_ns)
 
 
-def _read(engine: Engine, instance: Instance, expert: Expert, length_ns: int) -> None:
-    """Occupy every DIMM that the expert lies on, and their channels."""
+def _read(
+    engine: Engine, instance: Instance, number: int, lie: Expert | Copy, length_ns: int
+) -> None:
+    """Occupy every DIMM that a copy lies on, and their channels."""
     if length_ns:
-        where = range(instance.dimms) if expert.dimm is None else [expert.dimm]
-        busy = {f"DIMM {dimm}": instance.charge_ns(expert, length_ns) for dimm in where}
+        where = range(instance.dimms) if lie.dimm is None else [lie.dimm]
+        busy = {f"DIMM {dimm}": instance.charge_ns(lie, length_ns) for dimm in where}
         if instance.channels is not None:
             busy |= {f"channel {instance.channels[dimm]}": length_ns for dimm in where}
         for name, length in busy.items():
-            engine.add(name, length, priority=READS_FIRST, kind="read", number=expert.expert)
+            engine.add(name, length, priority=READS_FIRST, kind="read", number=number)

@@ -1,0 +1,180 @@
+"""Experts with several copies: a bracket by local search and relaxation, closed where it can be.
+
+Where no expert has two localized copies, the search over thresholds and striped reads of
+`separable` is exact. Otherwise the Lagrangian bound holds, and what is left open goes to CP-SAT.
+Channels and the PCIe link are relaxed in bounds; the local search sees them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from moeopt.problems.device_loads import (
+    CPU,
+    DRAM,
+    IDLE,
+    NDP,
+    PLACE,
+    STRIPED_READS,
+    Ints,
+    loads_of,
+    makespan_of,
+)
+from moeopt.problems.search import Search
+from moeopt.problems.tri_domain.bounds import lower_bound, objective_grid
+from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.solution import DOMAINS, Run, Solution, solution_of
+
+from .exchange import improve
+from .separable import NODE, OF, Groups, chosen_within, labels_of, modes_within, multipliers
+
+DESCENTS = 24
+"""Of the local search before anything is proven."""
+
+MOST_READS = 2048
+"""So many different limits on the striped reads are looked at."""
+
+
+def solve(instance: Instance, search: Search) -> None:
+    """Find a schedule of domains and copies, and prove it as far as that goes quickly."""
+    owner, columns = instance.copy_columns
+    table = instance.table_of(columns)
+    first = np.searchsorted(owner, np.arange(len(instance.experts) + 1))
+    bound = lower_bound(instance)
+    grid = objective_grid(instance)
+    search.prove(-(-bound // grid) * grid)
+    domain = _cheapest(table, first)
+    improve(table, first, domain, instance.dimms, DESCENTS, bound, search.seed)
+    _offer(instance, search, first, domain)
+    groups = _groups(table, first)
+    if groups is not None and not search.closed:
+        _Separable(instance, search, table, first, groups).run()
+    search.note = "OPTIMAL" if search.closed else "OPEN"
+
+
+def quick_schedule(instance: Instance) -> Solution:
+    """Return the schedule of one descent: to compare layouts, a hundred times faster than `solve`.
+
+    Also for experts without further copies.
+    """
+    owner, columns = instance.copy_columns
+    table = instance.table_of(columns)
+    first = np.searchsorted(owner, np.arange(len(instance.experts) + 1))
+    domain = _cheapest(table, first)
+    improve(table, first, domain, instance.dimms, 1, 0, 0)
+    search = Search()
+    _offer(instance, search, first, domain)
+    found: Solution = search.solution
+    return found
+
+
+def _cheapest(table: Ints, first: Ints) -> Ints:
+    """Return a schedule: each expert on NDP where it has a copy for that, else on the CPU."""
+    domain = np.full(first[-1], IDLE, dtype=np.int64)
+    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        local = [k for k in range(begin, end) if table[PLACE, k] != STRIPED_READS]
+        domain[local[0] if local else begin] = NDP if local else CPU
+    return domain
+
+
+def _offer(instance: Instance, search: Search, first: Ints, domain: Ints) -> None:
+    runs: list[Run | None] = []
+    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        at = next(k for k in range(begin, end) if domain[k] != IDLE)
+        runs.append((DOMAINS[int(domain[at])], at - begin))
+    solution: Solution = solution_of(instance, runs)
+    search.offer(solution, objective(instance, solution))
+
+
+def _groups(table: Ints, first: Ints) -> tuple[Ints, int] | None:
+    """Return each expert's group and their number: by DIMM, or alone; None if not separable."""
+    group: list[int] = []
+    seen: dict[int, int] = {}
+    for i, (begin, end) in enumerate(zip(first[:-1].tolist(), first[1:].tolist(), strict=True)):
+        places = [int(p) for p in table[PLACE, begin:end] if p != STRIPED_READS]
+        if len(places) > 1:
+            return None
+        group.append(seen.setdefault(places[0] if places else -1 - i, len(seen)))
+    return np.array(group, dtype=np.int64), len(seen)
+
+
+class _Separable:
+    """Every limit on the striped reads in turn, at the threshold below the incumbent."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        search: Search,
+        table: Ints,
+        first: Ints,
+        groups: tuple[Ints, int],
+    ) -> None:
+        self.instance, self.search, self.table, self.first = instance, search, table, first
+        self.group, self.number = groups
+        self.grid = objective_grid(instance)
+
+    def run(self) -> None:
+        """Improve the incumbent until every limit is refuted, or something is not decided."""
+        limits = self._limits()
+        upper = self._upper()
+        labels = labels_of(self.table, self.first, self.group, self.number, upper)
+        decided = labels.complete and limits is not None
+        for limit in limits if decided and limits is not None else ():
+            found: bool | None = True
+            while found and not self.search.closed:
+                found = None if self.search.stopped else self._within(labels, limit)
+            if found is None:
+                return
+        if decided and not self.search.closed:
+            # No channel or link is in these refutations, all of which are below the incumbent.
+            self.search.prove(self.threshold + self.grid)
+
+    @property
+    def threshold(self) -> int:
+        """The largest makespan that would be an improvement."""
+        return self._upper() - self.grid
+
+    def _upper(self) -> int:
+        upper: Any = self.search.objective  # of one part, and there since the first schedule
+        return int(upper)
+
+    def _limits(self) -> list[int] | None:
+        """Return all sums that striped reads may have, in steps of their divisor."""
+        striped = self.table[PLACE, : self.first[-1]] == STRIPED_READS
+        reads = self.table[DRAM : DRAM + NDP, : self.first[-1]][:, striped]
+        step = int(np.gcd.reduce(reads.ravel())) if reads.size else 0
+        most = min(int(reads.max(axis=0).sum()) if reads.size else 0, self._upper())
+        if step == 0:
+            return [0]
+        return None if most // step > MOST_READS else list(range(0, most + step, step))
+
+    def _within(self, labels: Groups, reads: int) -> bool | None:
+        """Tell whether a schedule below the incumbent reads no more than so long; None: unknown."""
+        threshold = self.threshold
+        base = self.instance.base_ns
+        if threshold < max(reads, base):
+            return False
+        limit = np.array([threshold - base, threshold, reads])
+        modes, start, any_left = modes_within(labels, threshold - reads, limit)
+        if not any_left:
+            return False
+        weight, value = multipliers(modes, start, limit)
+        if value > 1 + 1e-9:
+            return False
+        chosen, answer = chosen_within(modes, start, limit, weight)
+        if answer <= 0:
+            return None if answer < 0 else False
+        domain = np.full(self.first[-1], IDLE, dtype=np.int64)
+        for mode in chosen.tolist():
+            node: Any = labels.table[NODE, modes[OF, mode]]
+            while node >= 0:
+                domain[labels.nodes[1, node] // 3] = labels.nodes[1, node] % 3
+                node = labels.nodes[0, node]
+        before = self._upper()
+        if makespan_of(loads_of(self.table, domain, self.instance.dimms), self.instance.dimms) > (
+            threshold
+        ):
+            improve(self.table, self.first, domain, self.instance.dimms, 4, 0, self.search.seed)
+        _offer(self.instance, self.search, self.first, domain)
+        return True if self._upper() < before else None

@@ -1,0 +1,264 @@
+"""Experts with several copies: the schedule chooses among them."""
+
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.errors import InputError
+from moeopt.problems.json_files import save
+from moeopt.problems.search import Search
+from moeopt.problems.tri_domain import threshold
+from moeopt.problems.tri_domain.bounds import (
+    busiest_channel_ns,
+    busiest_dimm_ns,
+    lagrangian_bound_ns,
+    longest_expert_ns,
+    lower_bound,
+    objective_grid,
+)
+from moeopt.problems.tri_domain.check import loads, objective, violations
+from moeopt.problems.tri_domain.heuristics import HEURISTICS
+from moeopt.problems.tri_domain.instance import Copy, Instance
+from moeopt.problems.tri_domain.oracle import candidates, count
+from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.view import lanes
+from moeopt.sim.engine.problems.tri_domain import execute
+from moeopt.solvers.run import solve
+from tests.problems.tri_domain.random_instances import (
+    least_makespan,
+    random_instance,
+    random_schema_2,
+    with_copies,
+)
+
+BOUNDS = (
+    lower_bound,
+    longest_expert_ns,
+    busiest_dimm_ns,
+    busiest_channel_ns,
+    lagrangian_bound_ns,
+)
+
+MOST = 3_000
+"""Schedules of an instance that is enumerated."""
+
+
+def made(seed: int) -> Instance | None:
+    """Return a random instance with copies; None where there are none, or too many schedules."""
+    base = random_schema_2(seed) if seed % 2 else random_instance(seed)
+    instance = with_copies(base, seed, dual=seed % 4 > 1)
+    return instance if instance.has_copies and count(instance) <= MOST else None
+
+
+def some(seeds: range) -> list[Instance]:
+    """Return the instances of some seeds."""
+    return [instance for seed in seeds if (instance := made(seed)) is not None]
+
+
+def copy(dimm: int, **given: int) -> dict[str, int]:
+    """Return a copy with costs that a test overrides."""
+    free = dict.fromkeys(("gpu_ns", "cpu_ns", "ndp_ns", "gpu_dram_ns", "cpu_dram_ns"), 90)
+    return free | {"dimm": dimm} | given
+
+
+def expert(number: int, **given: Any) -> dict[str, Any]:
+    """Return an expert with costs that a test overrides."""
+    row = {"expert": number, "tokens": 1, "resident": False, "dimm": None, "ndp_ns": None}
+    return row | dict.fromkeys(("gpu_ns", "cpu_ns", "gpu_dram_ns", "cpu_dram_ns"), 90) | given
+
+
+ANCHORS: dict[str, tuple[dict[str, Any], int]] = {
+    # Two experts on DIMM 0, 5 each: 10. The first one's copy on DIMM 1 takes 6.
+    "a second DIMM": (
+        {
+            "dimms": 2,
+            "experts": [
+                expert(0, dimm=0, ndp_ns=5, copies=[copy(1, ndp_ns=6)]),
+                expert(1, dimm=0, ndp_ns=5),
+            ],
+        },
+        6,
+    ),
+    # Striped it takes a host 90; its copy can be on NDP for 7.
+    "striped and localized": ({"dimms": 1, "experts": [expert(0, copies=[copy(0, ndp_ns=7)])]}, 7),
+    # The CPU reads the localized copy: 4, its DIMM 3; striped 8.
+    "a host reads the localized copy": (
+        {
+            "dimms": 2,
+            "experts": [
+                expert(0, cpu_ns=8, cpu_dram_ns=8, copies=[copy(1, cpu_ns=4, cpu_dram_ns=3)])
+            ],
+        },
+        4,
+    ),
+    # Both copies' reads go through one channel: the CPU reads both experts, 3 + 3 on it.
+    "copies share a channel": (
+        {
+            "dimms": 2,
+            "channels": [5, 5],
+            "experts": [
+                expert(n, dimm=0, ndp_ns=90, cpu_ns=1, cpu_dram_ns=3)
+                | {"copies": [copy(1, cpu_ns=1, cpu_dram_ns=3)]}
+                for n in range(2)
+            ],
+        },
+        6,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+@pytest.mark.parametrize("method", ["brute-force", "threshold", "cp-sat", "milp", "mathprog"])
+def test_hand_computed_anchors(name: str, method: str) -> None:
+    """Each optimum is verifiable by hand from the comment beside it."""
+    fields, value = ANCHORS[name]
+    instance = Instance(name=name, schema_version=2, **fields)
+    options = {} if method in ("brute-force", "threshold") else {"warm_start": False}
+    result = solve(instance, method, **options)
+    assert (result.status, result.objective) == ("optimal", value)
+
+
+def test_the_enumeration_agrees_with_the_oracle() -> None:
+    """The tests' own enumeration is what the checker says of every candidate."""
+    for instance in some(range(8)):
+        valid = [one for one in candidates(instance) if not violations(instance, one)]
+        assert min(objective(instance, one) for one in valid) == least_makespan(instance)
+        assert len({(one.assignment, one.source) for one in candidates(instance)}) == count(
+            instance
+        )
+
+
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 400), marks=pytest.mark.slow)])
+def test_every_method_agrees_with_the_enumeration(seeds: range) -> None:
+    """All exact methods give the optimum, from scratch; bounds hold, rules take first copies."""
+    for instance in some(seeds):
+        best = least_makespan(instance)
+        for method in ("threshold", "cp-sat", "milp", "mathprog"):
+            options = {} if method == "threshold" else {"warm_start": False}
+            result = solve(instance, method, **options)
+            found = (result.status, result.objective, result.bound)
+            assert found == ("optimal", best, best), (instance.name, method, result)
+            assert execute(instance, result.solution).objective == best, instance.name
+            ends = [bar.end_ns for lane in lanes(instance, result.solution) for bar in lane.bars]
+            assert max(ends, default=0) == best, instance.name
+        for name, heuristic in HEURISTICS.items():
+            solution = heuristic(instance)
+            assert violations(instance, solution) == [], (instance.name, name)
+            assert objective(instance, solution) >= best, (instance.name, name)
+        for bound in BOUNDS:
+            assert bound(instance) <= best, (instance.name, bound.__name__)
+        assert best % objective_grid(instance) == 0
+
+
+def test_one_localized_copy_is_proven_without_help() -> None:
+    """Where no channel or link is in the way, the own search closes by itself."""
+    proven = 0
+    for seed in range(0, 24, 2):
+        instance = with_copies(random_instance(seed), seed, dual=True)
+        if not instance.has_copies or count(instance) > MOST:
+            continue
+        search = Search(limit_s=30.0)
+        threshold.solve(instance, search)
+        best = least_makespan(instance)
+        assert (search.objective, search.bound) == (best, best), instance.name
+        proven += 1
+    assert proven > 4
+
+
+def test_brackets_hold_where_it_gives_up() -> None:
+    """Two localized copies, channels, links: bound and schedule on either side of the optimum."""
+    for seed in range(1, 24, 2):
+        instance = with_copies(random_schema_2(seed), seed)
+        if instance.has_copies and count(instance) <= MOST:
+            search = Search(limit_s=30.0)
+            threshold.solve(instance, search)
+            assert search.bound <= least_makespan(instance) <= search.objective, instance.name
+
+
+PAIR = Instance(
+    name="pair",
+    schema_version=2,
+    dimms=2,
+    experts=[
+        expert(4, cpu_ns=8, cpu_dram_ns=8, copies=[copy(1, ndp_ns=7, cpu_dram_ns=3)]),
+        expert(7, dimm=0, ndp_ns=5, cpu_dram_ns=2),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "source", "rule", "words"),
+    [
+        (("ndp", "ndp"), (None, None), "TD-C2", "expert 4 is striped"),
+        (("ndp", "ndp"), None, "TD-C2", "expert 4 is striped"),
+        (("ndp", "ndp"), (0, None), "TD-C2", "expert 4 has no further copy on DIMM 0"),
+        (("cpu", "cpu"), (1, 0), "TD-C2", "expert 7 has no further copy on DIMM 0"),
+        (("ndp", "ndp"), (1,), "TD-C2", "source has 1 entries for 2 experts"),
+    ],
+)
+def test_each_violation_is_named(
+    assignment: tuple[str, ...], source: tuple[int | None, ...] | None, rule: str, words: str
+) -> None:
+    """One violation, with its rule and the culprit."""
+    solution = Solution(instance="pair", assignment=assignment, source=source)
+    [(found, sentence)] = violations(PAIR, solution)
+    assert found == rule
+    assert words in sentence
+
+
+def test_loads_by_hand() -> None:
+    """NDP on DIMM 1 for 7 and on DIMM 0 for 5; the CPU's read of the copy keeps DIMM 1 busy."""
+    on_ndp = Solution(instance="pair", assignment=("ndp", "ndp"), source=(1, None))
+    assert loads(PAIR, on_ndp).dimm_ns == (5, 7)
+    read = Solution(instance="pair", assignment=("cpu", "ndp"), source=(1, None))
+    assert (loads(PAIR, read).cpu_ns, loads(PAIR, read).dimm_ns) == (90, (5, 3))
+    striped = Solution(instance="pair", assignment=("cpu", "ndp"))
+    assert (loads(PAIR, striped).cpu_ns, loads(PAIR, striped).dimm_ns) == (8, (13, 8))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"dimm": 1, "ndp_ns": 1}, "experts[0].copies[0].dimm: 1 holds a copy of it already"),
+        ({"copies": [copy(2)]}, "experts[0].copies[0].dimm: must be below dimms = 2, not 2"),
+        (
+            {"resident": True, "gpu_dram_ns": 0},
+            "experts[0].copies[0].gpu_dram_ns: must be 0 because resident is true, not 90",
+        ),
+        (
+            {"copies": [copy(1, gpu_calc_ns=91)]},
+            "experts[0].copies[0].gpu_calc_ns: must be at most gpu_ns = 90, not 91",
+        ),
+        (
+            {"copies": [copy(1, gpu_calc_ns=9, pcie_ns=9)]},
+            "experts[0].gpu_calc_ns: is missing: gpu_calc_ns and pcie_ns are given for all "
+            "experts or none",
+        ),
+    ],
+)
+def test_wrong_copies_get_one_line(fields: dict[str, Any], message: str) -> None:
+    """What is wrong, and where."""
+    row = expert(0, copies=[copy(1)]) | fields
+    with pytest.raises(InputError) as error:
+        Instance(name="wrong", schema_version=2, dimms=2, experts=[row])
+    assert str(error.value).removesuffix(" (and 1 more)") == message
+
+
+def test_files_and_arrays(tmp_path: Any) -> None:
+    """What is saved is loaded; arrays make the same instance; schema 1 has no copies."""
+    save(PAIR, tmp_path / "pair.json")
+    assert moeopt.load(tmp_path / "pair.json") == PAIR
+    arrays = {
+        name: [getattr(e, name) for e in PAIR.experts]
+        for name in ("expert", "tokens", "gpu_ns", "cpu_ns", "gpu_dram_ns", "cpu_dram_ns")
+    }
+    copies: list[list[Copy]] = [[Copy(**copy(1, ndp_ns=7, cpu_dram_ns=3))], []]
+    made = Instance.from_arrays(
+        **arrays, ndp_ns=[-1, 5], dimm=[-1, 0], dimms=2, name="pair", copies=copies
+    )
+    assert made == PAIR
+    with pytest.raises(InputError, match="copies: must have 2 entries, one per expert"):
+        Instance.from_arrays(**arrays, ndp_ns=[-1, 5], dimm=[-1, 0], dimms=2, copies=[[]])
+    with pytest.raises(InputError, match="copies: is a field of schema 2"):
+        Instance(name="old", dimms=2, experts=[expert(0, copies=[copy(1)])])
