@@ -2,8 +2,8 @@
 
     python tests/runtimes/fetch.py [FOLDER]
 
-Packages of single consumers, each in a folder of its own and without what they depend on: of SGLang,
-its fork in KTransformers and vllm-ascend one or two modules are run, which need no GPU. The
+Packages of single consumers, each in a folder of its own and without what they depend on: of
+SGLang, its fork in KTransformers and vllm-ascend one or two modules are run, which need no GPU. The
 versions are those that the table in docs/export.md names. 0.5 GB, half a minute.
 Beside OR-tools the solvers' packages must not be installed: PuLP imports what it finds of them, and
 OR-tools then fails on symbols that both have.
