@@ -27,6 +27,9 @@ BUILD_OPTIONS = (
 )
 """Everything else is llama.cpp's default: kernels for this CPU, threads by OpenMP."""
 
+PROGRAMS = ("llama-completion", "llama-imatrix", "ggml-rpc-server")
+"""What running a plan needs."""
+
 NICENESS = 10
 
 
@@ -60,11 +63,40 @@ def prepare(work: Path, jobs: int) -> Tools:
     tools = Tools(work)
     work.mkdir(parents=True, exist_ok=True)
     if not tools.bench.exists():
-        _build(_sources(work), work / "build", jobs)
-    if not tools.python.exists():
-        run([sys.executable, "-m", "venv", str(work / "python")])
-    run([str(tools.python), "-m", "pip", "install", "--quiet", f"gguf=={GGUF_VERSION}"])
+        _build(_sources(work), work / "build", jobs, [tools.bench.name])
+    _install_gguf(tools)
     return tools
+
+
+def prepare_with_rpc(work: Path, jobs: int) -> Path:
+    """Build llama.cpp's programs for running a plan, with devices of other machines.
+
+    Such a device, here on the loopback address, stands in for a GPU: what is not kept on the CPU is
+    sent to it.
+
+    Parameters
+    ----------
+    work, jobs
+        As for `prepare`.
+
+    Returns
+    -------
+    Path
+        The folder with `PROGRAMS`.
+    """
+    programs = work / "build-rpc" / "bin"
+    work.mkdir(parents=True, exist_ok=True)
+    if not all((programs / name).exists() for name in PROGRAMS):
+        _build(_sources(work), programs.parent, jobs, PROGRAMS, ["-DGGML_RPC=ON"])
+    _install_gguf(Tools(work))
+    return programs
+
+
+def _install_gguf(tools: Tools) -> None:
+    """Make a virtual environment with the package ``gguf``."""
+    if not tools.python.exists():
+        run([sys.executable, "-m", "venv", str(tools.work / "python")])
+    run([str(tools.python), "-m", "pip", "install", "--quiet", f"gguf=={GGUF_VERSION}"])
 
 
 def run(command: Sequence[str], threads: int | None = None) -> str:
@@ -127,15 +159,17 @@ def _sources(work: Path) -> Path:
     return folder / "vendor" / "llama.cpp"
 
 
-def _build(sources: Path, build: Path, jobs: int) -> None:
+def _build(
+    sources: Path, build: Path, jobs: int, programs: Sequence[str], options: Sequence[str] = ()
+) -> None:
     for tool in ("cmake", "c++"):
         if shutil.which(tool) is None:
             raise SystemExit(f"{tool} is missing: install cmake and a C++ compiler")
     commit = BUILD_COMMIT.search((sources.parents[1] / "CHANGELOG.md").read_text())
     named = [f"-DLLAMA_BUILD_COMMIT={commit[1]}"] if commit else []
     nice = ["nice", "-n", str(NICENESS)]
-    run(["cmake", "-S", str(sources), "-B", str(build), *BUILD_OPTIONS, *named])
-    run([*nice, "cmake", "--build", str(build), "--target", "llama-bench", "-j", str(jobs)])
+    run(["cmake", "-S", str(sources), "-B", str(build), *BUILD_OPTIONS, *options, *named])
+    run([*nice, "cmake", "--build", str(build), "--target", *programs, "-j", str(jobs)])
 
 
 BUILD_COMMIT = re.compile(r"ggml-org/llama\.cpp@([0-9a-f]{7,40})")

@@ -48,22 +48,28 @@ from recourse_windows import (
 )
 
 ESFT_TRACES = ("intent", "law", "summary")
-COLOURS = ("#4477aa", "#ccbb44", "#ee6677", "#228833")
-KNOWN = ("forecast", "routes", "loads", "limit")
+STARTS = (0, 8, 16)
+
+MAIN = (NOTHING, Policy("forecast"), Policy("routes"), Policy("loads"))
+"""On all cells."""
+
+KNOWN = {
+    "forecast": ("forecast from earlier windows", "#4477aa"),
+    "loads": ("loads known, layout as the window before left it", "#ee6677"),
+    "limit": ("loads known, from the first layout", "#228833"),
+}
 MOVES = (0, 1, 2, 4, 8, 16)
 OFTEN = tuple(Policy(known, None, every) for known in ("forecast", "loads") for every in (4, LATER))
 CURVE = tuple(Policy(known, moves) for known in KNOWN for moves in MOVES)
 CURVE_START, CURVE_LAYERS = 16, (1, 11, 21)
-"""Cells of the curve, and of how often: where they begin, and their layers."""
-
-MAIN = (NOTHING, Policy("forecast"), Policy("routes"), Policy("loads"))
+"""How many moves, and how often: on the cells that begin here, in these layers."""
 
 
 def cells(full: bool) -> Iterator[Cell]:
     """Yield the cells: starts that leave all sixteen windows, and some layers."""
     for trace in ESFT_TRACES:
         for layer in range(1, 26, 5 if full else 12):
-            for start in (0, 8, 16) if full else (0, 16):
+            for start in STARTS if full else STARTS[::2]:
                 yield Cell(ESFT, trace, layer, start)
     for trace in ("coding", "humanities", "writing") if full else ("writing",):
         for layer in range(4, 32, 8 if full else 16):
@@ -153,13 +159,7 @@ def draw_curve(found: Sequence[Measured], path: Path) -> None:
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     axis: Any = figure.subplots()
     at = np.arange(len(MOVES))
-    words = {
-        "forecast": "forecast from earlier windows",
-        "routes": "and from the tokens' routes through two layers before",
-        "loads": "loads known, layout as the window before left it",
-        "limit": "loads known, from the first layout",
-    }
-    for (known, about), colour in zip(words.items(), COLOURS, strict=True):
+    for known, (about, colour) in KNOWN.items():
         for style, name in (("-", "excess"), (":", "free_excess")):
             medians = [
                 100
@@ -172,8 +172,8 @@ def draw_curve(found: Sequence[Measured], path: Path) -> None:
     axis.axhline(level, color="#777777", linestyle="--", label="no migration")
     axis.set_xticks(at, [str(moves) for moves in MOVES])
     axis.set_xlabel("experts moved per window, at most; dotted: as if all moves were hidden")
-    axis.set_ylabel("excess over each window's own optimum, %, median")
-    axis.set_ylim(0, 3 * level)
+    axis.set_ylabel("median excess over own optimum, %")
+    axis.set_ylim(0, 2 * level)
     axis.legend(fontsize="small", frameon=False)
     save_figure(figure, path)
 
@@ -188,15 +188,19 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw the curve: .svg, .png or .pdf")
     arguments = parser.parse_args()
     chosen = list(cells(arguments.full))
+    setting = (arguments.traces, arguments.decide, arguments.store)
+
+    def show(title: str, of: Sequence[Cell], policies: Sequence[Policy]) -> list[Measured]:
+        found = list(measured(of, policies, *setting))
+        print(f"\n{title}\n\n" + "\n".join(table(found)), flush=True)
+        return found
+
+    for folder in (ESFT, MIXTRAL):
+        show(MODELS[folder], [cell for cell in chosen if cell.folder == folder], MAIN)
     of_curve = [
         Cell(ESFT, trace, layer, CURVE_START) for layer in CURVE_LAYERS for trace in ESFT_TRACES
     ]
-    setting = (arguments.traces, arguments.decide, arguments.store)
-    for folder in (ESFT, MIXTRAL):
-        found = list(measured([c for c in chosen if c.folder == folder], MAIN, *setting))
-        print(f"\n{MODELS[folder]}\n\n" + "\n".join(table(found)), flush=True)
-    found = list(measured(of_curve, (NOTHING, *OFTEN, *CURVE), *setting))
-    print("\nHow often, and how many\n\n" + "\n".join(table(found)))
+    found = show("how many, and how often", of_curve, (NOTHING, *OFTEN, *CURVE))
     if arguments.figure is not None:
         draw_curve(found, arguments.figure)
 

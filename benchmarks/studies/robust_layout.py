@@ -257,9 +257,15 @@ def pairs_table(records: list[Record]) -> list[str]:
         for one in records
         for best, bound in zip(one["optimum"], one["bound"], strict=True)
     )
+    change = excess(records, "robust/8") - high
+    by_decision = change.reshape(len(records), -1).mean(axis=1)
     lines += [
         "",
-        f"{len(low)} pairs of a decision and a later window, {len(records)} decisions. Hindsight's"
+        f"{len(low)} pairs of a decision and a later window, {len(records)} decisions. `robust` is"
+        f" no worse than longest-first in {100 * np.mean(change < 1e-9):.0f} % of the pairs, and"
+        f" worse by 3 points at most in {100 * np.mean(change <= 3):.0f} %; of the decisions,"
+        f" over all windows, {100 * np.mean(by_decision < -1e-9):.0f} % are better, and the worst"
+        f" is {by_decision.max():.1f} points worse. Hindsight's"
         f" bracket: at most {median(gaps):.1f} % (median; largest {max(gaps):.1f} %) above the sum"
         f" of the windows' own bounds. Windows without a proven optimum: {open_ones}.",
     ]

@@ -3,29 +3,51 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moeopt.cli.options import Json, shown
+
+if TYPE_CHECKING:
+    from moeopt.exporters.outside_solver import OutsideAnswer
+    from moeopt.problems.envelope import InstanceEnvelope
 
 VALID, INVALID = 0, 2
 
 
 def check_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
-    solution: Annotated[Path, typer.Argument(help="Solution file.")],
+    solution: Annotated[
+        Path, typer.Argument(help="Solution file, or another solver's answer (.sol).")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the solution that a .sol file holds.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Check a solution; exit 0 if it is valid, 2 if it violates a constraint."""
+    """Check a solution; exit 0 if it is valid, 2 if it violates a constraint.
+
+    A .sol file is what HiGHS, SCIP, CBC or Gurobi say of the model that `moeopt export --to lp` or
+    mps has written.
+    """
     import moeopt
     from moeopt.errors import InputError
 
-    problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
+    problem = moeopt.load(instance)
+    answer = _answer(problem, solution)
+    decision = moeopt.load_solution(solution) if answer is None else answer.solution
+    if out is not None:
+        if answer is None:
+            raise InputError(f"--out: {solution} is no .sol file")
+        moeopt.save(decision, out)
     try:
         verdict = moeopt.check(problem, decision)
     except InputError as error:
         raise InputError(f"{solution}: {error}") from None
+    if answer is not None and answer.differs(problem, verdict.objective):
+        claim = f"{answer.writer} says {answer.claim:,.0f}"
+        print(f"moeopt: warning: {solution}: {claim}, the checker another", file=sys.stderr)
     if as_json:
         report = {
             "problem": problem.problem,
@@ -41,3 +63,11 @@ def check_command(
         for constraint, sentence in verdict.violations:
             print(f"{solution}: {constraint}: {sentence}", file=sys.stderr)
     return VALID if verdict.valid else INVALID
+
+
+def _answer(instance: "InstanceEnvelope", file: Path) -> "OutsideAnswer | None":
+    """Return what a .sol file holds, None for any other file."""
+    from moeopt.exporters.outside_solver import read_answer
+
+    plain = file.name.removesuffix(".gz")
+    return read_answer(instance, file) if plain.endswith(".sol") else None

@@ -1,8 +1,10 @@
 """``moeopt export``: hand a plan to the runtime that carries it out."""
 
 import sys
+from collections.abc import Callable
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,63 +12,104 @@ from moeopt.cli.options import Json, TimeLimit, shown
 from moeopt.errors import InputError
 
 if TYPE_CHECKING:
-    from moeopt.exporters.exported import Exported
+    from moeopt.exporters.exported import Exported, OptionValue
+    from moeopt.exporters.target import Option
     from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 
+COMMON: dict[str, tuple[Any, Any]] = {
+    "source": (
+        Annotated[
+            Path,
+            typer.Argument(
+                metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
+            ),
+        ],
+        Parameter.empty,
+    ),
+    "to": (
+        Annotated[str, typer.Option("--to", help="See `moeopt list targets`.", show_default=False)],
+        Parameter.empty,
+    ),
+    "instance": (
+        Annotated[
+            Path | None,
+            typer.Option(help="The solution's instance; default: looked for beside it."),
+        ],
+        None,
+    ),
+    "model": (
+        Annotated[
+            str | None,
+            typer.Option(help="Preset, config.json, GGUF or JSON file; default: the instance's."),
+        ],
+        None,
+    ),
+    "time_limit": (TimeLimit, 60.0),
+    "out": (Annotated[Path | None, typer.Option(help="File or folder; default: stdout.")], None),
+    "as_json": (Json, False),
+}
+"""Option -> annotation and default; no default means required."""
 
-def export_command(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
-        ),
-    ],
-    to: Annotated[str, typer.Option("--to", help="See `moeopt list targets`.", show_default=False)],
-    instance: Annotated[
-        Path | None,
-        typer.Option(help="The solution's instance; default: looked for beside it."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Preset, config.json, GGUF or JSON file; default: the instance's."),
-    ] = None,
-    model_class: Annotated[
-        str | None, typer.Option(help="The model's class in vLLM; default: config.json's.")
-    ] = None,
-    ep_size: Annotated[
-        int, typer.Option(metavar="N", help="Devices over which a layer's experts are spread.")
-    ] = 1,
-    deferral: Annotated[
-        Path | None, typer.Option(help="Deferral solution whose flag goes along (ktransformers).")
-    ] = None,
-    time_limit: TimeLimit = 60.0,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="File or folder; default: stdout.")
-    ] = None,
-    as_json: Json = False,
-) -> int:
-    """Write a plan in a runtime's format and print the flags that go with it.
 
-    What the format costs, if the plan had to be changed for it, is said on stderr. With --out, a
-    file of notes is written beside the file.
+def build_command(complete: bool) -> Callable[..., int]:
+    """Return the command; its targets' own options are added on demand only."""
+    from_targets: dict[str, Option] = {}
+    if complete:
+        from moeopt.exporters.registry import all_targets
+
+        for target in all_targets().values():
+            from_targets |= {option.name: option for option in target.options}
+
+    def command(**given: Any) -> int:
+        options = {name: given.pop(name) for name in from_targets}
+        return _export(**given, options={k: v for k, v in options.items() if v is not None})
+
+    annotations = COMMON | {name: _annotation(option) for name, option in from_targets.items()}
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in annotations.items()
+        ]
+    )
+    command.__doc__ = """Write a plan in a runtime's format and print the flags that go with it.
+
+    What the format costs, if the plan had to be changed for it, and why the runtime would ignore
+    or change it, is said on stderr. With --out, notes are written beside the file, and a script
+    that starts the runtime where there is one.
     """
+    return command
+
+
+def _annotation(option: "Option") -> tuple[Any, Any]:
+    kind: Any = {int: int, str: str, tuple: Path}[option.kind]
+    return Annotated[kind | None, typer.Option(help=option.help)], None
+
+
+def _export(
+    source: Path,
+    to: str,
+    instance: Path | None,
+    model: str | None,
+    time_limit: float,
+    out: Path | None,
+    as_json: bool,
+    options: dict[str, Any],
+) -> int:
     import moeopt
-    from moeopt.exporters.targets import get_target
+    from moeopt.exporters.registry import get_target
 
     if not 0 < time_limit < float("inf"):
         raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
     given, problem = _loaded(source, instance)
+    target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing
-        get_target(to, problem.problem).destination(out, problem.name)
+        target.destination(out, problem.name)
+    values: dict[str, OptionValue] = {
+        name: _with_instance(value) if isinstance(value, Path) else value
+        for name, value in options.items()
+    }
     exported = moeopt.export(
-        given,
-        problem,
-        to=to,
-        model=model,
-        model_class=model_class,
-        ep_size=ep_size,
-        deferral=None if deferral is None else _deferral(deferral),
-        time_limit_s=time_limit,
+        given, problem, to=to, model=model, options=values, time_limit_s=time_limit
     )
     path = None if out is None else exported.save(out)[0]
     _print_notes(exported)
@@ -98,7 +141,7 @@ def _loaded(
     )
 
 
-def _deferral(file: Path) -> tuple["SolutionEnvelope", "InstanceEnvelope"]:
+def _with_instance(file: Path) -> tuple["SolutionEnvelope", "InstanceEnvelope"]:
     import moeopt
     from moeopt.exporters.find import find_instance
 
@@ -112,6 +155,8 @@ def _print_notes(exported: "Exported") -> None:
         print(f"moeopt: note: {loss}: {given} becomes {found}", file=sys.stderr)
     if exported.same_as is not None:
         print(f"moeopt: note: the same: {exported.same_as}", file=sys.stderr)
+    for warning in exported.warnings:
+        print(f"moeopt: warning: {warning}", file=sys.stderr)
 
 
 def _print_json(exported: "Exported", path: Path | None) -> None:

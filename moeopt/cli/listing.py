@@ -92,10 +92,12 @@ def _list_quantisations() -> None:
 
 
 def _list_targets() -> None:
-    from moeopt.exporters.targets import TARGETS
+    from moeopt.exporters.registry import all_targets
 
-    for target in TARGETS.values():
-        print(f"{target.name}\t{target.problem or 'any problem'}\t{target.summary}")
+    for target in all_targets().values():
+        options = ", ".join(option.flag for option in target.options)
+        taken = ", ".join(target.problems) or "any problem"
+        print(f"{target.name}\t{taken}\t{target.summary}\t{options}")
 
 
 def _list_instances(path: Path) -> None:

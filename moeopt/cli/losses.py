@@ -1,12 +1,15 @@
 """``moeopt losses``: loss tables for bitwidth allocation, from weights or from other files."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from moeopt.cli.options import Seed
 from moeopt.errors import InputError
+
+if TYPE_CHECKING:
+    from moeopt.sim.loss_table import LossTable
 
 Out = Annotated[Path, typer.Option("--out", help="The table (.json).", show_default=False)]
 
@@ -34,7 +37,9 @@ def convert_command(
     from moeopt.interop.loss_tables import load_loss_table
     from moeopt.sim.loss_table import save_loss_table
 
-    save_loss_table(load_loss_table(source), out)
+    table = load_loss_table(source)
+    save_loss_table(table, out)
+    print(_said(table, out))
     return 0
 
 
@@ -82,7 +87,17 @@ def measure_command(
             on_start=show,
         )
     save_loss_table(table, out)
+    print(_said(table, out))
     return 0
+
+
+def _said(table: "LossTable", out: Path) -> str:
+    """Return what was written, in a line."""
+    layers, experts, _ = table.losses.shape
+    widths = ", ".join(map(str, table.bits))
+    mean = table.losses.mean(axis=(0, 1))
+    losses = ", ".join(f"{value:.4g}" for value in mean.tolist())
+    return f"{out}: {layers} layers x {experts} experts at {widths} bits; mean loss {losses}"
 
 
 def _numbers(text: str) -> list[int]:

@@ -57,7 +57,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("pareto")(pareto.pareto_command)
     app.command("list")(listing.list_command)
     app.command("simulate")(simulate.simulate_command)
-    app.command("export")(export.export_command)
+    app.command("export")(export.build_command(complete="export" in argv[:1]))
     app.command("plan")(plan.plan_command)
     app.command("predict")(predict.predict_command)
     app.command("calibrate")(calibrate.calibrate_command)

@@ -1,7 +1,7 @@
 """What an exporter is given and what it hands back."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,12 @@ from moeopt.sim.model_shape import ModelShape
 
 NOTES_SUFFIX = ".notes.json"
 """Added to a file's name: where everything about it stands that its format has no place for."""
+
+RUN_SUFFIX = ".run.sh"
+"""Added to a file's name: a script that starts the consumer with it."""
+
+OptionValue = int | str | tuple[SolutionEnvelope, InstanceEnvelope]
+"""What an option of a target may be: the last is another problem's plan that goes along."""
 
 
 class NoPlanError(MoeoptError):
@@ -71,13 +77,8 @@ class Job:
         The solution's.
     shape
         The model's shape, or None if nobody said which model it is.
-    model_class
-        The name of the model's class in the runtime, where it is known.
-    ep_size
-        Devices over which the experts of a layer are spread.
-    deferred, deferral_loss
-        How many experts each token defers, where a deferral plan goes along, and what it costs that
-        all layers do so.
+    options
+        Value of every option of the target.
     time_limit_s
         Seconds for finding a plan of the runtime's form.
     """
@@ -86,11 +87,14 @@ class Job:
     solution: SolutionEnvelope | None = None
     objective: Objective | None = None
     shape: ModelShape | None = None
-    model_class: str | None = None
-    ep_size: int = 1
-    deferred: int | None = None
-    deferral_loss: Loss | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     time_limit_s: float = 60.0
+
+    @property
+    def model_class(self) -> str | None:
+        """Return the name of the model's class: the option, or what the model says, or None."""
+        given: str | None = self.options.get("model_class")
+        return given or (None if self.shape is None else self.shape.model_class)
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,13 @@ class Exported:
         What the form of the format costs, where the plan had to be brought into it.
     same_as
         Other flags that say the same.
+    warnings
+        Why the consumer would ignore or change the plan.
+    beside
+        End of the name -> content of further files, beside the file itself.
+    script
+        Path of the file, as it is called in its own folder -> a shell script that starts the
+        consumer; it is run in that folder.
     name, suffix, strict_suffix
         What the file is called in a folder, and whether the runtime insists on the suffix.
     """
@@ -118,6 +129,9 @@ class Exported:
     notes: dict[str, Any] = field(default_factory=dict)
     loss: Loss | None = None
     same_as: str | None = None
+    warnings: tuple[str, ...] = ()
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    script: Callable[[Path], str] | None = None
     name: str = ""
     suffix: str = ""
     strict_suffix: bool = False
@@ -143,10 +157,14 @@ class Exported:
             known["flags"] = self.flags(path)
         if self.same_as is not None:
             known["same_as"] = self.same_as
+        known["warnings"] = list(self.warnings)
         return self.notes | known | {"loss": None if self.loss is None else self.loss.to_dict()}
 
     def save(self, out: str | Path) -> tuple[Path, Path]:
-        """Write the file and its notes beside it, and return both paths.
+        """Write the file and what goes beside it, and return the paths of file and notes.
+
+        Beside it go the notes, a script that starts the consumer where the target has one, and
+        further files where the format needs them; all names begin with the file's.
 
         Parameters
         ----------
@@ -155,8 +173,14 @@ class Exported:
         """
         path = destination(Path(out), self.name, self.suffix, self.strict_suffix)
         notes = path.with_name(path.name + NOTES_SUFFIX)
+        files = {"": self.payload} | dict(self.beside)
+        if self.script is not None:
+            files[RUN_SUFFIX] = self.script(Path(path.name)).encode()
         try:
-            write_bytes(self.payload, path)
+            for ending, content in files.items():
+                write_bytes(content, path.with_name(path.name + ending))
+            if RUN_SUFFIX in files:
+                path.with_name(path.name + RUN_SUFFIX).chmod(0o755)
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror}") from None
         save(self.all_notes(path), notes)

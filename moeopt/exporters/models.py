@@ -5,8 +5,6 @@ from pathlib import Path
 from moeopt.errors import InputError
 from moeopt.exporters.exported import Job
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.json_files import read_object
-from moeopt.sim.gguf.file import is_gguf
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.presets import get_model, names
 
@@ -24,17 +22,6 @@ def shape_of(
         return get_model(model)
     named = (instance.provenance or {}).get("model")
     return get_model(named) if isinstance(named, str) and named in names("models") else None
-
-
-def class_of(model: ModelShape | str | Path | None) -> str | None:
-    """Return the class that a ``config.json`` names as the first of its architectures."""
-    if model is None or isinstance(model, ModelShape) or str(model) in names("models"):
-        return None
-    if is_gguf(Path(model)):  # which names llama.cpp's architecture, no class of transformers
-        return None
-    listed = read_object(Path(model)).get("architectures")
-    first = listed[0] if isinstance(listed, list) and listed else None
-    return first if isinstance(first, str) else None
 
 
 def known_shape(job: Job) -> ModelShape:

@@ -2,12 +2,22 @@
 
 from typing import Any
 
-from moeopt.errors import ModelMismatchError
+from moeopt.errors import InputError, ModelMismatchError
 from moeopt.exporters.exported import Job, Loss, NoPlanError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.run import solve
 from moeopt.solvers.verdict import check
+
+
+def checked_objective(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Objective:
+    """Return the objective of a solution, or raise InputError if it is invalid."""
+    verdict = check(instance, solution)
+    if verdict.objective is None:
+        constraint, sentence = verdict.violations[0]
+        raise InputError(f"the solution is invalid: {constraint}: {sentence}")
+    return verdict.objective
 
 
 def best_restricted(

@@ -1,20 +1,20 @@
 """`moeopt.export`: one code path for all targets: check the plan, name the model, write."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.exporters.exported import Exported, Job, Loss
-from moeopt.exporters.models import class_of, shape_of
-from moeopt.exporters.targets import Target, get_target
+from moeopt.exporters.exported import Exported, Job, OptionValue
+from moeopt.exporters.models import shape_of
+from moeopt.exporters.registry import get_target
+from moeopt.exporters.restricted import checked_objective
+from moeopt.exporters.scripts import serving_script
+from moeopt.exporters.target import Target
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.objective import Objective
 from moeopt.sim.model_shape import ModelShape
-from moeopt.solvers.verdict import check
-
-MAX_EP_SIZE = 4096
 
 
 def export(
@@ -23,9 +23,7 @@ def export(
     *,
     to: str,
     model: ModelShape | str | Path | None = None,
-    model_class: str | None = None,
-    ep_size: int = 1,
-    deferral: tuple[SolutionEnvelope, InstanceEnvelope] | None = None,
+    options: Mapping[str, OptionValue] | None = None,
     time_limit_s: float = 60.0,
 ) -> Exported:
     """Bring a plan into the format of a runtime, or an instance into that of another tool.
@@ -41,12 +39,9 @@ def export(
     model
         The model whose layers the plan is for: a shape, a preset's name or a file; by default the
         preset that the instance's provenance names.
-    model_class
-        Its class in the runtime; by default what its ``config.json`` names.
-    ep_size
-        Devices over which the experts of a layer are spread.
-    deferral
-        A deferral plan and its instance, whose flag goes along with ``ktransformers``.
+    options
+        What the target asks for besides, e.g. ``{"ep_size": 8}``; `moeopt list targets` has the
+        options of each.
     time_limit_s
         Seconds for finding the best plan of the runtime's form, where `source` has another.
 
@@ -54,12 +49,13 @@ def export(
     -------
     Exported
         The file's content, the flags for the runtime, notes, and what the form costs; `save`
-        writes it.
+        writes it. Its `warnings` say why the runtime would ignore or change the plan.
 
     Raises
     ------
     InputError
-        If the target does not take the problem, the plan is invalid, or the model is unknown.
+        If the target does not take the problem or an option, the plan is invalid, or the model is
+        unknown.
     MoeoptError
         With exit code 3 or 4 if there is no plan of the runtime's form, or none was found.
 
@@ -79,52 +75,24 @@ def export(
     target = get_target(to, instance.problem)
     if target.plan and solution is None:
         raise InputError(f"--to: {to} holds a plan: give a solution, not an instance")
-    if not 1 <= ep_size <= MAX_EP_SIZE:
-        raise InputError(f"--ep-size: must be from 1 to {MAX_EP_SIZE}, not {ep_size}")
     job = Job(
         instance,
         solution,
         None if solution is None else checked_objective(instance, solution),
         shape_of(instance, model),
-        class_of(model) if model_class is None else model_class,
-        ep_size,
-        *_deferred(to, deferral, time_limit_s),
+        target.resolved(options or {}),
         time_limit_s,
     )
-    found = target.run(job)
+    found = target.export(job)
     return replace(
         found,
         notes=_common(target, job) | found.notes,
+        warnings=(*target.warn(job), *found.warnings),
+        script=found.script or serving_script(target, found.flags),
         name=instance.name,
         suffix=target.suffix,
         strict_suffix=target.strict_suffix,
     )
-
-
-def checked_objective(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Objective:
-    """Return the objective of a solution, or raise InputError if it is invalid."""
-    verdict = check(instance, solution)
-    if verdict.objective is None:
-        constraint, sentence = verdict.violations[0]
-        raise InputError(f"the solution is invalid: {constraint}: {sentence}")
-    return verdict.objective
-
-
-def _deferred(
-    to: str, deferral: tuple[SolutionEnvelope, InstanceEnvelope] | None, time_limit_s: float
-) -> tuple[int | None, Loss | None]:
-    """Return the count that a deferral plan gives each layer, and what uniformity costs."""
-    if deferral is None:
-        return None, None
-    if to != "ktransformers":
-        raise InputError(f"--deferral: goes with --to ktransformers only, not with {to}")
-    from moeopt.exporters.ktransformers_deferral import uniform_count
-
-    solution, instance = deferral
-    if solution.problem != "deferral":
-        raise InputError(f"--deferral: must be a solution of deferral, not of {solution.problem}")
-    job = Job(instance, solution, checked_objective(instance, solution), time_limit_s=time_limit_s)
-    return uniform_count(job)
 
 
 def _common(target: Target, job: Job) -> dict[str, Any]:
@@ -136,4 +104,7 @@ def _common(target: Target, job: Job) -> dict[str, Any]:
         "instance": job.instance.name,
         "objective": job.objective,
         "model": None if job.shape is None else job.shape.name,
+        "holds": target.holds,
+        "loses": target.loses,
+        "honoured": target.honours(job.model_class),
     }

@@ -38,6 +38,9 @@ FORMATS = {
         "layer,expert,count[,frac_of_layer] or SGLang's old layer_id,expert_id,count",
         counts="count_csv:read_count_csv",
     ),
+    "moe-trace-csv": Format(
+        "pos,layer,id,...: llama-moe-trace of a fork of llama.cpp", "moe_trace_csv:read_moe_trace"
+    ),
     "imatrix-gguf": Format(
         "importance matrix of llama.cpp (GGUF), counts only", counts="gguf:read_imatrix"
     ),
@@ -95,6 +98,7 @@ def _of_folder(path: Path) -> str | None:
 
 
 def _of_file(path: Path) -> str | None:
+    from moeopt.interop.moe_trace_csv import is_moe_trace
     from moeopt.interop.npy import npz_names
 
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -104,6 +108,8 @@ def _of_file(path: Path) -> str | None:
         return "routed-experts-npz" if request else "topk-npz"
     plain = {".pt": "sglang-pt", ".pth": "sglang-pt", ".npy": "exflow-npy", ".csv": "count-csv"}
     plain[".gguf"] = "imatrix-gguf"
+    if suffix == ".csv" and is_moe_trace(read_head(path)):
+        return "moe-trace-csv"
     if suffix in plain:
         return plain[suffix]
     return _of_content(read_head(path), suffix)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.exporters.ktransformers_counts import ratio_of
+from moeopt.exporters.targets.ktransformers import ratio_of
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan

@@ -3,24 +3,14 @@
 from pathlib import Path
 
 from moeopt.errors import MoeoptError
+from moeopt.exporters.exported import RUN_SUFFIX
+from moeopt.exporters.registry import targets_of
 from moeopt.exporters.run import export
 from moeopt.problems.json_files import save, write_bytes
 from moeopt.sim.workload import Workload
 
 from .checks import check_folder
 from .planned import Planned
-
-TARGETS = {
-    "placement": ("sglang", "ktransformers", "llama.cpp", "vllm-eplb"),
-    "cache": ("elsa",),
-    "deferral": ("ktransformers-flags",),
-    "bitwidth": ("mixture-compressor",),
-    "joint": (),
-}
-"""Problem -> the runtimes whose formats take its decisions."""
-
-ANY_EXPERTS = ("llama.cpp", "elsa", "ktransformers-flags")
-"""Runtimes whose formats name layers and numbers, no single experts: a workload's are made up."""
 
 DEFERRAL_FLAG = "--kt-max-deferred-experts-per-token"
 
@@ -45,23 +35,26 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
         save(decision.instance, folder / f"{decision.name}-instance.json.gz")
         save(decision.solution, folder / f"{decision.name}-solution.json")
         lines.append(f"{decision.name}-solution.json: for `moeopt check` and `moeopt export`")
-        for target in TARGETS[decision.instance.problem]:
-            if isinstance(planned.request.trace, Workload) and target not in ANY_EXPERTS:
-                lines.append(f"{target}: nothing written: the workload's experts are made up")
+        for target in targets_of(decision.instance.problem):
+            name = target.name
+            if isinstance(planned.request.trace, Workload) and target.names_experts:
+                lines.append(f"{name}: nothing written: the workload's experts are made up")
                 continue
             try:
                 made = export(
-                    decision.solution, decision.instance, to=target, model=planned.request.model
+                    decision.solution, decision.instance, to=name, model=planned.request.model
                 )
-                path, _ = made.save(folder / f"{decision.name}-{target}{made.suffix}")
+                path, _ = made.save(folder / f"{decision.name}-{name}{made.suffix}")
             except MoeoptError as error:
-                lines.append(f"{target}: nothing written: {error}")
+                lines.append(f"{name}: nothing written: {error}")
                 continue
-            lines.append(f"{path.name}: for {target}")
+            script = f", started by {path.name}{RUN_SUFFIX}" if made.script else ""
+            lines.append(f"{path.name}: for {target.summary}{script}")
             if made.loss is not None:
                 lines.append(f"  {made.loss}")
+            lines += [f"  warning: {warning}" for warning in made.warnings]
             if made.flags is not None:
-                flags.append(f"{target}: {made.flags(path)}")
+                flags.append(f"{name}: {made.flags(path)}")
     counts = set(planned.chosen.plan.deferred)
     if len(counts) == 1 and counts != {0}:
         flags.append(f"ktransformers: {DEFERRAL_FLAG} {counts.pop()}")

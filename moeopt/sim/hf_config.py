@@ -4,6 +4,7 @@ The keys are those of the model classes in transformers: Mixtral, Phi-3.5-MoE, O
 Qwen3-MoE, DeepSeek (V1 to V3), GLM-4.5 and whatever else spells its shape the same way.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -251,6 +252,9 @@ _KEYS_OF_FIELDS = {
 }
 
 
+CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}")
+
+
 def is_config_json(data: Mapping[str, Any]) -> bool:
     """Return whether a JSON object is such a configuration, by its keys."""
     return "layers" not in data and any(
@@ -317,6 +321,7 @@ def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
             vocab_size=keys.optional(("vocab_size",)),
             attention=attention(keys),
             tied_embedding=data.get("tie_word_embeddings") is True,
+            model_class=_class(data.get("architectures")),
             **_widths(path, quantization, 8.0 * own_bytes, layers),
         )
     except ValidationError as error:
@@ -334,6 +339,12 @@ def _widths(path: Path, config: Any, own: float, layers: int) -> dict[str, float
         field = "expert_bits" if kind == "experts" else f"{kind}_bits"
         widths[field] = share * own + (1 - share) * bits
     return widths
+
+
+def _class(listed: Any) -> str | None:
+    """Return the first of the architectures, or None if that is no name of a class."""
+    first = listed[0] if isinstance(listed, list) and listed else None
+    return first if isinstance(first, str) and CLASS.fullmatch(first) else None
 
 
 def _name(path: Path) -> str:

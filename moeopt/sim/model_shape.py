@@ -7,10 +7,13 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.errors import InputError
 from moeopt.problems.envelope import Frozen, field_error
+from moeopt.problems.host_memory import absent
 from moeopt.sim.attention import Attention, Size
 
 Number = Annotated[int, Field(strict=True, ge=0, le=2**16)]
 Bits = Annotated[float, Field(strict=True, ge=0.5, le=64, allow_inf_nan=False)]
+
+ClassName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=200)]
 
 TensorKind = Literal["experts", "shared", "attention", "dense", "router", "embedding", "head"]
 """Routed experts, shared experts, attention, feed-forward parts of layers without experts, routers,
@@ -59,6 +62,8 @@ class ModelShape(Frozen):
         number of bytes, else 16.
     tied_embedding
         Whether the embedding is the matrix to the vocabulary, so that it is there once.
+    model_class
+        The model's class, as the first of ``architectures`` in its ``config.json`` names it.
     """
 
     name: str
@@ -86,6 +91,7 @@ class ModelShape(Frozen):
     head_bits: Bits | None = None
     kv_bits: Bits | None = None
     tied_embedding: bool = False
+    model_class: Annotated[ClassName | None, Field(exclude_if=absent)] = None
 
     @field_validator("top_k")
     @classmethod

@@ -3,15 +3,14 @@
 import json
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.sglang_map import read_sglang_map
-from moeopt.exporters.targets import TARGETS
+from moeopt.exporters.registry import all_targets
+from moeopt.exporters.targets.sglang import read_sglang_map
 from moeopt.problems.deferral.heuristics import uniform
 from tests.exporters.placements import instance, random_plan, sets, shape
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
@@ -70,7 +69,8 @@ def test_the_short_form_is_offered_where_there_is_one(
     moeopt.save(whole, folder / "plan.json")
     words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
     out, err = output(capsys, *words)
-    assert out == '-ngl 999 -ot "blk\\.(1|2|3)\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU"\n'
+    kept = ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in (1, 2, 3))
+    assert out == f"-ngl 999 -ot {kept}\n"
     assert err == "moeopt: note: the same: -ngl 999 --n-cpu-moe 4\n"
     assert json.loads(output(capsys, *words, "--json")[0])["same_as"] == "-ngl 999 --n-cpu-moe 4"
 
@@ -82,14 +82,15 @@ def test_with_out_file_and_notes_are_written(
     before = set(folder.iterdir())
     words = ("plan.json", "--to", "sglang", "--model", "model.json", "--out", "a map.json")
     out, err = output(capsys, *words)
-    assert (shlex.split(out), err) == (["--init-expert-location", "a map.json"], "")
-    assert set(folder.iterdir()) - before == {
-        folder / "a map.json",
-        folder / "a map.json.notes.json",
-    }
+    assert shlex.split(out) == ["--init-expert-location", "a map.json"]
+    [warning] = err.splitlines()
+    assert warning.startswith("moeopt: warning: SGLang keeps all experts on GPUs")
+    endings = ("", ".notes.json", ".run.sh")
+    assert set(folder.iterdir()) - before == {folder / f"a map.json{end}" for end in endings}
     assert read_sglang_map(folder / "a map.json") == sets(PLAN.gpu)
     notes = json.loads((folder / "a map.json.notes.json").read_text())
     assert notes["flags"] == out.strip()
+    assert [f"moeopt: warning: {text}" for text in notes["warnings"]] == [warning]
     first = (folder / "a map.json").read_bytes()
     output(capsys, *words)
     assert (folder / "a map.json").read_bytes() == first
@@ -103,7 +104,7 @@ def test_a_folder_gets_a_file_called_like_the_instance(
     words = ("plan.json", "--to", "ktransformers", "--model", "model.json", "--out", "out")
     out, _ = output(capsys, *words)
     names = sorted(path.name for path in (folder / "out").iterdir())
-    assert names == [f"{GIVEN.name}.pt", f"{GIVEN.name}.pt.notes.json"]
+    assert names == [f"{GIVEN.name}.pt{ending}" for ending in ("", ".notes.json", ".run.sh")]
     assert f"--init-expert-location out/{GIVEN.name}.pt " in out
 
 
@@ -205,8 +206,9 @@ def test_the_committed_plans_find_their_instances(
         (("plan.json", "--to", "nothing"), "--to: 'nothing' is unknown; for placement there are: "),
         (
             ("plan.json", "--to", "elsa"),
-            "--to: elsa does not take placement; for placement there are: sglang, ktransformers, "
-            "ktransformers-yaml, llama.cpp, vllm-eplb, lp, mps",
+            "--to: elsa does not take placement; for placement there are: ktransformers, "
+            "ktransformers-yaml, llama.cpp, llama.cpp-profile, sglang, vllm-ascend, vllm-eplb, "
+            "lp, mps",
         ),
         (
             ("some name.json", "--to", "sglang"),
@@ -231,6 +233,18 @@ def test_the_committed_plans_find_their_instances(
             "--instance: some name.json is an instance itself",
         ),
         (("plan.json", "--to", "lp", "--time-limit", "0"), "--time-limit: must be a positive"),
+        (
+            ("plan.json", "--to", "llama.cpp", "--model", "model.json", "--ep-size", "2"),
+            "--ep-size: llama.cpp has no such option; it has: none",
+        ),
+        (
+            ("plan.json", "--to", "sglang", "--model", "model.json", "--ep-size", "0"),
+            "--ep-size: must be from 1 to 4096, not 0",
+        ),
+        (
+            ("plan.json", "--to", "vllm-ascend", "--model", "model.json"),
+            "--ep-size: is missing: with one device vllm-ascend drops the map",
+        ),
         (("nowhere.json", "--to", "lp"), "nowhere.json: cannot be read"),
         (("plan.json",), "Missing option '--to'"),
     ],
@@ -282,15 +296,26 @@ def test_a_form_without_plans_has_its_exit_code(
     assert refused(capsys, *words, code=3).endswith(": infeasible")
 
 
+def test_help_has_the_targets_own_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by its own words, beside those of every target."""
+    assert run(["export", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for target in all_targets().values():
+        for option in target.options:
+            assert f"{option.flag} " in said
+    assert "--time-limit" in said
+
+
 def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Name, problem, what it is; each has its module and function."""
+    """Name, problem, what it is, and its options; each says what it holds and what is lost."""
     assert run(["list", "targets"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines] == list(TARGETS)
+    assert [line[0] for line in lines] == list(all_targets())
     assert {line[1] for line in lines} == {
         "placement", "cache", "bitwidth", "deferral", "any problem",
     }  # fmt: skip
-    for target in TARGETS.values():
-        module = __import__(f"moeopt.exporters.{target.module}", fromlist=["x"])
-        function: Callable[..., object] = getattr(module, target.function)
-        assert function.__doc__
+    assert {line[0]: line[3] for line in lines}["sglang"] == "--ep-size, --model-class"
+    for target in all_targets().values():
+        assert target.export.__doc__
+        assert target.holds
+        assert target.loses

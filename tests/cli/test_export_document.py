@@ -1,30 +1,35 @@
-"""docs/export.md: every command runs and prints what it says, every target has its section."""
+"""docs/export.md, docs/runtimes/: commands print what they say, targets are described."""
 
 import random
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.targets import TARGETS
+from moeopt.exporters.registry import all_targets
 from moeopt.problems.placement.instance import Instance
+from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.exporters.placements import random_plan
+from tests.exporters.test_export_exact_model import random_instances
+from tests.exporters.test_outside_solver import gurobi_form, solved
+from tests.interop.test_moe_trace_csv import recorded
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 LAYERS, EXPERTS = 26, 64
+MIXTRAL = "instances/cache/mixtral/mixtral-coding-threads24.json.gz"
 
 
-@pytest.fixture
-def document(root: Path) -> str:
-    """Return the page."""
-    return (root / "docs" / "export.md").read_text()
+def pages(root: Path) -> list[Path]:
+    """Return the pages on runtimes."""
+    return sorted((root / "docs" / "runtimes").glob("*.md"))
 
 
 def deepseek_v2_lite() -> Instance:
-    """Return a placement instance for the model of the page's examples."""
+    """Return a placement instance for the model of the pages' examples."""
     rng = random.Random("document")
     steps = [
         [[(e, 1) for e in sorted(rng.sample(range(EXPERTS), 6))] for _ in range(LAYERS)]
@@ -44,50 +49,109 @@ def deepseek_v2_lite() -> Instance:
     return Instance.model_validate(fields)
 
 
-def test_every_example_prints_what_it_says(
-    document: str,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Beside the instances, with a plan for the model that the page names."""
+@pytest.fixture
+def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working folder: the library, a plan, counts and a recording, as the pages say."""
     (tmp_path / "instances").symlink_to(root / "instances")
     instance = deepseek_v2_lite()
     moeopt.save(instance, tmp_path / "instance.json")
     moeopt.save(random_plan(instance, 0), tmp_path / "plan.json")
+    rng = random.Random("counts")
+    rows = [f"{la},{e},{rng.randint(0, 99)}" for la in range(1, 27) for e in range(EXPERTS)]
+    (tmp_path / "counts.csv").write_text("layer,expert,count\n" + "\n".join(rows) + "\n")
+    (tmp_path / "routing.csv").write_text(recorded(5, 3, 20, [1, 2, 3]))
     monkeypatch.chdir(tmp_path)
-    examples = EXAMPLE.findall(document)
+    return tmp_path
+
+
+def commands(page: Path, plans: bool) -> list[tuple[list[str], str]]:
+    """Return the commands of a page with what they print, if it says so; plans or all others."""
+    found = []
+    for block, expected in EXAMPLE.findall(page.read_text()):
+        for line in block.splitlines():
+            program, *words = shlex.split(line)
+            assert program == "moeopt"
+            if (words[0] == "plan") == plans:
+                found.append((words, expected))
+    return found
+
+
+def test_every_example_prints_what_it_says(
+    root: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the library, with a plan for the model that the pages name."""
+    given = moeopt.load(MIXTRAL)
+    (folder / "answer.sol").write_text(gurobi_form(*solved(given)))
     shown = set()
-    for command, expected in examples:
-        program, *words = shlex.split(command)
-        assert program == "moeopt"
-        assert run(words) == 0, command
-        captured = capsys.readouterr()
-        if expected:
-            assert captured.err + captured.out == expected
-        if "--out" in words:
-            path = Path(words[words.index("--out") + 1])
-            assert path.is_file()
-            assert path.with_name(path.name + ".notes.json").is_file()
-        shown.add(words[words.index("--to") + 1])
-    assert len(examples) == 10
-    assert set(TARGETS) - shown == {"libcachesim-oracle", "webcachesim", "lp"}
+    for page in pages(root):
+        for words, expected in commands(page, plans=False):
+            assert run(words) == 0, words
+            captured = capsys.readouterr()
+            if expected:
+                assert captured.err + captured.out == expected
+            if words[0] != "export":
+                continue
+            if "--out" in words:
+                path = Path(words[words.index("--out") + 1])
+                assert path.is_file()
+                assert path.with_name(path.name + ".notes.json").is_file()
+            shown.add(words[words.index("--to") + 1])
+    assert set(all_targets()) - shown == {"libcachesim-oracle", "webcachesim"}
+
+
+@pytest.mark.slow
+def test_plans_are_made_as_the_pages_say(root: Path, folder: Path) -> None:
+    """From counts; each leaves the file of the page's runtime."""
+    for page in pages(root):
+        for words, _ in commands(page, plans=True):
+            assert run(words) == 0, words
+            assert (folder / "plan" / "residency-llama.cpp.txt").is_file()
 
 
 def test_the_line_of_python_runs(
-    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it stands on the page."""
-    [line] = re.findall(r"In Python: `(.*)`\.", document)
+    text = (root / "docs" / "export.md").read_text()
+    [line] = re.findall(r"In Python: `(.*?)`;", text)
     instance = deepseek_v2_lite()
     monkeypatch.chdir(tmp_path)
     names = {"moeopt": moeopt, "instance": instance, "solution": random_plan(instance, 1)}
     assert eval(line, names) == (Path("map.json"), Path("map.json.notes.json"))
 
 
-def test_every_target_is_described(document: str) -> None:
-    """By its name in a heading."""
-    headings = "\n".join(line for line in document.splitlines() if line.startswith("#"))
-    for name in TARGETS:
+def test_every_target_is_described(root: Path) -> None:
+    """In a heading of its page, in the table of targets, and in that of what was tried."""
+    headings = "\n".join(
+        line for page in pages(root) for line in page.read_text().splitlines() if line[:1] == "#"
+    )
+    _, held, tried = (root / "docs" / "export.md").read_text().split("\n## ")
+    for name in all_targets():
         assert f"`{name}`" in headings
+        for table in (held, tried):
+            cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
+            assert any(f"`{name}`" in cell for cell in cells), name
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_names_of_variables_are_documented(problem: str, root: Path) -> None:
+    """Every variable of the exact model has one of the names that the page lists."""
+    page = (root / "docs" / "runtimes" / "solvers.md").read_text()
+    [row] = re.findall(rf"^\| {problem} \| (.*) \|$", page, re.MULTILINE)
+    more = {"joint": [r"n\d+"], "deferral": [r"order_\w+_\w+"]}.get(problem, [])
+    known = re.compile("|".join(map(_numbered, re.findall(r"`([\w.]+)`", row))) or "-")
+    made = random_instances(root, problem)
+    for seed in range(3):
+        built: Any = get_problem(problem).part("milp").Model(made(seed))
+        built.post()
+        for variable in built.model.variables():
+            fits = known.fullmatch(variable.name) or any(
+                re.fullmatch(form, variable.name) for form in more
+            )
+            assert fits, variable.name
+
+
+def _numbered(name: str) -> str:
+    """Return the pattern of a documented name: single capitals stand for numbers, or `s`."""
+    return "_".join(r"(?:\d+|s)" if re.fullmatch("[A-Z]", part) else part
+                    for part in name.split("_"))  # fmt: skip

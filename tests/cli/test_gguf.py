@@ -7,7 +7,6 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.models import class_of
 from moeopt.sim.presets import find, get_model
 from moeopt.sim.synthetic import routing_trace
 from moeopt.sim.workload import Workload
@@ -37,7 +36,7 @@ def test_commands_take_a_gguf_file(
     capsys.readouterr()
     assert run([*SIMULATE.split(), model]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "small-Q4_K_M"
-    assert class_of(model) is None
+    assert get_model(model).model_class is None
 
 
 @pytest.mark.parametrize("command", [GENERATE, SIMULATE])

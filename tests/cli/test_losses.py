@@ -32,6 +32,22 @@ def test_measure_then_generate(weights: Path, tmp_path: Path) -> None:
     assert moeopt.solve(moeopt.load(instance), "dp").status == "optimal"
 
 
+def test_widths_follow_the_table(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table at 2 and 4 bits needs no `--bits`; what was measured is said in a line."""
+    table, instance = tmp_path / "table.json", tmp_path / "instance.json"
+    assert run(["losses", "measure", str(weights), "--bits", "2,4", "--out", str(table)]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{table}: 2 layers x 8 experts at 2, 4 bits; mean loss ")
+    command = "generate bitwidth --machine cxl-ndp --model mixtral-8x7b --workload hdmoe-mixtral"
+    options = f"--layers 2 --average-bits 3 --loss-table {table} --out {instance}"
+    assert run([*command.split(), *options.split()]) == 0
+    made = moeopt.load(instance)
+    assert made.bits == (2, 4)  # type: ignore[attr-defined]
+    assert (made.provenance or {})["options"]["bits"] == "2,4"
+
+
 def test_measure_on_given_inputs(weights: Path, tmp_path: Path) -> None:
     """Activations from a file, rounding alone, the first layer only."""
     inputs, table = tmp_path / "x.npz", tmp_path / "table.json"

@@ -45,6 +45,19 @@ def vllm_faults(
     return wrong + map_faults(rows, moe_layers, experts, ep_size)
 
 
+def ascend_experts(data: Any, layer: int, experts: int) -> tuple[list[list[int]], int]:
+    """Return the experts of each device, and the copies, as vllm-ascend takes them of a layer.
+
+    It asks for the number of layers with experts, then for the experts of each device, equally
+    many, of which it makes a tensor; what is beyond one slot for each expert counts as copies.
+    """
+    assert layer < data["moe_layer_count"] == len(data["layer_list"])
+    rows = [device["device_expert"] for device in data["layer_list"][layer]["device_list"]]
+    assert len({len(row) for row in rows}) == 1
+    assert all(len(set(row)) == len(row) for row in rows)
+    return rows, sum(map(len, rows)) - experts
+
+
 def map_faults(rows: Any, layers: int, experts: int, ep_size: int) -> list[str]:
     """Return what is wrong with a map as such."""
     found = [] if len(rows) == layers else ["layers"]

@@ -23,7 +23,12 @@ def rules(text: str) -> list[Rule]:
     return found
 
 
-def experts_devices(text: str, layers: int) -> list[str | None]:
+def matched(text: str, name: str) -> Rule | None:
+    """Return the first rule that is found in a module's name."""
+    return next((r for r in rules(text) if re.search(r["match"]["name"], name)), None)
+
+
+def experts_devices(text: str, layers: int, block: str = "mlp") -> list[str | None]:
     """Return where each layer's experts generate; None where no rule matches.
 
     A rule must replace them with KTransformersExperts, not look below them, name the operators by
@@ -31,8 +36,7 @@ def experts_devices(text: str, layers: int) -> list[str | None]:
     """
     devices: list[str | None] = []
     for layer in range(layers):
-        name = f"model.layers.{layer}.mlp.experts"
-        rule = next((r for r in rules(text) if re.match(r["match"]["name"], name)), None)
+        rule = matched(text, f"model.layers.{layer}.{block}.experts")
         devices.append(None if rule is None else _device(rule))
     return devices
 

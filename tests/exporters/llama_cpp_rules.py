@@ -4,7 +4,10 @@ import re
 import shlex
 
 ROUTED = ("ffn_up_exps", "ffn_down_exps", "ffn_gate_exps", "ffn_gate_up_exps", "ffn_up_chexps")
-OTHERS = ("attn_q", "attn_output", "ffn_gate_inp", "ffn_up_shexp", "ffn_down_shexp", "attn_norm")
+OTHERS = (
+    "attn_q", "attn_output", "ffn_gate_inp", "ffn_gate_inp_shexp", "ffn_up_shexp",
+    "ffn_down_shexp", "attn_norm", "exp_probs_b",
+)  # fmt: skip
 DENSE = ("ffn_up", "ffn_gate", "ffn_down")
 
 

@@ -11,7 +11,10 @@ LAYERS, EXPERTS = 4, 5
 
 
 def shape(
-    dense: Sequence[int] = (0,), experts: int = EXPERTS, moe_layers: int = LAYERS
+    dense: Sequence[int] = (0,),
+    experts: int = EXPERTS,
+    moe_layers: int = LAYERS,
+    model_class: str | None = "DeepseekV2ForCausalLM",
 ) -> ModelShape:
     """Return a model with `moe_layers` layers with experts, and these others among them."""
     leading = tuple(dense) == tuple(range(len(dense)))
@@ -27,6 +30,7 @@ def shape(
         bytes_per_weight=2,
         source="made up",
         dense_layer_ids=None if leading else tuple(dense),
+        model_class=model_class,
     )
 
 

@@ -8,8 +8,9 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.cache_trace import read_oracle_general, read_trace_text
+from moeopt.exporters.targets.cache_trace import read_oracle_general, read_trace_text
 from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.solution import Solution as Ways
 from tests.exporters.trace_rules import (
     belady_hits,
     csv_requests,
@@ -103,13 +104,45 @@ def most_hits(objects: tuple[int, ...], capacity: int) -> int:
     return best(0, frozenset())
 
 
-def test_the_notes_say_how_to_run_it() -> None:
-    """Capacity in units of size 1, the csv's columns; without slots there is nothing to run."""
-    notes = moeopt.export(one_by_one(0), to="libcachesim").all_notes(Path("a b.csv"))
+def test_every_layer_has_a_trace_with_its_ways(tmp_path: Path) -> None:
+    """The plan's ways, in a command and in the script; no way, no command; slots by themselves."""
+    instance = one_by_one(0).model_copy(update={"layers": 3, "slots": 9})
+    tokens = tuple(
+        (token[0], (5,), (token[0][0], (token[0][0] + 1) % 6)) for token in instance.accesses
+    )
+    instance = Instance(**instance.model_dump() | {"accesses": tokens})
+    plan = Ways(instance=instance.name, ways=(2, 0, 5))
+    exported = moeopt.export(plan, instance, to="libcachesim")
+    exported.save(tmp_path / "a b.csv")
     columns = '"time-col=1,obj-id-col=2,obj-size-col=3,delimiter=,,has-header=true,obj-id-is-num=1"'
-    assert notes["slots"] == 3
-    assert notes["flags"] == f"'a b.csv' csv lru 3 -t {columns} --ignore-obj-size 1"
+    assert exported.flags is not None
+    assert exported.flags(Path("a b.csv")).splitlines() == [
+        f"'a b.csv.layer{layer}.csv' csv lru {ways} -t {columns} --ignore-obj-size 1"
+        for layer, ways in ((0, 2), (2, 5))
+    ]
+    script = (tmp_path / "a b.csv.run.sh").read_text()
+    assert script.count('"${CACHESIM:-cachesim}" ') == 2
+    for layer in range(3):
+        requests = csv_requests((tmp_path / f"a b.csv.layer{layer}.csv").read_text())
+        assert [name for _, name, _ in requests] == [
+            layer * instance.experts + expert for token in tokens for expert in token[layer]
+        ]
+    assert moeopt.export(instance, to="libcachesim").notes["ways"] == [3, 3, 3]
     assert moeopt.export(random_instance(0, "no slots"), to="libcachesim").flags is None
+
+
+def test_a_layers_own_trace_says_something() -> None:
+    """Over all layers at once as many units as there are slots never hit; by layer they do."""
+    tokens = tuple(tuple((token % 2,) for _ in range(8)) for token in range(30))
+    fields = one_by_one(0).model_dump() | {"layers": 8, "slots": 8, "accesses": tokens}
+    instance = Instance(**fields)
+    plan = Ways(instance=instance.name, ways=(2, 2, 2, 2, 0, 0, 0, 0))
+    exported = moeopt.export(plan, instance, to="libcachesim")
+    together = [name for _, name, _ in csv_requests(exported.text)]
+    assert lru_hits(together, sum(plan.ways)) == 0
+    for layer in range(4):
+        own = [name for _, name, _ in csv_requests(exported.beside[f".layer{layer}.csv"].decode())]
+        assert lru_hits(own, 2) == 28 == instance.curves.hits[layer, 2]
 
 
 def test_damaged_files_are_refused() -> None:

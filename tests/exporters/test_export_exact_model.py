@@ -10,7 +10,7 @@ import pytest
 import swiglpk
 
 import moeopt
-from moeopt.exporters.exact_model import CONSTANT
+from moeopt.exporters.targets.exact_model import CONSTANT
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines.highs import solve as highs
 

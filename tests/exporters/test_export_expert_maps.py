@@ -9,10 +9,13 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.sglang_map import read_sglang_map
-from moeopt.exporters.slots import slots_of
-from moeopt.exporters.vllm_eplb import read_vllm_map
-from tests.exporters.expert_map_rules import sglang_faults, vllm_faults
+from moeopt.exporters.registry import all_targets
+from moeopt.exporters.slots import SlotMap, slots_of
+from moeopt.exporters.targets.sglang import HONOURING, read_sglang_map
+from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_map, read_vllm_ascend_rows
+from moeopt.exporters.targets.vllm_plugin_das import read_vllm_map
+from moeopt.sim.presets import get_model, names
+from tests.exporters.expert_map_rules import ascend_experts, sglang_faults, vllm_faults
 from tests.exporters.placements import (
     EXPERTS,
     LAYERS,
@@ -36,7 +39,9 @@ def test_sglang_reads_it_and_it_leads_back(
     for seed in range(4):
         given = instance(seed)
         solution = random_plan(given, seed)
-        exported = moeopt.export(solution, given, to="sglang", model=shape(dense), ep_size=ep_size)
+        exported = moeopt.export(
+            solution, given, to="sglang", model=shape(dense), options={"ep_size": ep_size}
+        )
         path, notes = exported.save(tmp_path / "map.json")
         data = json.loads(path.read_text())
         assert sglang_faults(data, LAYERS + len(dense), EXPERTS, ep_size) == []
@@ -61,17 +66,150 @@ def test_vllm_reads_it_and_it_leads_back(
     given = instance(1)
     solution = random_plan(given, 2)
     exported = moeopt.export(
-        solution, given, to="vllm-eplb", model=shape(dense), model_class=NAME, ep_size=ep_size
+        solution,
+        given,
+        to="vllm-eplb",
+        model=shape(dense),
+        options={"ep_size": ep_size, "model_class": NAME},
     )
     path, _ = exported.save(tmp_path / "map.json")
     assert vllm_faults(json.loads(path.read_text()), NAME, LAYERS, EXPERTS, ep_size) == []
     assert read_vllm_map(path, NAME) == sets(solution.gpu)
 
 
+@pytest.mark.parametrize("dense", DENSE)
+@pytest.mark.parametrize("ep_size", [2, 4, 5])
+def test_vllm_ascend_reads_it_and_it_leads_back(
+    dense: tuple[int, ...], ep_size: int, tmp_path: Path
+) -> None:
+    """Every device has equally many experts, none twice; side file and map give the plan."""
+    given = instance(1)
+    solution = random_plan(given, 2)
+    options = {"ep_size": ep_size}
+    exported = moeopt.export(solution, given, to="vllm-ascend", model=shape(dense), options=options)
+    path, _ = exported.save(tmp_path / "a map.json")
+    data = json.loads(path.read_text())
+    assert data["moe_layer_count"] == LAYERS
+    for layer, gpu in enumerate(solution.gpu):
+        rows, copies = ascend_experts(data, layer, EXPERTS)
+        assert (len(rows), copies) == (ep_size, -EXPERTS % ep_size)
+        flat = [expert for row in rows for expert in row]
+        assert flat == slots_of(gpu, EXPERTS, copies)
+    assert read_vllm_ascend_map(path) == sets(solution.gpu)
+    assert exported.flags is not None
+    first, second, config = shlex.split(exported.flags(path))
+    assert (first, second) == ("--enable-expert-parallel", "--additional-config")
+    assert json.loads(config) == {"eplb_config": {"expert_map_path": str(path)}}
+
+
+def test_vllm_ascend_drops_maps_for_one_device() -> None:
+    """So none is written."""
+    given = instance(1)
+    solution = random_plan(given, 2)
+    with pytest.raises(InputError, match="with one device vllm-ascend drops the map"):
+        moeopt.export(solution, given, to="vllm-ascend", model=shape())
+    with pytest.raises(InputError, match="--ep-size: must be from 2 to 4096, not 1"):
+        moeopt.export(solution, given, to="vllm-ascend", model=shape(), options={"ep_size": 1})
+
+
+def test_sglang_drops_maps_of_some_models() -> None:
+    """By the model's class, of presets too: four of them; a class that is not known is said."""
+    dropped = {name for name in names("models") if get_model(name).model_class not in HONOURING}
+    assert dropped == {"mixtral-8x7b", "mixtral-8x22b", "phi-3.5-moe", "deepseek-moe-16b"}
+    given = instance(0, slots=LAYERS * EXPERTS)
+    solution = plan(given, [range(EXPERTS)] * LAYERS)
+    lacks = "OlmoeForCausalLM has no get_model_config_for_expert_location"
+    for model_class, options, reason in (
+        ("Qwen3MoeForCausalLM", {}, None),
+        ("OlmoeForCausalLM", {}, lacks),
+        ("OlmoeForCausalLM", {"model_class": "Qwen3MoeForCausalLM"}, None),
+        (None, {}, "the model's class is not known: give --model-class"),
+    ):
+        exported = moeopt.export(
+            solution, given, to="sglang", model=shape(model_class=model_class), options=options
+        )
+        assert exported.all_notes()["warnings"] == list(exported.warnings)
+        known = options.get("model_class", model_class)
+        assert exported.notes["honoured"] == (None if known is None else not reason)
+        assert [text.endswith(reason or "-") for text in exported.warnings] == [True] * bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "name"),
+    [("sglang", {}, "SGLang"), ("vllm-ascend", {"ep_size": 5}, "vllm-ascend")],
+)
+def test_experts_off_the_gpu_are_said_to_be_ignored(
+    to: str, options: dict[str, Any], name: str
+) -> None:
+    """A placement of all experts has nothing of the kind."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    for gpu, warned in (([range(EXPERTS)] * LAYERS, False), ([[0]] * LAYERS, True)):
+        found = moeopt.export(plan(given, gpu), given, to=to, model=shape(), options=options)
+        assert any(text.startswith(f"{name} keeps all") for text in found.warnings) == warned
+
+
+def test_vllm_alone_is_said_to_refuse_the_plug_ins_flags() -> None:
+    """Its `--eplb-config` has no `expert_map_path`."""
+    given = instance(0)
+    found = moeopt.export(random_plan(given, 0), given, to="vllm-eplb", model=shape())
+    assert "vLLM alone refuses these flags" in found.warnings[0]
+    assert "vllm-plugin-das" in all_targets()["vllm-eplb"].summary
+
+
+@pytest.mark.parametrize("to", ["sglang", "vllm-ascend", "vllm-eplb"])
+def test_an_expert_may_have_several_slots(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a problem that decides on copies fills: written as it stands, copies counted."""
+    rows = [[0, 1, 2, 3, 4, 1, 2, 1], [4, 3, 4, 2, 1, 0, 4, 3]]
+    notes = {"per_layer": [0, 8, 8]}
+    found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, notes, keeps_all=True)
+    module = all_targets()[to].export.__module__
+    monkeypatch.setattr(f"{module}.slot_map", lambda job, devices: found)
+    given = instance(0)
+    solution = random_plan(given, 0)
+    made = moeopt.export(solution, given, to=to, model=shape(), options={"ep_size": 4})
+    data = json.loads(made.text)
+    assert made.flags is not None
+    if to == "sglang":
+        assert sglang_faults(data, 3, EXPERTS, 4) == []
+        assert data["physical_to_logical_map"] == [[0, 1, 2, 3, 4, 0, 1, 2], *rows]
+        assert made.flags(Path("x")).endswith("--ep-num-redundant-experts 3")
+    elif to == "vllm-eplb":
+        assert vllm_faults(data, "DeepseekV2ForCausalLM", 2, EXPERTS, 4) == []
+    else:
+        for layer, row in enumerate(rows):
+            devices, copies = ascend_experts(data, layer, EXPERTS)
+            assert ([e for own in devices for e in own], copies) == (row, 3)
+
+
+def test_damaged_maps_of_vllm_ascend_are_refused(tmp_path: Path) -> None:
+    """One line with the place, whatever is wrong."""
+    path = tmp_path / "m.json"
+    device = '{"device_id": 0, "device_expert": [0, 1]}'
+    for text, reason in (
+        ("[]", "must hold one JSON object"),
+        ('{"moe_layer_count": 1}', "layer_list: must be the moe_layer_count layers"),
+        ('{"moe_layer_count": 2, "layer_list": [{}]}', "layer_list: must be the moe_layer_count"),
+        ('{"moe_layer_count": 1, "layer_list": [7]}', r"layer_list\[0\].device_list: must be"),
+        (
+            '{"moe_layer_count": 1, "layer_list": [{"device_list": [{"device_expert": [-1]}]}]}',
+            r"layer_list\[0\].device_list\[0\].device_expert: must be a list of experts",
+        ),
+        (
+            '{"moe_layer_count": 1, "layer_list": [{"device_list": [' + device + ","
+            '{"device_expert": [2]}]}]}',
+            "every device must have equally many experts",
+        ),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=reason) as error:
+            read_vllm_ascend_rows(path)
+        assert "\n" not in str(error.value)
+
+
 def test_the_flags_name_the_file(tmp_path: Path) -> None:
     """Quoted for a shell; copies are announced, and vLLM is kept from moving experts later."""
     given = instance(0)
-    common: dict[str, Any] = {"model": shape(), "ep_size": 2, "model_class": NAME}
+    common: dict[str, Any] = {"model": shape(), "options": {"ep_size": 2, "model_class": NAME}}
     path = tmp_path / "a map.json"
     line = moeopt.export(random_plan(given, 0), given, to="sglang", **common).flags
     assert line is not None
@@ -116,7 +254,7 @@ def test_the_class_comes_from_a_config_json(tmp_path: Path) -> None:
     exported = moeopt.export(solution, given, to="vllm-eplb", model=file)
     assert list(json.loads(exported.text)["model_maps"]) == [NAME]
     with pytest.raises(InputError, match="--model-class: is missing"):
-        moeopt.export(solution, given, to="vllm-eplb", model=shape())
+        moeopt.export(solution, given, to="vllm-eplb", model=shape(model_class=None))
 
 
 def test_the_model_must_be_known_and_fit() -> None:
@@ -170,7 +308,9 @@ def test_devices_are_bounded(ep_size: int) -> None:
     """From 1 up."""
     given = instance(0)
     with pytest.raises(InputError, match="--ep-size: must be from 1 to 4096"):
-        moeopt.export(plan(given, [[]] * 4), given, to="sglang", model=shape(), ep_size=ep_size)
+        moeopt.export(
+            plan(given, [[]] * 4), given, to="sglang", model=shape(), options={"ep_size": ep_size}
+        )
 
 
 @pytest.mark.slow

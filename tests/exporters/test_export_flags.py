@@ -1,25 +1,21 @@
-"""Cache flags of elsa, the deferral flag of KTransformers, bits of Mixture-Compressor."""
+"""Cache flags of elsa, the deferral flag of KTransformers."""
 
 import re
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.elsa import leading_ways, read_elsa
 from moeopt.exporters.exported import Loss
-from moeopt.exporters.ktransformers_deferral import read_deferral_flag
-from moeopt.exporters.mixture_compressor import read_mixture_compressor
-from moeopt.problems.bitwidth.solution import Solution as Bits
+from moeopt.exporters.targets.elsa import leading_ways, read_elsa
+from moeopt.exporters.targets.ktransformers_deferral import read_deferral_flag
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.instance import Instance as Cache
 from moeopt.problems.cache.solution import Solution as Ways
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.problems.deferral.instance import Instance as Deferral
 from moeopt.problems.objective import entries
-from tests.problems.bitwidth.bitwidth_random_instances import random_instance as random_bits
 from tests.problems.cache.cache_random_instances import KINDS
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
@@ -137,45 +133,6 @@ def test_a_uniform_deferral_plan_is_taken_as_it_is() -> None:
     assert read_deferral_flag(exported.text) == 0
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_bits_lead_back(seed: int, tmp_path: Path) -> None:
-    """Layer -> expert -> bits, each expert under its own number, with a width of the instance."""
-    instance = random_bits(seed)
-    result = moeopt.solve(instance, "dp")
-    if result.solution is None:  # there is nothing to export then
-        assert result.status == "infeasible"
-        return
-    path, _ = moeopt.export(result.solution, instance, to="mixture-compressor").save(
-        tmp_path / "bits.json"
-    )
-    bits = read_mixture_compressor(path)
-    assert list(bits) == list(range(len(instance.layers)))
-    assert {width for layer in bits.values() for width in layer.values()} <= set(instance.bits)
-    back = Bits(
-        instance=instance.name,
-        bits=tuple(
-            tuple(bits[row][expert.expert] for expert in layer.experts)
-            for row, layer in enumerate(instance.layers)
-        ),
-    )
-    assert back == result.solution
-    assert sum(map(len, bits.values())) == sum(len(layer.experts) for layer in instance.layers)
-
-
-def test_bits_have_the_models_layers_where_it_is_known() -> None:
-    """DeepSeek-V2-Lite's first layer has no experts: the plan's first is the model's second."""
-    layer = {"budget_bits": 4, "experts": [{"expert": 5, "importance": 1, "loss": [2, 1]}]}
-    instance = moeopt.problems.bitwidth.instance.Instance(
-        name="i", bits=[1, 2], layers=[layer] * 26
-    )
-    plan = Bits(instance="i", bits=((2,),) * 26)
-    text = moeopt.export(plan, instance, to="mixture-compressor", model="deepseek-v2-lite").text
-    assert text.startswith('{"1": {"5": 2}, "2": {"5": 2}')
-    assert text.endswith('"26": {"5": 2}}\n')
-    with pytest.raises(InputError, match="mixtral-8x7b has 32 layers with experts, the plan 26"):
-        moeopt.export(plan, instance, to="mixture-compressor", model="mixtral-8x7b")
-
-
 def test_a_loss_on_nothing_has_no_share() -> None:
     """An objective of 0 that becomes positive; one that stays is a loss of 0 %."""
     assert (
@@ -184,15 +141,3 @@ def test_a_loss_on_nothing_has_no_share() -> None:
     )
     assert Loss("cache", "f", 0, 3, True).percent is None
     assert str(Loss("cache", "f", 0, 0, False)).endswith("found changes the objective by +0.000 %")
-
-
-def test_damaged_bits_are_refused(tmp_path: Path) -> None:
-    """Names that are no numbers, and widths that are none."""
-    for text, reason in (
-        ('{"a": {}}', "'a': must be the experts of a layer"),
-        ('{"1": [1]}', "'1': must be the experts of a layer"),
-        ('{"1": {"2": 1.5}}', "1.'2': must be the bits of an expert"),
-    ):
-        (tmp_path / "b.json").write_text(text)
-        with pytest.raises(InputError, match=re.escape(reason)):
-            read_mixture_compressor(tmp_path / "b.json")

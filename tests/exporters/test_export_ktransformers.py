@@ -11,7 +11,7 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.ktransformers_counts import ratio_of, read_ktransformers_counts
+from moeopt.exporters.targets.ktransformers import ratio_of, read_ktransformers_counts
 from moeopt.exporters.torch_file import torch_file
 from moeopt.interop.torch_zip import read_torch
 from moeopt.problems.deferral.heuristics import uniform
@@ -72,6 +72,24 @@ def test_everything_and_nothing(tmp_path: Path) -> None:
         assert read_ktransformers_counts(path, ratio, [1, 2, 3, 4]) == sets(solution.gpu)
 
 
+@pytest.mark.parametrize(
+    ("dense", "warned"), [((), 0), ((0,), 0), ((0, 1), 0), ((0, 2, 4), 1), ((1, 3), 1), ((4,), 1)]
+)
+def test_layers_that_the_runtime_cannot_find_are_said(dense: tuple[int, ...], warned: int) -> None:
+    """It knows leading layers without experts, and every n-th with, from a multiple of n on."""
+    given = instance(0)
+    found = moeopt.export(random_plan(given, 0), given, to="ktransformers", model=shape(dense))
+    assert len(found.warnings) == warned
+
+
+def test_every_second_layer_is_found() -> None:
+    """Layers 2, 4, 6 and 8 of ten have experts: a first of 2, and a frequency of 2."""
+    given = instance(0)
+    for dense, warned in (((0, 1, 3, 5, 7, 9), 0), ((0, 2, 4, 6, 8), 1)):
+        found = moeopt.export(random_plan(given, 0), given, to="ktransformers", model=shape(dense))
+        assert len(found.warnings) == warned
+
+
 @pytest.mark.parametrize("total", [1, 7, 29, 49, 98, 103, 1664, 14848, 99991])
 def test_the_ratio_gives_the_number(total: int) -> None:
     """In floats as the runtime computes it: a quotient alone falls short now and then."""
@@ -90,14 +108,20 @@ def test_the_flag_of_a_deferral_plan_goes_along() -> None:
     solution = random_plan(given, 0)
     deferral = random_deferral(0, layers=3)
     pair = (uniform(deferral, 0), deferral)
-    exported = moeopt.export(solution, given, to="ktransformers", model=shape(), deferral=pair)
+    exported = moeopt.export(
+        solution, given, to="ktransformers", model=shape(), options={"deferral": pair}
+    )
     assert exported.flags is not None
     assert exported.flags(Path("x.pt")).endswith(" --kt-max-deferred-experts-per-token 0")
-    with pytest.raises(InputError, match="--deferral: goes with --to ktransformers only"):
-        moeopt.export(solution, given, to="sglang", model=shape(), deferral=pair)
+    with pytest.raises(InputError, match="--deferral: sglang has no such option; it has: "):
+        moeopt.export(solution, given, to="sglang", model=shape(), options={"deferral": pair})
     with pytest.raises(InputError, match="must be a solution of deferral, not of placement"):
         moeopt.export(
-            solution, given, to="ktransformers", model=shape(), deferral=(solution, given)
+            solution,
+            given,
+            to="ktransformers",
+            model=shape(),
+            options={"deferral": (solution, given)},
         )
 
 
@@ -115,7 +139,7 @@ def test_what_a_uniform_count_costs_is_said() -> None:
             given,
             to="ktransformers",
             model=shape(),
-            deferral=(result.solution, deferral),
+            options={"deferral": (result.solution, deferral)},
         )
         alone = moeopt.export(result.solution, deferral, to="ktransformers-flags")
         assert exported.flags is not None

@@ -1,16 +1,19 @@
 """llama.cpp and the archived KTransformers take whole layers: the best such plan, and its loss."""
 
+import os
+import subprocess
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
 import moeopt
 from moeopt.errors import InputError
 from moeopt.exporters.exported import NoPlanError
-from moeopt.exporters.ktransformers_yaml import read_ktransformers_yaml
-from moeopt.exporters.llama_cpp import read_llama_cpp
+from moeopt.exporters.targets.ktransformers_yaml import read_ktransformers_yaml
+from moeopt.exporters.targets.llama_cpp import override, read_llama_cpp
 from moeopt.problems.placement.instance import Instance
-from tests.exporters.injection_rules import experts_devices
+from tests.exporters.injection_rules import experts_devices, matched
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, shape
 
@@ -64,6 +67,86 @@ def test_whole_layers_are_taken_as_they_are(dense: tuple[int, ...], on: tuple[in
     ][: LAYERS + len(dense)]
     assert experts_devices(rules.text, LAYERS + len(dense)) == expected
     assert read_ktransformers_yaml(rules.text) == ([numbers[layer] for layer in on], off)
+
+
+def test_the_flags_are_the_same_words_however_a_shell_reads_them(tmp_path: Path) -> None:
+    """`$(cat ...)`, `eval`, `xargs` and typed: no quotes, nothing that is special in a shell."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    many = given.model_copy(update={"layers": 4})
+    exported = moeopt.export(
+        plan(many, whole_plan(many, (1,))), many, to="llama.cpp", model=shape()
+    )
+    exported.save(tmp_path / "flags.txt")
+    words = exported.text.split()
+    for line in (
+        "printf '%s\\n' $(cat flags.txt)",
+        'eval printf "\'%s\\n\'" "$(cat flags.txt)"',
+        "xargs printf '%s\\n' < flags.txt",
+        f"printf '%s\\n' {exported.text.strip()}",
+    ):
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split("\n")[:-1] == words, line
+
+
+def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
+    """The pattern of block 1 finds nothing of blocks 11 and 21."""
+    names = tensors(30, ())
+    for layer in (1, 2, 11):
+        kept = on_cpu(f"-ngl 999 {override((layer,))}", names)
+        assert kept == {f"blk.{layer}.{kind}.weight" for kind in ROUTED}
+
+
+def test_the_script_starts_the_server_with_the_flags(tmp_path: Path) -> None:
+    """From anywhere, on a model beside it or elsewhere, with further flags."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    exported = moeopt.export(
+        plan(given, whole_plan(given, (0, 2))), given, to="llama.cpp", model=shape()
+    )
+    folder = tmp_path / "a plan"
+    folder.mkdir()
+    exported.save(folder / "flags.txt")
+    (tmp_path / "m.gguf").touch()
+    server = tmp_path / "server"
+    server.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    server.chmod(0o755)
+    script = folder / "flags.txt.run.sh"
+    done = subprocess.run(
+        [script, "m.gguf", "--port", "8081"],
+        cwd=tmp_path,
+        env={"LLAMA_SERVER": str(server), "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    model = str((tmp_path / "m.gguf").resolve())
+    assert done.stdout.split("\n")[:-1] == [
+        "-m", model, *exported.text.split(), "--port", "8081",
+    ]  # fmt: skip
+    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "the model is missing" in done.stderr
+
+
+def test_what_was_written_before_is_still_read() -> None:
+    """With quotes and one pattern for all blocks."""
+    old = '-ngl 999 -ot "blk\\.(3|14)\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU"'
+    assert read_llama_cpp(old) == [3, 14]
+    with pytest.raises(InputError, match="--n-cpu-moe: must be at most 4096"):
+        read_llama_cpp("-ngl 999 --n-cpu-moe 999999999")
+
+
+def test_mixtrals_modules_are_matched_as_well() -> None:
+    """They are called block_sparse_moe there; no other module of a layer is matched."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    solution = plan(given, whole_plan(given, (1, 2)))
+    text = moeopt.export(solution, given, to="ktransformers-yaml", model=shape(())).text
+    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
+    for block in ("mlp", "block_sparse_moe"):
+        assert experts_devices(text, LAYERS, block) == expected
+    for other in ("mlp.experts.0", "mlp.shared_experts", "block_sparse_moe.gate", "self_attn"):
+        assert matched(text, f"model.layers.1.{other}") is None
 
 
 @pytest.mark.parametrize("slots", BY_SLOTS)

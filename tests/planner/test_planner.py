@@ -1,14 +1,22 @@
 """Plans: what is decided fits, is judged, is what the engine executes, and beats what it must."""
 
+import json
+import os
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 import moeopt
 from moeopt.errors import InputError
+from moeopt.exporters import targets
+from moeopt.exporters.exported import Exported
+from moeopt.exporters.registry import all_targets, targets_of
+from moeopt.exporters.target import Target
 from moeopt.planner.candidates import Candidate, best_of
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
@@ -207,7 +215,43 @@ def test_hand_over(tmp_path: Path) -> None:
         assert moeopt.check(instance, solution).violations == []
     assert (tmp_path / "residency-ktransformers.pt").exists()
     assert "--init-expert-location" in (tmp_path / "flags.txt").read_text()
-    assert any("nothing written" in line for line in lines)  # vLLM wants the class of the model
+    for decision in planned.chosen.decisions:
+        for target in targets_of(decision.instance.problem):
+            file = tmp_path / f"{decision.name}-{target.name}{target.suffix}"
+            refused = [line for line in lines if line.startswith(f"{target.name}: nothing written")]
+            assert file.exists() != bool(refused), target.name
+            for warning in (
+                json.loads(notes_of(file).read_text())["warnings"] if not refused else ()
+            ):
+                assert f"  warning: {warning}" in lines
+    assert any(line.startswith("vllm-ascend: nothing written: --ep-size") for line in lines)
+    assert (tmp_path / "residency-vllm-eplb.json").exists()  # the model says its class
+    assert os.access(tmp_path / "residency-llama.cpp.txt.run.sh", os.X_OK)
+
+
+def test_hand_over_asks_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a module of targets declares is written, without a line of the planner's."""
+    new = Target(
+        "new", "a new consumer", ("placement",), ".new", lambda job: Exported(b"x"), "all", "none"
+    )
+    monkeypatch.setattr(targets, "__path__", [*targets.__path__, str(tmp_path)])
+    (tmp_path / "new_consumer.py").write_text("from tests.planner import test_planner\n")
+    module = ModuleType("moeopt.exporters.targets.new_consumer")
+    module.TARGETS = (new,)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    all_targets.cache_clear()
+    try:
+        lines = hand_over(small(), tmp_path)
+    finally:
+        monkeypatch.undo()
+        all_targets.cache_clear()
+    assert (tmp_path / "residency-new.new").read_bytes() == b"x"
+    assert "residency-new.new: for a new consumer" in lines
+
+
+def notes_of(file: Path) -> Path:
+    """Return the notes beside an exported file."""
+    return file.with_name(file.name + ".notes.json")
 
 
 def test_json_and_page() -> None:

@@ -70,7 +70,9 @@ class Options(Frozen):
     budget_rounding: Annotated[
         Literal["down", "up"], Field(description="a budget that is no whole number of bits")
     ] = "down"
-    bits: Annotated[str, Field(description="the widths, comma-separated")] = "1,2,3,4"
+    bits: Annotated[
+        str | None, Field(description="the widths, comma-separated; default: the table's, or 1-4")
+    ] = None
     min_count: Annotated[
         str, Field(description="WIDTH:COUNT, comma-separated: at least so many in every layer")
     ] = ""
@@ -138,13 +140,16 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     InputError
         If options, trace, table and model do not fit each other.
     """
-    bits = _numbers("bits", options.bits)
+    named = table or (None if options.loss_table is None else read_loss_table(options.loss_table))
+    if options.bits is None:
+        widths = (1, 2, 3, 4) if named is None else named.bits
+        options = options.model_copy(update={"bits": ",".join(map(str, widths))})
+    bits = _numbers("bits", options.bits or "")
     trace = _trace(source, options)
     experts = source.model.routed_experts
     layers = options.layers or len(source.model.moe_layers) if trace is None else trace.layers
     if options.gpu_experts >= experts:
         raise InputError(f"gpu_experts: must leave some of {experts} experts, not all")
-    named = table or (None if options.loss_table is None else read_loss_table(options.loss_table))
     found = (named or _table(source, options, bits, layers)).restricted(bits)
     if found.losses.shape[0] < layers or found.losses.shape[1] != experts:
         have, need = found.losses.shape[:2], (layers, experts)

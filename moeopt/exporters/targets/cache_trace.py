@@ -1,9 +1,12 @@
 """A cache instance's accesses as a trace for cache simulators: libCacheSim and webcachesim.
 
 A request is one expert of one layer: its object is ``layer x experts + expert``, its size 1 and its
-time the token's number. Requests come by token, then by layer, then in the listed order: a
-simulator with as many units as there are slots shares them between all layers, and knows nothing of
-tokens whose experts are looked up together.
+time the token's number. Requests come by token, then by layer, then in the listed order, and a
+simulator knows nothing of tokens whose experts are looked up together.
+
+A simulator has one cache. Over the requests of all layers, one token's come to so many objects that
+a shared cache of few units never hits: what says something is one run for each layer, with that
+layer's ways. So beside the trace of all layers there is one for each, and a script that runs them.
 """
 
 import io
@@ -18,6 +21,8 @@ from numpy.typing import NDArray
 
 from moeopt.errors import InputError
 from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.scripts import plain_script
+from moeopt.exporters.target import Target
 from moeopt.problems.cache.instance import Instance
 
 NEVER = -1
@@ -33,13 +38,17 @@ Accesses = tuple[tuple[tuple[int, ...], ...], ...]
 def export_csv(job: Job) -> Exported:
     """Return the trace as csv with the header ``time,id,size``."""
     columns = '"time-col=1,obj-id-col=2,obj-size-col=3,delimiter=,,has-header=true,obj-id-is-num=1"'
-    lines = _lines(job, ",")
-    return _exported(job, b"time,id,size\n" + lines, f"csv lru {{slots}} -t {columns}")
+
+    def payload(times: Numbers, objects: Numbers) -> bytes:
+        return b"time,id,size\n" + _lines(times, objects, ",")
+
+    return _by_layer(job, payload, ".csv", f"csv lru {{ways}} -t {columns}")
 
 
 def export_webcachesim(job: Job) -> Exported:
     """Return the trace as lines ``time id size``."""
-    return _exported(job, _lines(job, " "), None)
+    times, objects = requests(_instance(job))
+    return Exported(_lines(times, objects, " "), None, _notes(job))
 
 
 def export_oracle_general(job: Job) -> Exported:
@@ -47,11 +56,14 @@ def export_oracle_general(job: Job) -> Exported:
 
     Requests are counted from 1, as libCacheSim's own converter counts them.
     """
-    times, objects = requests(_instance(job))
+    return _by_layer(job, _packed, ".oracleGeneral", "oracleGeneral lru,belady {ways}")
+
+
+def _packed(times: Numbers, objects: Numbers) -> bytes:
     packed = np.zeros(len(times), dtype=REQUEST)
     packed["time"], packed["id"], packed["size"] = times, objects, 1
     packed["next_access_vtime"] = next_accesses(objects)
-    return _exported(job, packed.tobytes(), "oracleGeneral lru,belady {slots}")
+    return packed.tobytes()
 
 
 def requests(instance: Instance) -> tuple[Numbers, Numbers]:
@@ -117,21 +129,94 @@ def _instance(job: Job) -> Instance:
     return instance  # type: ignore[no-any-return]
 
 
-def _lines(job: Job, separator: str) -> bytes:
-    times, objects = requests(_instance(job))
+def ways_of(job: Job) -> list[int]:
+    """Return the ways of each layer: the plan's, or the slots divided evenly if there is none."""
+    instance = _instance(job)
+    if job.solution is None:
+        return [min(instance.slots // instance.layers, instance.experts)] * instance.layers
+    plan: Any = job.solution
+    return list(plan.ways)
+
+
+def _by_layer(
+    job: Job, payload: Callable[[Numbers, Numbers], bytes], ending: str, arguments: str
+) -> Exported:
+    """Return the trace of all layers, and beside it one of each layer with a script to run them."""
+    instance, ways = _instance(job), ways_of(job)
+    times, objects = requests(instance)
+    layer_of = objects // instance.experts
+    beside = {
+        f".layer{layer}{ending}": payload(times[layer_of == layer], objects[layer_of == layer])
+        for layer in range(instance.layers)
+    }
+    cached = [layer for layer, own in enumerate(ways) if own]
+
+    def lines(path: Path) -> list[str]:
+        return [
+            f"{shlex.quote(f'{path}.layer{layer}{ending}')} "
+            f"{arguments.format(ways=ways[layer])} --ignore-obj-size 1"
+            for layer in cached
+        ]
+
+    def flags(path: Path) -> str:
+        return "\n".join(lines(path))
+
+    def script(path: Path) -> str:
+        commands = [f'"${{CACHESIM:-cachesim}}" {line}' for line in lines(path)]
+        return plain_script("libcachesim", "one simulation for each layer", commands)
+
+    return Exported(
+        payload(times, objects),
+        flags if cached else None,
+        _notes(job),
+        beside=beside,
+        script=script if cached else None,
+    )
+
+
+def _notes(job: Job) -> dict[str, Any]:
+    instance = _instance(job)
+    slots = min(instance.slots, instance.layers * instance.experts)
+    known = {"layers": instance.layers, "experts": instance.experts, "slots": slots}
+    return known | {"ways": ways_of(job)}
+
+
+def _lines(times: Numbers, objects: Numbers, separator: str) -> bytes:
     pairs = zip(times.tolist(), objects.tolist(), strict=True)
     return "".join(f"{time}{separator}{number}{separator}1\n" for time, number in pairs).encode()
 
 
-def _exported(job: Job, payload: bytes, arguments: str | None) -> Exported:
-    instance = _instance(job)
-    slots = min(instance.slots, instance.layers * instance.experts)
-    known = {"layers": instance.layers, "experts": instance.experts, "slots": slots}
-    flags: Callable[[Path], str] | None = None
-    if arguments is not None and slots:
-        command = arguments.format(slots=slots)
+_LOSES = "that a token's experts at a layer are looked up together"
 
-        def flags(path: Path) -> str:
-            return f"{shlex.quote(str(path))} {command} --ignore-obj-size 1"
-
-    return Exported(payload, flags, known)
+TARGETS = (
+    Target(
+        "libcachesim",
+        "libCacheSim: the trace as csv",
+        ("cache",),
+        ".csv",
+        export_csv,
+        holds="the accesses of all layers, and of each with its ways",
+        loses=_LOSES,
+        plan=False,
+    ),
+    Target(
+        "libcachesim-oracle",
+        "libCacheSim: the trace as oracleGeneral, binary",
+        ("cache",),
+        ".oracleGeneral",
+        export_oracle_general,
+        holds="the accesses of all layers, and of each with its ways",
+        loses=_LOSES,
+        plan=False,
+    ),
+    Target(
+        "webcachesim",
+        "webcachesim: the trace as lines of time, id and size",
+        ("cache",),
+        ".tr",
+        export_webcachesim,
+        holds="the accesses of all layers",
+        loses=_LOSES,
+        plan=False,
+    ),
+)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.exporters.exported import Exported, Job
+from moeopt.exporters.target import Target
 from moeopt.problems.registry import get_problem
 
 CONSTANT = "objective_constant"
@@ -49,3 +50,27 @@ def _written(write: Callable[[str], Any]) -> bytes:
         path = Path(folder) / "model"
         write(str(path))
         return path.read_bytes()
+
+
+TARGETS = (
+    Target(
+        "lp",
+        "the exact MILP model, CPLEX LP format",
+        (),
+        ".lp",
+        export_lp,
+        holds="the whole instance",
+        loses="digits beyond the 12th",
+        plan=False,
+    ),
+    Target(
+        "mps",
+        "the exact MILP model, free MPS format",
+        (),
+        ".mps",
+        export_mps,
+        holds="the whole instance",
+        loses="digits beyond the 13th",
+        plan=False,
+    ),
+)

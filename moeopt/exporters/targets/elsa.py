@@ -11,6 +11,7 @@ import numpy as np
 from moeopt.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.restricted import compared
+from moeopt.exporters.target import Target
 from moeopt.problems.cache.curves import Ints
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.sides import sides_of
@@ -79,3 +80,17 @@ def read_elsa(flags: str, all_layers: int) -> tuple[int, ...]:
     if found[0] > all_layers:
         raise InputError(f"--cache-nblocks: is {found[0]}, there are {all_layers} layers")
     return ways_of(found[0], found[1], all_layers)
+
+
+TARGETS = (
+    Target(
+        "elsa",
+        "CPU-GPU collaborative inference (elsa-lab): cache flags",
+        ("cache",),
+        ".txt",
+        export,
+        holds="one number of ways for the first layers, none for the others",
+        loses="ways that differ between layers; its LRU counts hits",
+        names_experts=False,
+    ),
+)

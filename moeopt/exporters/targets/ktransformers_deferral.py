@@ -11,6 +11,7 @@ from typing import Any
 from moeopt.errors import InputError
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.restricted import compared
+from moeopt.exporters.target import Target
 from moeopt.solvers.run import solve
 
 FLAG = "--kt-max-deferred-experts-per-token"
@@ -50,3 +51,17 @@ def read_deferral_flag(flags: str) -> int:
     if match is None:
         raise InputError(f"{FLAG}: must have a count")
     return int(match[1])
+
+
+TARGETS = (
+    Target(
+        "ktransformers-flags",
+        "KTransformers (sglang-kt): the flag for deferred experts",
+        ("deferral",),
+        ".txt",
+        export,
+        holds="one count of deferred experts for every layer but the last",
+        loses="counts that differ between layers",
+        names_experts=False,
+    ),
+)

@@ -3,20 +3,25 @@
 Its ``frequency`` strategy loads ``logical_count`` [buffer, layer, expert] from a file of torch,
 layers without experts included, sums it over the first axis and puts the int(ratio x all experts)
 experts of the largest counts on the GPU, over all layers together. Counts of 1 for the plan's
-experts and 0 for all others, with the ratio that gives their number, leave it no choice.
+experts and 0 for all others, with the ratio that gives their number, leave it no choice. The flags
+exist in KTransformers' fork of SGLang, the package ``sglang-kt``, only.
 """
 
 import math
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.errors import InputError
-from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.ktransformers_deferral import deferral_flag
+from moeopt.exporters.exported import Exported, Job, Loss
+from moeopt.exporters.models import known_shape
 from moeopt.exporters.placed import placed
+from moeopt.exporters.restricted import checked_objective
+from moeopt.exporters.target import Option, Target
+from moeopt.exporters.targets.ktransformers_deferral import deferral_flag, uniform_count
 from moeopt.exporters.torch_file import torch_file
 from moeopt.interop.torch_zip import read_torch
 
@@ -30,14 +35,43 @@ def export(job: Job) -> Exported:
     for layer, own in zip(plan.hidden, plan.gpu, strict=True):
         counts[0, layer, list(own)] = 1
     ratio = ratio_of(plan.count, len(plan.hidden) * plan.experts)
+    deferred, loss = _deferred(job)
 
     def flags(path: Path) -> str:
         line = f"--kt-expert-placement-strategy frequency --init-expert-location {_quoted(path)}"
         line += f" --kt-gpu-experts-ratio {ratio!r}"
-        return line if job.deferred is None else f"{line} {deferral_flag(job.deferred)}"
+        return line if deferred is None else f"{line} {deferral_flag(deferred)}"
 
-    notes = plan.notes() | {"kt_gpu_experts_ratio": ratio, "deferred": job.deferred}
-    return Exported(torch_file({KEY: counts}), flags, notes, job.deferral_loss)
+    notes = plan.notes() | {"kt_gpu_experts_ratio": ratio, "deferred": deferred}
+    return Exported(torch_file({KEY: counts}), flags, notes, loss)
+
+
+def other_layers(job: Job) -> tuple[str, ...]:
+    """Return why the runtime would choose another number of experts than the plan has.
+
+    It takes the first ``first_k_dense_replace`` layers for those without experts, and of the others
+    every ``moe_layer_freq``-th for one with.
+    """
+    shape = known_shape(job)
+    moe = shape.moe_layers
+    steps = {after - before for before, after in pairwise(moe)} or {1}
+    regular = len(steps) == 1 and moe[-1] + max(steps) >= shape.layers
+    if regular and (steps == {1} or moe[0] % max(steps) == 0):
+        return ()
+    how = "the runtime finds layers with experts by first_k_dense_replace and moe_layer_freq"
+    return (f"{how}, which cannot say those of {shape.name}: it would choose other experts",)
+
+
+def _deferred(job: Job) -> tuple[int | None, Loss | None]:
+    """Return the count that a deferral plan gives each layer, and what uniformity costs."""
+    pair = job.options["deferral"]
+    if pair is None:
+        return None, None
+    solution, instance = pair
+    if solution.problem != "deferral":
+        raise InputError(f"--deferral: must be a solution of deferral, not of {solution.problem}")
+    objective = checked_objective(instance, solution)
+    return uniform_count(Job(instance, solution, objective, time_limit_s=job.time_limit_s))
 
 
 def ratio_of(chosen: int, total: int) -> float:
@@ -83,3 +117,20 @@ def read_ktransformers_counts(
 
 def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
+
+
+TARGETS = (
+    Target(
+        "ktransformers",
+        "KTransformers (sglang-kt): expert counts that force the placement",
+        ("placement",),
+        ".pt",
+        export,
+        holds="every placement, and one count of deferred experts for all layers",
+        loses="nothing of a placement; counts of deferred experts that differ between layers",
+        strict_suffix=True,
+        options=(Option("deferral", tuple, "Deferral solution whose flag goes along."),),
+        warn=other_layers,
+        start="${PYTHON:-python3} -m sglang.launch_server --model-path",
+    ),
+)

@@ -2,7 +2,8 @@
 
 A rule matches modules by name and replaces them; the first rule that matches a module holds. These
 two rules for the routed experts go before the general one of the model's own rule file, which also
-has the rules for everything else.
+has the rules for everything else. Modules of experts are called ``model.layers.N.mlp.experts``, in
+Mixtral ``model.layers.N.block_sparse_moe.experts``; the rules match both.
 """
 
 import re
@@ -11,13 +12,14 @@ from collections.abc import Sequence
 from moeopt.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.placed import placed_whole
+from moeopt.exporters.target import Target
 
 GPU, CPU = "cuda:0", "cpu"
 OPERATOR = {GPU: "KExpertsMarlin", CPU: "KExpertsCPU"}
 
 _RULE = """\
 - match:
-    name: "^model\\\\.layers\\\\.({layers})\\\\.mlp\\\\.experts$"
+    name: "^model\\\\.layers\\\\.({layers})\\\\.(mlp|block_sparse_moe)\\\\.experts$"
   replace:
     class: ktransformers.operators.experts.KTransformersExperts
     kwargs:
@@ -28,7 +30,10 @@ _RULE = """\
       out_device: "{gpu}"
   recursive: False
 """
-_NAME = re.compile(r'name: "\^model\\\\\.layers\\\\\.\(([\d|]+)\)\\\\\.mlp\\\\\.experts\$"')
+_NAME = re.compile(
+    r'name: "\^model\\\\\.layers\\\\\.\(([\d|]+)\)\\\\\.(?:mlp|\(mlp\|block_sparse_moe\))'
+    r'\\\\\.experts\$"'
+)
 _DEVICE = re.compile(r'generate_device: "([^"]*)"')
 
 
@@ -58,3 +63,17 @@ def _rule(layers: Sequence[int], device: str) -> str:
         return ""
     numbers = "|".join(map(str, layers))
     return _RULE.format(layers=numbers, gpu=GPU, device=device, operator=OPERATOR[device])
+
+
+TARGETS = (
+    Target(
+        "ktransformers-yaml",
+        "KTransformers, archived generation: injection rules, whole layers",
+        ("placement",),
+        ".yaml",
+        export,
+        holds="whole layers on the GPU or off it",
+        loses="everything finer than a layer",
+        names_experts=False,
+    ),
+)

@@ -1,8 +1,9 @@
-"""vLLM's offline EPLB map, as the plug-in reads it that keeps maps of several models in a file.
+"""The offline EPLB map of vllm-plugin-das, HYGON's plug-in for vLLM.
 
 ``model_maps`` holds, by the model's class, ``physical_to_logical_map`` [layer with experts, slot]
 with what describes it. Layers without experts have no rows. The slots of the experts chosen for the
 GPU come first, as for SGLang. An endless ``step_interval`` keeps vLLM from changing the map later.
+vLLM alone refuses the flags: its ``--eplb-config`` has no ``expert_map_path``.
 """
 
 import json
@@ -11,15 +12,16 @@ from pathlib import Path
 
 from moeopt.errors import InputError
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
-from moeopt.exporters.placed import placed
 from moeopt.exporters.slots import (
+    EP_SIZE,
+    all_on_gpus,
     as_json,
     gpu_of,
     read_counts,
     read_rows,
-    redundant,
-    slots_of,
+    slot_map,
 )
+from moeopt.exporters.target import Option, Target
 from moeopt.problems.json_files import read_object
 
 VERSION = 2
@@ -30,42 +32,46 @@ NEVER = 10**9
 
 
 def export(job: Job) -> Exported:
-    """Return the map of a placement.
+    """Return the map of a plan.
 
     Raises
     ------
     InputError
         If the model's class is not known.
     """
-    plan = placed(job)
+    found = slot_map(job, job.options["ep_size"])
     if job.model_class is None:
         example = "e.g. DeepseekV2ForCausalLM"
         raise InputError(f"--model-class: is missing: vLLM's class of the model, {example}")
-    copies = redundant(plan.experts, job.ep_size)
-    rows = [slots_of(own, plan.experts, copies) for own in plan.gpu]
     entry = {
         "record_kind": "proposal",
         "model_name": job.shape.name if job.shape else job.model_class,
         "model_class": job.model_class,
-        "num_moe_layers": len(rows),
-        "num_logical_experts": plan.experts,
-        "num_physical_experts": plan.experts + copies,
-        "num_redundant_experts": copies,
-        KEY: rows,
+        "num_moe_layers": len(found.rows),
+        "num_logical_experts": found.experts,
+        "num_physical_experts": found.experts + found.copies,
+        "num_redundant_experts": found.copies,
+        KEY: found.rows,
     }
     file = {"version": VERSION, "format": FORMAT, "model_maps": {job.model_class: entry}}
 
     def flags(path: Path) -> str:
         config = {
             "expert_map_path": str(path),
-            "num_redundant_experts": copies,
+            "num_redundant_experts": found.copies,
             "step_interval": NEVER,
         }
         quoted = shlex.quote(json.dumps(config))
         return f"--enable-expert-parallel --enable-eplb --eplb-config {quoted}"
 
-    notes = plan.notes() | {"per_layer": [len(own) for own in plan.gpu]}
-    return Exported(as_json(file), flags, notes)
+    per_layer = [found.notes["per_layer"][layer] for layer in found.hidden]
+    notes = found.notes | {"per_layer": per_layer}
+    return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vLLM", found))
+
+
+def needs_the_plugin(job: Job) -> tuple[str, ...]:
+    """Return that vLLM alone refuses the flags."""
+    return ("vLLM alone refuses these flags: the file is for its plug-in vllm-plugin-das",)
 
 
 def read_vllm_map(path: Path, model_class: str) -> list[tuple[int, ...]]:
@@ -78,3 +84,19 @@ def read_vllm_map(path: Path, model_class: str) -> list[tuple[int, ...]]:
     rows = read_rows(entry.get(KEY), f"{path}: {KEY}")
     counts = read_counts(path.with_name(path.name + NOTES_SUFFIX), len(rows))
     return [gpu_of(row, count) for row, count in zip(rows, counts, strict=True)]
+
+
+TARGETS = (
+    Target(
+        "vllm-eplb",
+        "vllm-plugin-das, HYGON's plug-in for vLLM: offline EPLB map",
+        ("placement",),
+        ".json",
+        export,
+        holds="the order of each layer's experts over the devices, with copies",
+        loses="which experts are off the GPU: it keeps all of them on GPUs",
+        options=(EP_SIZE, Option("model_class", str, "The model's class; default: config.json's.")),
+        warn=needs_the_plugin,
+        start="${VLLM:-vllm} serve",
+    ),
+)

@@ -1,0 +1,112 @@
+"""The static expert map of vllm-ascend, vLLM's plug-in for Ascend NPUs.
+
+``layer_list`` has, for each layer with experts, which experts each device holds, in the order of
+their slots. It is read with ``expert_map_path`` in the ``eplb_config`` of ``--additional-config``,
+only for files called ``.json``, by vLLM's first model runner, and with two devices at least: for
+one there is nothing to place, and the map is dropped.
+"""
+
+import json
+import shlex
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from moeopt.errors import InputError
+from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.slots import EP_SIZE, all_on_gpus, as_json, gpu_of, read_counts, slot_map
+from moeopt.exporters.target import Target
+from moeopt.problems.json_files import read_object
+
+
+def export(job: Job) -> Exported:
+    """Return the map of a plan.
+
+    Raises
+    ------
+    InputError
+        If the number of devices is not given.
+    """
+    devices = job.options["ep_size"]
+    if devices is None:
+        raise InputError("--ep-size: is missing: with one device vllm-ascend drops the map")
+    found = slot_map(job, devices)
+    layers = [found.on_device(row) for row in found.rows]
+    file = {
+        "moe_layer_count": len(layers),
+        "layer_list": [
+            {
+                "layer_id": number,
+                "device_count": devices,
+                "device_list": [
+                    {"device_id": device, "device_expert": own} for device, own in enumerate(row)
+                ],
+            }
+            for number, row in enumerate(layers)
+        ],
+    }
+
+    def flags(path: Path) -> str:
+        config = {"eplb_config": {"expert_map_path": str(path)}}
+        return f"--enable-expert-parallel --additional-config {shlex.quote(json.dumps(config))}"
+
+    per_layer = [found.notes["per_layer"][layer] for layer in found.hidden]
+    notes = found.notes | {"per_layer": per_layer}
+    return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vllm-ascend", found))
+
+
+def read_vllm_ascend_rows(path: Path) -> list[list[list[int]]]:
+    """Return the experts of each layer's devices, in the order of their slots.
+
+    Raises
+    ------
+    InputError
+        If the file is no such map; one line with file, field and reason.
+    """
+    data = read_object(path)
+    layers = data.get("layer_list")
+    if not isinstance(layers, list) or data.get("moe_layer_count") != len(layers) or not layers:
+        raise InputError(f"{path}: layer_list: must be the moe_layer_count layers")
+    rows = [_row(layer, f"{path}: layer_list[{number}]") for number, layer in enumerate(layers)]
+    if len({(len(row), len(own)) for row in rows for own in row}) > 1:
+        raise InputError(f"{path}: layer_list: every device must have equally many experts")
+    return rows
+
+
+def read_vllm_ascend_map(path: Path) -> list[tuple[int, ...]]:
+    """Return the GPU experts of each layer with experts, from an exported map and its side file."""
+    rows = read_vllm_ascend_rows(path)
+    counts = read_counts(path.with_name(path.name + NOTES_SUFFIX), len(rows))
+    flat = [list(chain(*row)) for row in rows]
+    return [gpu_of(row, count) for row, count in zip(flat, counts, strict=True)]
+
+
+def _row(layer: Any, where: str) -> list[list[int]]:
+    devices = layer.get("device_list") if isinstance(layer, dict) else None
+    if not isinstance(devices, list) or not devices:
+        raise InputError(f"{where}.device_list: must be a list of devices")
+    found = []
+    for number, device in enumerate(devices):
+        own = device.get("device_expert") if isinstance(device, dict) else None
+        if not isinstance(own, list) or any(type(e) is not int or e < 0 for e in own) or not own:
+            reason = "must be a list of experts"
+            raise InputError(f"{where}.device_list[{number}].device_expert: {reason}")
+        found.append(own)
+    return found
+
+
+TARGETS = (
+    Target(
+        "vllm-ascend",
+        "vllm-ascend: expert_map_path",
+        ("placement",),
+        ".json",
+        export,
+        holds="the order of each layer's experts over the devices, with copies",
+        loses="which experts are off the NPU: it keeps all of them on NPUs",
+        strict_suffix=True,
+        options=(replace(EP_SIZE, default=None, low=2),),
+        start="${VLLM:-vllm} serve",
+    ),
+)

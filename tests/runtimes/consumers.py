@@ -1,0 +1,65 @@
+"""Running the consumers' own code: each in a process of its own, on files that were exported."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtimes.fetch import FOLDER
+
+CHILDREN = Path(__file__).with_name("children")
+
+
+def fetched(name: str) -> Path:
+    """Return the folder of a package that `fetch.py` has fetched, or skip the test."""
+    folder = Path(os.environ.get("MOEOPT_RUNTIMES", FOLDER)) / name
+    if not folder.is_dir():
+        pytest.skip(f"{name} is not there: run python tests/runtimes/fetch.py")
+    return folder
+
+
+def source(variable: str, file: str, what: str) -> Path:
+    """Return a file of the sources that an environment variable names, or skip the test.
+
+    Without `file` the variable names the file itself.
+    """
+    tree = os.environ.get(variable)
+    if not tree:
+        pytest.skip(f"{variable} does not name the sources of {what}")
+    path = Path(tree) / file if file else Path(tree)
+    if not path.is_file():
+        pytest.skip(f"{variable}: {path} is not there")
+    return path
+
+
+def needs(*modules: str) -> None:
+    """Skip the test unless these modules are installed."""
+    for name in modules:
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed: pip install -e '.[test,runtimes]'")
+
+
+def child(script: str, given: Any, *paths: Path) -> Any:
+    """Return what a script of `children` makes of its argument, JSON both.
+
+    Parameters
+    ----------
+    paths
+        Folders that it imports from, before all others.
+    """
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    done = subprocess.run(
+        [sys.executable, str(CHILDREN / script), json.dumps(given)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,133 @@
+"""Maps of experts through the runtimes' own loaders: the placement read back is the plan."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.exporters.slots import slots_of
+from moeopt.exporters.targets.sglang import HONOURING
+from moeopt.problems.placement.solution import Solution
+from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, sets, shape
+from tests.runtimes.consumers import child, fetched, needs, source
+
+pytestmark = pytest.mark.runtimes
+
+DENSE = [(), (0,), (0, 1)]
+
+
+def exported(
+    tmp_path: Path, to: str, dense: tuple[int, ...], seed: int, **options: Any
+) -> tuple[Path, Solution, Any]:
+    """Return a file, the plan that it holds, and its notes."""
+    given = instance(seed)
+    solution = random_plan(given, seed + 7)
+    made = moeopt.export(solution, given, to=to, model=shape(dense), options=options)
+    return made.save(tmp_path / f"m{made.suffix}")[0], solution, made
+
+
+@pytest.mark.parametrize("dense", DENSE)
+@pytest.mark.parametrize("ep_size", [1, 2])
+def test_sglang_reads_the_plan(dense: tuple[int, ...], ep_size: int, tmp_path: Path) -> None:
+    """Through `compute_initial_expert_location_metadata`, with its copies."""
+    needs("torch")
+    package = fetched("sglang")
+    path, solution, made = exported(tmp_path, "sglang", dense, ep_size, ep_size=ep_size)
+    copies = -EXPERTS % ep_size
+    given = {
+        "package": str(package), "map": str(path), "layers": LAYERS + len(dense),
+        "experts": EXPERTS, "ep_size": ep_size, "redundant": copies, "honours": True,
+    }  # fmt: skip
+    rows = child("sglang_map.py", given)
+    hidden = made.notes["moe_layers"]
+    assert [rows[layer] for layer in hidden] == [
+        slots_of(own, EXPERTS, copies) for own in solution.gpu
+    ]
+    counts = [made.notes["per_layer"][layer] for layer in hidden]
+    found = [tuple(sorted(rows[la][:n])) for la, n in zip(hidden, counts, strict=True)]
+    assert found == sets(solution.gpu)
+
+
+def test_sglang_drops_it_for_other_models(tmp_path: Path) -> None:
+    """Without a word: what the exporter warns of."""
+    needs("torch")
+    package = fetched("sglang")
+    path, _, _ = exported(tmp_path, "sglang", (), 0)
+    given = {
+        "package": str(package), "map": str(path), "layers": LAYERS, "experts": EXPERTS,
+        "ep_size": 1, "redundant": 0, "honours": False,
+    }  # fmt: skip
+    assert child("sglang_map.py", given) is None
+
+
+def test_the_list_of_sglangs_models_is_right() -> None:
+    """Every class that is listed takes a map; those that do and are not listed are drafts."""
+    classes = child("sglang_classes.py", {"package": str(fetched("sglang"))})
+    taking = {name for name, takes in classes.items() if takes}
+    assert taking >= HONOURING
+    drafts = ("NextN", "MTP", "Eagle", "EmbeddingModel", "SequenceClassification")
+    left = {name for name in taking - HONOURING if not name.endswith(drafts)}
+    assert left == {"MindSporeForCausalLM"}  # which runs its models by another framework
+    for name in ("MixtralForCausalLM", "PhiMoEForCausalLM", "OlmoeForCausalLM"):
+        assert classes[name] is False
+    assert classes["DeepseekForCausalLM"] is False
+
+
+@pytest.mark.parametrize("dense", [(), (0,), (0, 1)])
+@pytest.mark.parametrize("seed", range(3))
+def test_ktransformers_chooses_the_plans_experts(
+    dense: tuple[int, ...], seed: int, tmp_path: Path
+) -> None:
+    """Through sglang-kt's function, with kt-kernel's choice and torch's reading of the file."""
+    needs("torch")
+    package, kernel = fetched("sglang-kt"), fetched("kt-kernel")
+    path, solution, made = exported(tmp_path, "ktransformers", dense, seed)
+    config = {
+        "num_hidden_layers": LAYERS + len(dense), "n_routed_experts": EXPERTS,
+        "first_k_dense_replace": len(dense), "moe_layer_freq": 1,
+    }  # fmt: skip
+    given = {
+        "package": str(package), "counts": str(path), "config": config,
+        "ratio": made.notes["kt_gpu_experts_ratio"],
+    }  # fmt: skip
+    masks = child("kt_masks.py", given, kernel)
+    assert [tuple(masks[layer]) for layer in made.notes["moe_layers"]] == sets(solution.gpu)
+    assert all(masks[layer] == list(range(EXPERTS)) for layer in dense)
+
+
+@pytest.mark.parametrize("devices", [2, 4, 5])
+def test_vllm_ascend_reads_the_plan(devices: int, tmp_path: Path) -> None:
+    """Through `init_eplb_config`: where each rank has each expert; with one rank nowhere."""
+    needs("torch")
+    package = fetched("vllm-ascend")
+    path, solution, _ = exported(tmp_path, "vllm-ascend", (0,), devices, ep_size=devices)
+    given = {
+        "package": str(package), "map": str(path), "layers": LAYERS, "experts": EXPERTS,
+        "devices": devices,
+    }  # fmt: skip
+    copies = -EXPERTS % devices
+    for ranks, own in zip(child("ascend_map.py", given), solution.gpu, strict=True):
+        assert {rank["copies"] for rank in ranks} == {copies}
+        placed = [
+            [expert for place in range(len(slots)) for expert in slots if local[expert] == place]
+            for local in (rank["local"] for rank in ranks)
+            for slots in [[e for e in range(EXPERTS) if local[e] >= 0]]
+        ]
+        assert [e for row in placed for e in row] == slots_of(own, EXPERTS, copies)
+    one = child("ascend_map.py", given | {"devices": 1})
+    assert one == [[None]] * LAYERS
+
+
+def test_the_plug_in_reads_the_plan(tmp_path: Path) -> None:
+    """Through `load_static_eplb_plan` of vllm-plugin-das."""
+    needs("torch")
+    what = "vllm-plugin-das (the one file that defines load_static_eplb_plan)"
+    module = source("VLLM_PLUGIN_DAS_PLANS", "", what)
+    name = "DeepseekV2ForCausalLM"
+    path, solution, _ = exported(tmp_path, "vllm-eplb", (0,), 3, ep_size=2)
+    given = {
+        "module": str(module), "map": str(path.resolve()), "key": name,
+        "shape": [LAYERS, EXPERTS + 1], "experts": EXPERTS, "copies": 1,
+    }  # fmt: skip
+    assert child("das_map.py", given) == [slots_of(own, EXPERTS, 1) for own in solution.gpu]
