@@ -57,6 +57,7 @@ RULES: tuple[tuple[str, float | None], ...] = (
 
 DECISION_S = 8.0
 OWN_S = 20.0
+PRICE_S = 15.0
 TARGET = 0.09
 
 
@@ -117,7 +118,9 @@ def price(_: argparse.Namespace) -> Iterator[str]:
             continue
         cells, bound = [], 0
         for memory in MEMORY[1:]:
-            result = moeopt.solve(with_memory(instance, memory), "bound-and-pack", time_limit_s=30)
+            result = moeopt.solve(
+                with_memory(instance, memory), "bound-and-pack", time_limit_s=PRICE_S
+            )
             cells.append(f"{result.objective / entry['objective']:.3f}")
             bound = max(bound, result.bound)
         one = f"{entry['bound'] / entry['objective']:.3f}, 1"

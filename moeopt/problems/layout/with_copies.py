@@ -152,12 +152,20 @@ def improved(instance: Instance) -> Solution:
 
 def solve(instance: Instance, search: Search) -> None:
     """Prove wait and see, and anneal for an incumbent; CP-SAT goes on with what is open."""
+    from moeopt.problems.tri_domain.threshold.copies import quick_schedule
+
     from .multi_scenario.wait_and_see import scenario_bounds
 
     _prove(instance, search, lower_bound(instance))
+    striped = np.zeros((instance.experts, 1 + instance.dimms), dtype=np.bool_)
+    striped[:, 0] = True
+    nobody = np.zeros(instance.experts, dtype=np.bool_)
+    first = scheduled(instance, nobody, striped, quick_schedule)  # something at once
+    search.offer(first, objective(instance, first))
     for rule in COPIES.values():
-        solution = rule(instance)
-        search.offer(solution, objective(instance, solution))
+        if not search.stopped:
+            solution = rule(instance)
+            search.offer(solution, objective(instance, solution))
     alone = instance.model_copy(update={"copies": None})
     bounds = scenario_bounds(alone, search, WAIT_AND_SEE_SHARE * search.remaining_s)
     _prove(instance, search, sum(bounds))
