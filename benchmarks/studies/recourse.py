@@ -50,12 +50,8 @@ from recourse_windows import (
 ESFT_TRACES = ("intent", "law", "summary")
 STARTS = (0, 8, 16)
 
-LIMIT = (NOTHING, Policy("loads"))
+MAIN = (NOTHING, Policy("forecast"), Policy("routes"), Policy("loads"))
 """On all cells."""
-
-KNOWLEDGE = (NOTHING, Policy("forecast"), Policy("routes"), Policy("loads"))
-KNOWLEDGE_LAYERS = (1, 11)
-"""What is known, on DeepSeek-V2-Lite's cells of these layers."""
 
 KNOWN = {
     "forecast": ("forecast from earlier windows", "#4477aa"),
@@ -200,9 +196,7 @@ def main() -> None:
         return found
 
     for folder in (ESFT, MIXTRAL):
-        show(MODELS[folder], [cell for cell in chosen if cell.folder == folder], LIMIT)
-    compared = [c for c in chosen if c.folder == ESFT and c.layer in KNOWLEDGE_LAYERS]
-    show("by what is known", compared, KNOWLEDGE)
+        show(MODELS[folder], [cell for cell in chosen if cell.folder == folder], MAIN)
     of_curve = [
         Cell(ESFT, trace, layer, CURVE_START) for layer in CURVE_LAYERS for trace in ESFT_TRACES
     ]

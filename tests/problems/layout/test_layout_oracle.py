@@ -28,7 +28,9 @@ from tests.problems.layout.layout_random_instances import KINDS, random_instance
 PER_KIND = 24
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 EXACT = [
-    name for name in moeopt.methods("layout") if name not in HEURISTICS and name != "brute-force"
+    name
+    for name in moeopt.methods("layout")
+    if name not in HEURISTICS and name not in ("brute-force", "robust")
 ]
 """The models, and whatever exact algorithms the problem has of its own."""
 
