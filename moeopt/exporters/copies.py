@@ -13,18 +13,27 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.problems.json_files import read_object
+from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import objective
+from moeopt.problems.replication.heuristics import eplb
 from moeopt.problems.replication.instance import MAX_COPIES, Copies, Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.solvers.run import solve
 
-METHOD, ENOUGH_GAP = "anneal-and-refute", 0.005
+METHOD, ENOUGH_GAP = "anneal-and-refute", 0.01
 """Decides which experts get copies, to within this of the bound."""
+
+MAP_S = 2.0
+"""Most seconds for all layers of a map: some ten million changes of their copies."""
 
 Slots = list[list[int]]
 """The experts of each device, one for each slot."""
 
 _ASSIGNED = re.compile(r"^  (\d+): \[([\d, ]*)\]$")
+"""A layer on a line of its own, as the target writes it."""
+
+MAX_BYTES = 2**26
+"""Of a file of TensorRT-LLM."""
 
 
 def full_slots(instance: Instance, solution: Solution) -> Slots:
@@ -62,7 +71,7 @@ def by_load(
     devices, slots
         Devices, and slots of each, together at least one for each expert.
     time_limit_s
-        For one layer.
+        For one layer; a part of `MAP_S`.
 
     Returns
     -------
@@ -77,14 +86,16 @@ def by_load(
         name="layer",
     )
     found = solve(layer, METHOD, time_limit_s=time_limit_s, enough_gap=ENOUGH_GAP)
-    if not isinstance(found.solution, Solution) or not isinstance(found.bound, int):
+    solution = found.solution or eplb(layer)  # nothing yet: the kernel is being compiled, say
+    bound = found.bound if isinstance(found.bound, int) else lower_bound(layer)
+    if not isinstance(solution, Solution):
         raise InputError(f"--ep-size: no placement on {devices} devices of {slots} slots")
-    held = full_slots(layer, found.solution)
+    held = full_slots(layer, solution)
     rows = tuple(
         tuple(d for d in range(devices) if expert in held[d]) for expert in range(len(tokens))
     )
     peak = objective(layer, Solution(instance="layer", copies=rows))
-    return held, peak / layer.units_per_token, found.bound / layer.units_per_token
+    return held, peak / layer.units_per_token, bound / layer.units_per_token
 
 
 def _filled(instance: Instance, rows: list[list[int]], device: int) -> list[list[int]]:
@@ -123,7 +134,8 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
         If the file is no such map, or has other experts or devices; one line with the reason.
     """
     file = Path(path)
-    row = _row_of_yaml(file, layer) if file.suffix in (".yaml", ".yml") else _row(file, layer)
+    yaml = file.suffix in (".yaml", ".yml")
+    row = _of_layer(rows_of_yaml(file), file, layer) if yaml else _row(file, layer)
     if not row or len(row) % devices:
         raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
     if wrong := [e for e in row if type(e) is not int or not 0 <= e < experts]:
@@ -160,13 +172,29 @@ def _joined(of_layer: Any) -> list[Any] | None:
         return None
 
 
-def _row_of_yaml(file: Path, layer: int) -> list[Any]:
-    """Return a layer's slots from flat YAML, as `tensorrt_llm` writes it: one line per layer."""
+def rows_of_yaml(file: Path) -> dict[int, list[int]]:
+    """Return the slots of the layers of TensorRT-LLM's file, by the model's number of the layer.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or has no layer on a line of its own.
+    """
     try:
+        if file.stat().st_size > MAX_BYTES:
+            raise InputError(f"{file}: must be at most {MAX_BYTES} bytes")
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
-    rows = {int(m[1]): m[2] for line in lines if (m := _ASSIGNED.match(line))}
+    found = {int(m[1]): m[2].split(",") for line in lines if (m := _ASSIGNED.match(line))}
+    if not found:
+        raise InputError(f"{file}: initial_global_assignments: has no layer on one line")
+    return {
+        layer: [int(number) for number in row if number.strip()] for layer, row in found.items()
+    }
+
+
+def _of_layer(rows: dict[int, list[int]], file: Path, layer: int) -> list[int]:
     if layer not in rows:
-        raise InputError(f"{file}: initial_global_assignments: has no layer {layer} on one line")
-    return [int(number) for number in rows[layer].split(",") if number.strip()]
+        raise InputError(f"{file}: has no layer {layer}")
+    return rows[layer]

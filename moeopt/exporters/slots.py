@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
-from moeopt.exporters.copies import by_load, full_slots
+from moeopt.exporters.copies import MAP_S, by_load, full_slots
 from moeopt.exporters.exported import Job
 from moeopt.exporters.models import hidden_layers, known_shape
 from moeopt.exporters.placed import placed
@@ -146,7 +146,7 @@ def _rows_by_load(
     """Return each layer's slots, and in tokens what the fullest device gets and the mean."""
     rows, balance = [], []
     instance: Any = job.instance
-    limit_s = job.time_limit_s / instance.layers
+    limit_s = min(MAP_S, job.time_limit_s) / instance.layers
     for tokens in instance.tokens.tolist():
         slots = (experts + copies) // devices
         held, peak, bound = by_load(tokens, devices, slots, limit_s)
