@@ -16,13 +16,14 @@ from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.search import Search
 
 from . import bound_and_pack
-from .check import loads
+from .check import loads, objective
 from .expected.sample import Sample, layout_at, place_of
 from .heuristics import lpt
 from .instance import Instance
 from .local_search.state import decision_of
 from .second_stage import Layout, as_solution, best_schedules, refined
 from .solution import Solution
+from .with_copies import COPIES
 
 TRAINING, CHECKING = 4, 2
 """Streams of `Futures.samples` futures each: to decide on, and to choose among the decided ones."""
@@ -46,6 +47,9 @@ EVALUATIONS = 2**26
 FEWEST, MOST = 2**18, 2**14
 """Schedules of an annealing at least, and at most for each expert."""
 
+FEW = 8
+"""Futures that layouts with copies are decided on: their schedules take a hundred times as long."""
+
 SMALL = 64
 """With no more experts times futures the sampled problem is solved exactly."""
 
@@ -64,6 +68,9 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
     futures
         How many futures make a sample, and what is minimised.
     """
+    if observed.copies is not None:
+        _decide_copies(draw, search, futures)
+        return
     checked = [draw(futures.samples, TRAINING + n) for n in range(CHECKING)]
     offer = _Offer(checked, search, futures)
     drawn = [draw(futures.samples, n) for n in range(TRAINING)]
@@ -93,6 +100,15 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         bound_and_pack.solve(few, exactly)
         if exactly.solution is not None:
             offer(decision_of(exactly.solution)[0])
+
+
+def _decide_copies(draw: Draw, search: Search, futures: Futures) -> None:
+    """Offer the layouts that the rules with copies decide on a few futures, by their mean."""
+    few = draw(min(futures.samples, FEW), TRAINING)
+    for rule in COPIES.values():
+        if search.solution is None or not search.stopped:
+            found = rule(few)
+            search.offer(found, objective(few, found))
 
 
 def _apart(places: list[NDArray[np.int64]], distance: int) -> list[NDArray[np.int64]]:

@@ -234,16 +234,13 @@ def executed(instance: Instance, layout: Layout, rule: Rule) -> Solution:
         rows = [runs.get(row, (None, None)) for row in range(instance.experts)]
         assignment.append(tuple(domain for domain, _ in rows))
         source.append(tuple(dimm for _, dimm in rows))
-    copies = None
-    if len(layout.copies):
-        copies = tuple(
-            tuple(of) if used else () for of, used in zip(layout.copies, active, strict=True)
-        )
+    copies = tuple(tuple(of) for of in layout.copies) if len(layout.copies) else None
+    several = instance.copies is not None  # then an expert without tokens takes its room, too
     return Solution(
         instance=instance.name,
         resident=tuple(layout.resident.tolist()),
-        dimm=tuple(  # LA-C2: an expert without tokens has no layout
-            None if dimm == STRIPED or not used else dimm
+        dimm=tuple(
+            None if dimm == STRIPED or not (used or several) else dimm
             for dimm, used in zip(layout.dimm.tolist(), active, strict=True)
         ),
         assignment=tuple(assignment),
