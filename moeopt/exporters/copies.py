@@ -1,33 +1,39 @@
-"""Placements of copies as the expert maps of runtimes, written and read.
+"""Copies of experts over devices: a layer's slots, by a plan or by load, and as a map has them now.
 
 Three formats say which expert each slot of each layer holds, slots numbered over the devices:
-
-- SGLang's ``--init-expert-location``: ``physical_to_logical_map``, a row of experts for every layer
-  of the model.
-- vllm-ascend's ``expert_map_path``: for each layer the experts of each device.
-- TensorRT-LLM's load balancer: YAML with ``num_slots``, ``layer_updates_per_iter`` (0: the map
-  stays) and ``initial_global_assignments``, by layer.
-
-A solution is one layer: a map takes one for each layer. Runtimes leave no slot empty; `full_slots`
-fills those that a placement does not use, each with the copy that leaves the least peak.
+SGLang's ``physical_to_logical_map``, vllm-ascend's ``layer_list`` and TensorRT-LLM's YAML. Runtimes
+leave no slot empty: `full_slots` fills those that a plan does not use, each with the copy that
+leaves the least peak.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.problems.json_files import read_object
+from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import objective
-from moeopt.problems.replication.instance import Copies, Instance
+from moeopt.problems.replication.heuristics import eplb
+from moeopt.problems.replication.instance import MAX_COPIES, Copies, Instance
 from moeopt.problems.replication.solution import Solution
+from moeopt.solvers.run import solve
+
+METHOD, ENOUGH_GAP = "anneal-and-refute", 0.01
+"""Decides which experts get copies, to within this of the bound."""
+
+MAP_S = 2.0
+"""Most seconds for all layers of a map: some ten million changes of their copies."""
 
 Slots = list[list[int]]
 """The experts of each device, one for each slot."""
 
 _ASSIGNED = re.compile(r"^  (\d+): \[([\d, ]*)\]$")
+"""A layer on a line of its own, as the target writes it."""
+
+MAX_BYTES = 2**26
+"""Of a file of TensorRT-LLM."""
 
 
 def full_slots(instance: Instance, solution: Solution) -> Slots:
@@ -53,6 +59,45 @@ def full_slots(instance: Instance, solution: Solution) -> Slots:
     ]
 
 
+def by_load(
+    tokens: Sequence[int], devices: int, slots: int, time_limit_s: float
+) -> tuple[Slots, float, float]:
+    """Return the experts of each device that balance a layer's tokens best.
+
+    Parameters
+    ----------
+    tokens
+        Of each expert, shape (experts,); they are shared out evenly over its copies.
+    devices, slots
+        Devices, and slots of each, together at least one for each expert.
+    time_limit_s
+        For one layer; a part of `MAP_S`.
+
+    Returns
+    -------
+    tuple
+        The slots, the tokens of the fullest device, and a lower bound on them.
+    """
+    layer = Instance.from_arrays(
+        loads=[list(tokens)],
+        devices=devices,
+        slots=slots,
+        max_copies=min(devices, MAX_COPIES),
+        name="layer",
+    )
+    found = solve(layer, METHOD, time_limit_s=time_limit_s, enough_gap=ENOUGH_GAP)
+    solution = found.solution or eplb(layer)  # nothing yet: the kernel is being compiled, say
+    bound = found.bound if isinstance(found.bound, int) else lower_bound(layer)
+    if not isinstance(solution, Solution):
+        raise InputError(f"--ep-size: no placement on {devices} devices of {slots} slots")
+    held = full_slots(layer, solution)
+    rows = tuple(
+        tuple(d for d in range(devices) if expert in held[d]) for expert in range(len(tokens))
+    )
+    peak = objective(layer, Solution(instance="layer", copies=rows))
+    return held, peak / layer.units_per_token, bound / layer.units_per_token
+
+
 def _filled(instance: Instance, rows: list[list[int]], device: int) -> list[list[int]]:
     """Return the copies with one more on a device: of its node's experts, the best one."""
     node = device // instance.devices_per_node
@@ -69,50 +114,6 @@ def _filled(instance: Instance, rows: list[list[int]], device: int) -> list[list
     if best is None:
         raise InputError(f"copies: device {device} has a slot that no further copy may fill")
     return best[1]
-
-
-def sglang(layers: Mapping[int, Slots], all_layers: int, experts: int) -> bytes:
-    """Return SGLang's map; layers that are not given hold the experts in turn.
-
-    Parameters
-    ----------
-    layers
-        Number of the layer in the model -> its slots.
-    all_layers, experts
-        Layers of the model, with and without experts, and experts of a layer.
-    """
-    slots = _slots(layers)
-    rows = [[slot % experts for slot in range(slots)] for _ in range(all_layers)]
-    for layer, of_device in layers.items():
-        rows[layer] = [expert for held in of_device for expert in held]
-    return _as_json({"physical_to_logical_map": rows})
-
-
-def vllm_ascend(layers: Mapping[int, Slots]) -> bytes:
-    """Return vllm-ascend's map of the layers with experts, in rising order."""
-    _slots(layers)
-    listed = [
-        {
-            "layer_id": number,
-            "device_count": len(layers[layer]),
-            "device_list": [
-                {"device_id": device, "device_expert": held}
-                for device, held in enumerate(layers[layer])
-            ],
-        }
-        for number, layer in enumerate(sorted(layers))
-    ]
-    return _as_json({"moe_layer_count": len(listed), "layer_list": listed})
-
-
-def tensorrt_llm(layers: Mapping[int, Slots]) -> bytes:
-    """Return the configuration of TensorRT-LLM's load balancer, which then moves no copies."""
-    lines = [f"num_slots: {_slots(layers)}", "layer_updates_per_iter: 0"]
-    lines.append("initial_global_assignments:")
-    for layer in sorted(layers):
-        row = [expert for held in layers[layer] for expert in held]
-        lines.append(f"  {layer}: {row}")
-    return ("\n".join(lines) + "\n").encode()
 
 
 def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Copies:
@@ -133,7 +134,8 @@ def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Cop
         If the file is no such map, or has other experts or devices; one line with the reason.
     """
     file = Path(path)
-    row = _row_of_yaml(file, layer) if file.suffix in (".yaml", ".yml") else _row(file, layer)
+    yaml = file.suffix in (".yaml", ".yml")
+    row = _of_layer(rows_of_yaml(file), file, layer) if yaml else _row(file, layer)
     if not row or len(row) % devices:
         raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
     if wrong := [e for e in row if type(e) is not int or not 0 <= e < experts]:
@@ -170,26 +172,29 @@ def _joined(of_layer: Any) -> list[Any] | None:
         return None
 
 
-def _row_of_yaml(file: Path, layer: int) -> list[Any]:
-    """Return a layer's slots from flat YAML, as `tensorrt_llm` writes it: one line per layer."""
+def rows_of_yaml(file: Path) -> dict[int, list[int]]:
+    """Return the slots of the layers of TensorRT-LLM's file, by the model's number of the layer.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or has no layer on a line of its own.
+    """
     try:
+        if file.stat().st_size > MAX_BYTES:
+            raise InputError(f"{file}: must be at most {MAX_BYTES} bytes")
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
-    rows = {int(m[1]): m[2] for line in lines if (m := _ASSIGNED.match(line))}
+    found = {int(m[1]): m[2].split(",") for line in lines if (m := _ASSIGNED.match(line))}
+    if not found:
+        raise InputError(f"{file}: initial_global_assignments: has no layer on one line")
+    return {
+        layer: [int(number) for number in row if number.strip()] for layer, row in found.items()
+    }
+
+
+def _of_layer(rows: dict[int, list[int]], file: Path, layer: int) -> list[int]:
     if layer not in rows:
-        raise InputError(f"{file}: initial_global_assignments: has no layer {layer} on one line")
-    return [int(number) for number in rows[layer].split(",") if number.strip()]
-
-
-def _slots(layers: Mapping[int, Sequence[Sequence[int]]]) -> int:
-    """Return how many slots each layer has; runtimes want equally many everywhere."""
-    lengths = {(len(devices), len(held)) for devices in layers.values() for held in devices}
-    if len(lengths) != 1:
-        raise InputError("layers: every device of every layer must have equally many slots")
-    [(devices, each)] = lengths
-    return devices * each
-
-
-def _as_json(data: Any) -> bytes:
-    return (json.dumps(data) + "\n").encode()
+        raise InputError(f"{file}: has no layer {layer}")
+    return rows[layer]

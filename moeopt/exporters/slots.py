@@ -1,27 +1,50 @@
 """Physical slots of experts: which expert each slot of a layer holds, as expert maps say it.
 
-Slots are numbered over the devices, each of which has equally many. An expert may have several: a
-problem that decides on copies fills `SlotMap` in a case of its own in `slot_map`, and every target
-of expert maps writes it.
+Slots are numbered over the devices, each of which has equally many. An expert may have several: by
+a plan of the problem replication, or where a placement is spread over several devices. Every target
+of expert maps writes what `slot_map` returns.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from moeopt.errors import InputError
+from moeopt.exporters.copies import MAP_S, by_load, full_slots
 from moeopt.exporters.exported import Job
+from moeopt.exporters.models import hidden_layers, known_shape
 from moeopt.exporters.placed import placed
 from moeopt.exporters.target import Option
 from moeopt.problems.json_files import read_object
+from moeopt.problems.replication.check import device_loads
+from moeopt.problems.replication.instance import Instance as Replication
+from moeopt.problems.replication.solution import Solution as Copies
+from moeopt.problems.wording import shown
 
 Row = list[int]
 
 EP_SIZE = Option(
-    "ep_size", int, "Devices over which a layer's experts are spread.", default=1, low=1, high=4096
+    "ep_size",
+    int,
+    "Devices over which a layer's experts are spread; of a plan of copies its own.",
+    low=1,
+    high=4096,
 )
+
+REDUNDANT = Option(
+    "redundant_experts",
+    int,
+    "Copies in each layer; by default the fewest that divide evenly over the devices.",
+    low=0,
+    high=2**16,
+)
+
+ONTO = Option("onto", str, "Map of the same runtime whose other layers are kept; of copies only.")
+
+RowsOf = Callable[[Path], Mapping[int, Row]]
+"""Reads the slots of the layers of a map, by the model's numbers of these layers."""
 
 
 @dataclass(frozen=True)
@@ -74,23 +97,115 @@ class SlotMap:
         return [row[first : first + each] for first in range(0, len(row), each)]
 
 
-def slot_map(job: Job, devices: int) -> SlotMap:
+def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
     """Return the slots of a job's plan.
 
-    Of a placement, the experts chosen for the GPU have the first slots; copies are the fewest that
-    make the slots of a layer divide evenly over the devices.
+    On one device the experts that a placement has on the GPU have the first slots. On several its
+    tokens decide: the copies, and which experts share a device, are those that leave the fullest
+    device least to do (problem replication). A plan of copies is one layer's; other layers hold
+    what they hold in the map of the option `onto`, or the experts in turn.
+
+    Parameters
+    ----------
+    rows_of
+        Reads the map of that option.
     """
+    if job.instance.problem == "replication":
+        return _slots_of_copies(job, rows_of)
+    if job.options.get("onto") is not None:
+        raise InputError("--onto: is for plans of copies; a placement has all layers")
     plan = placed(job)
-    copies = redundant(plan.experts, devices)
+    devices = job.options["ep_size"] or 1
+    copies = _copies(job, plan.experts, devices)
+    if devices == 1:
+        rows, notes = [slots_of(own, plan.experts, copies) for own in plan.gpu], plan.notes()
+    else:
+        rows, balance = _rows_by_load(job, plan.experts, devices, copies)
+        notes = plan.notes() | {"gpu": [list(own) for own in plan.gpu], "balance": balance}
     return SlotMap(
-        [slots_of(own, plan.experts, copies) for own in plan.gpu],
-        plan.experts,
-        plan.hidden,
-        plan.all_layers,
-        devices,
-        plan.notes(),
-        not plan.off_gpu,
+        rows, plan.experts, plan.hidden, plan.all_layers, devices, notes, not plan.off_gpu
     )
+
+
+def _copies(job: Job, experts: int, devices: int) -> int:
+    """Return how many copies each layer gets."""
+    asked: int | None = job.options.get("redundant_experts")
+    if asked is None:
+        return redundant(experts, devices)
+    if (experts + asked) % devices:
+        total = f"{experts} experts and {asked} copies"
+        raise InputError(f"--redundant-experts: {total} do not divide evenly over {devices}")
+    if experts + asked > experts * devices:
+        raise InputError(f"--redundant-experts: must be at most {experts * (devices - 1)}")
+    return asked
+
+
+def _rows_by_load(
+    job: Job, experts: int, devices: int, copies: int
+) -> tuple[list[Row], list[dict[str, float]]]:
+    """Return each layer's slots, and in tokens what the fullest device gets and the mean."""
+    rows, balance = [], []
+    instance: Any = job.instance
+    limit_s = min(MAP_S, job.time_limit_s) / instance.layers
+    for tokens in instance.tokens.tolist():
+        slots = (experts + copies) // devices
+        held, peak, bound = by_load(tokens, devices, slots, limit_s)
+        rows.append([expert for own in held for expert in own])
+        mean = sum(tokens) / devices
+        balance.append({"fullest": round(peak, 3), "mean": mean, "bound": round(bound, 3)})
+    return rows, balance
+
+
+def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
+    instance, solution = job.instance, job.solution
+    if not isinstance(instance, Replication) or not isinstance(solution, Copies):
+        raise TypeError(f"{instance!r}, {solution!r}: must be of replication")
+    if job.options["ep_size"] not in (None, instance.devices):
+        raise InputError(f"--ep-size: the plan is for {instance.devices} devices")
+    if job.options.get("redundant_experts") is not None:
+        raise InputError("--redundant-experts: the plan says how many slots there are")
+    shape, experts = known_shape(job), instance.experts
+    hidden = hidden_layers(job, len(shape.moe_layers), experts)
+    chosen = ((instance.provenance or {}).get("options") or {}).get("layer", 0)
+    if type(chosen) is not int or not 0 <= chosen < len(hidden):
+        raise InputError(f"layer: {shown(chosen)} of the provenance is none of {shape.name}'s")
+    own = [expert for held in full_slots(instance, solution) for expert in held]
+    rows = {layer: [slot % experts for slot in range(len(own))] for layer in hidden}
+    if job.options["onto"] is not None:
+        rows |= _kept(Path(job.options["onto"]), rows_of, rows, experts)
+    rows[hidden[chosen]] = own
+    notes = {
+        "moe_layers": list(hidden),
+        "per_layer": [experts] * shape.layers,
+        "decided_layer": hidden[chosen],
+        "balance": {
+            "fullest": [peak / instance.units_per_token for peak in _peaks(instance, own)],
+            "mean": [sum(window.loads) / instance.devices for window in instance.windows],
+        },
+    }
+    listed = [rows[layer] for layer in hidden]
+    return SlotMap(listed, experts, hidden, shape.layers, instance.devices, notes, True)
+
+
+def _peaks(instance: Replication, row: Row) -> list[int]:
+    """Return the units of the fullest device in each window, by the slots as they are written."""
+    each = len(row) // instance.devices
+    copies: list[list[int]] = [[] for _ in range(instance.experts)]
+    for slot, expert in enumerate(row):
+        copies[expert].append(slot // each)
+    solution = Copies(instance=instance.name, copies=tuple(map(tuple, copies)))
+    return [max(loads) for loads in device_loads(instance, solution)]
+
+
+def _kept(file: Path, rows_of: RowsOf, rows: Mapping[int, Row], experts: int) -> dict[int, Row]:
+    """Return the rows of a map that another layer is written into."""
+    found = rows_of(file)
+    for layer, row in rows.items():
+        kept = found.get(layer)
+        if kept is None or len(kept) != len(row) or set(kept) != set(range(experts)):
+            need = f"{len(row)} slots with all of {experts} experts"
+            raise InputError(f"--onto: {file}: layer {layer}: must have {need}")
+    return {layer: found[layer] for layer in rows}
 
 
 def redundant(experts: int, devices: int) -> int:
@@ -112,8 +227,9 @@ def all_on_gpus(name: str, found: SlotMap) -> tuple[str, ...]:
     """Return the warning for a plan with experts off the GPU, which these runtimes do not know."""
     if found.keeps_all:
         return ()
-    ignored = f"{name} keeps all experts on GPUs: of this plan it takes the order of slots only"
-    return (f"{ignored}; how many slots of a layer are the GPU's stands in the notes",)
+    takes = "the order of slots" if found.devices == 1 else "how many tokens each expert has"
+    ignored = f"{name} keeps all experts on GPUs: of this plan it takes {takes} only"
+    return (f"{ignored}; which experts are the GPU's stands in the notes",)
 
 
 def gpu_of(row: Sequence[int], count: int) -> tuple[int, ...]:
@@ -132,14 +248,45 @@ def read_rows(data: Any, where: str) -> list[Row]:
     return rows
 
 
-def read_counts(notes: Path, layers: int) -> list[int]:
-    """Return how many slots of each of these layers are on the GPU, from the side file."""
-    counts = read_object(notes).get("per_layer")
+def read_gpu(
+    notes: Path, rows: Sequence[Row], layers: Sequence[int] | None = None
+) -> list[tuple[int, ...]]:
+    """Return the GPU experts of each layer with experts, from the side file and the slots.
+
+    Parameters
+    ----------
+    rows
+        The slots of these layers.
+    layers
+        Their places in the side file's ``per_layer``; None: it has these layers only.
+
+    Raises
+    ------
+    InputError
+        If the side file does not say which, or how many slots are the GPU's.
+    """
+    data = read_object(notes)
+    if (named := data.get("gpu")) is not None:
+        return [tuple(row) for row in _listed(named, f"{notes}: gpu", len(rows))]
+    places = range(len(rows)) if layers is None else layers
+    counts = data.get("per_layer")
     if not isinstance(counts, list) or any(type(n) is not int or n < 0 for n in counts):
         raise InputError(f"{notes}: per_layer: must be a list of counts")
-    if len(counts) != layers:
-        raise InputError(f"{notes}: per_layer: has {len(counts)} entries, the map {layers} layers")
-    return counts
+    if len(counts) <= max(places) or (layers is None and len(counts) != len(rows)):
+        have = f"has {len(counts)} entries, the map {len(rows)} layers"
+        raise InputError(f"{notes}: per_layer: {have}")
+    return [gpu_of(row, counts[place]) for row, place in zip(rows, places, strict=True)]
+
+
+def _listed(data: Any, where: str, layers: int) -> list[Row]:
+    """Return lists of experts as a side file has them, one for each layer, some empty."""
+    good = isinstance(data, list) and len(data) == layers
+    if not good or any(
+        not isinstance(row, list) or any(type(e) is not int or e < 0 for e in row) for row in data
+    ):
+        raise InputError(f"{where}: must be {layers} lists of experts")
+    found: list[Row] = data
+    return found
 
 
 def as_json(data: Any) -> bytes:

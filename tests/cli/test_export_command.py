@@ -207,8 +207,8 @@ def test_the_committed_plans_find_their_instances(
         (
             ("plan.json", "--to", "elsa"),
             "--to: elsa does not take placement; for placement there are: ktransformers, "
-            "ktransformers-yaml, llama.cpp, llama.cpp-profile, sglang, vllm-ascend, vllm-eplb, "
-            "lp, mps",
+            "ktransformers-yaml, llama.cpp, llama.cpp-profile, sglang, tensorrt-llm, vllm-ascend, "
+            "vllm-eplb, lp, mps",
         ),
         (
             ("some name.json", "--to", "sglang"),
@@ -312,9 +312,11 @@ def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == list(all_targets())
     assert {line[1] for line in lines} == {
-        "placement", "cache", "bitwidth", "deferral", "any problem",
+        "placement", "placement, replication", "cache", "bitwidth", "deferral", "any problem",
     }  # fmt: skip
-    assert {line[0]: line[3] for line in lines}["sglang"] == "--ep-size, --model-class"
+    assert {line[0]: line[3] for line in lines}[
+        "sglang"
+    ] == "--ep-size, --redundant-experts, --onto, --model-class"
     for target in all_targets().values():
         assert target.export.__doc__
         assert target.holds

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.copies import full_slots, read_copies, sglang, tensorrt_llm, vllm_ascend
+from moeopt.exporters.copies import full_slots, read_copies
 from moeopt.problems.replication.check import objective, violations
 from moeopt.problems.replication.heuristics import eplb, longest_first
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
+from tests.exporters import placements
+from tests.exporters.placements import shape
 
 LAYER = Instance.from_arrays(loads=[9, 4, 4, 3, 2, 1], devices=2, slots=4, name="layer")
 
@@ -45,28 +48,85 @@ def test_no_copy_fits() -> None:
         full_slots(both, longest_first(both))
 
 
-def test_every_format_is_read_back(tmp_path: Path) -> None:
-    """As the current placement of a layer."""
+TARGETS = {"sglang": "map.json", "vllm-ascend": "ascend.json", "tensorrt-llm": "balancer.yaml"}
+
+SHAPE = shape(dense=(0, 2), experts=6, moe_layers=2)
+"""Layers 1 and 3 of four have experts."""
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_every_format_is_read_back(to: str, tmp_path: Path) -> None:
+    """As the current placement of a layer; another layer is written into the same map."""
+    plan, swapped = eplb(LAYER), eplb(LAYER).model_copy(update={"instance": "second"})
+    swapped = swapped.model_copy(
+        update={"copies": tuple(tuple(sorted(1 - d for d in row)) for row in plan.copies)}
+    )
+    second = LAYER.model_copy(update={"name": "second", "provenance": {"options": {"layer": 1}}})
+    first = moeopt.export(plan, LAYER, to=to, model=SHAPE)
+    assert first.notes["decided_layer"] == 1
+    assert first.notes["balance"]["fullest"] == [objective(LAYER, plan) / LAYER.units_per_token]
+    file, _ = first.save(tmp_path / TARGETS[to])
+    onto = {"onto": str(file)}
+    made = moeopt.export(swapped, second, to=to, model=SHAPE, options=onto)
+    again, _ = made.save(tmp_path / f"second-{TARGETS[to]}")
+    numbers = (0, 1) if to == "vllm-ascend" else (1, 3)
+    assert read_copies(file, numbers[0], 2, 6) == plan.copies
+    assert read_copies(file, numbers[1], 2, 6) != plan.copies  # the experts in turn
+    for number, solution in zip(numbers, (plan, swapped), strict=True):
+        found = read_copies(again, number, 2, 6)
+        assert tuple(tuple(sorted(row)) for row in found) == solution.copies
+        LAYER.model_validate(LAYER.model_dump() | {"current": found})
+    if to == "sglang":
+        rows = json.loads(file.read_text())
+        assert list(rows) == ["physical_to_logical_map"]  # any other key is an error there
+        assert rows["physical_to_logical_map"][0] == [0, 1, 2, 3, 4, 5, 0, 1]
+    if to == "tensorrt-llm":
+        lines = file.read_text().splitlines()
+        head = ["num_slots: 8", "layer_updates_per_iter: 0", "initial_global_assignments:"]
+        assert lines[:3] == head
+
+
+def test_options_of_copies_are_held_to_the_plan(tmp_path: Path) -> None:
+    """Devices and slots are the plan's; another map has as many slots."""
     plan = eplb(LAYER)
-    held = full_slots(LAYER, plan)
-    layers = {1: held, 3: held[::-1]}
-    swapped = tuple(tuple(sorted(1 - device for device in row)) for row in plan.copies)
-    for name, data, number in (
-        ("map.json", sglang(layers, 5, 6), 1),
-        ("ascend.json", vllm_ascend(layers), 0),
-        ("balancer.yaml", tensorrt_llm(layers), 1),
+    other = tmp_path / "other.json"
+    other.write_text('{"physical_to_logical_map": [[0], [0], [0], [0]]}')
+    for options, reason in (
+        ({"ep_size": 4}, "--ep-size: the plan is for 2 devices"),
+        ({"redundant_experts": 2}, "--redundant-experts: the plan says"),
+        ({"onto": str(other)}, "--onto: .*other.json: layer 1: must have 8 slots"),
+        ({"onto": str(tmp_path / "none.json")}, "none.json"),
     ):
-        file = tmp_path / name
-        file.write_bytes(data)
-        assert read_copies(file, number, 2, 6) == plan.copies
-        other = read_copies(file, {0: 1, 1: 3}[number], 2, 6)
-        assert tuple(tuple(sorted(row)) for row in other) == swapped
-        LAYER.model_validate(LAYER.model_dump() | {"current": other})
-    rows = json.loads((tmp_path / "map.json").read_text())
-    assert list(rows) == ["physical_to_logical_map"]  # any other key is an error there
-    assert rows["physical_to_logical_map"][0] == [0, 1, 2, 3, 4, 5, 0, 1]
-    lines = (tmp_path / "balancer.yaml").read_text().splitlines()
-    assert lines[:3] == ["num_slots: 8", "layer_updates_per_iter: 0", "initial_global_assignments:"]
+        with pytest.raises(InputError, match=reason) as error:
+            moeopt.export(plan, LAYER, to="sglang", model=SHAPE, options=options)
+        assert "\n" not in str(error.value)
+    wrong = LAYER.model_copy(update={"provenance": {"options": {"layer": 7}}})
+    with pytest.raises(InputError, match="layer: 7 of the provenance is none of tiny's"):
+        moeopt.export(plan, wrong, to="sglang", model=SHAPE)
+
+
+def test_a_placement_on_several_devices_is_balanced_by_its_tokens() -> None:
+    """The golden case, eight devices of two slots: 600 tokens on one device in order, 590/3 now."""
+    tokens = [600, 560, 120, 120, 20, 10, 10, 10]
+    steps = [[[(e, n) for e, n in enumerate(tokens)]]]
+    given = placements.instance(
+        layers=1, experts=8, gpu_slots=8, steps=steps,
+        gpu_expert_ns=[0, 2], offload_expert_ns=[0, 9],
+    )  # fmt: skip
+    chosen = placements.plan(given, [range(8)])
+    model = shape(dense=(), experts=8, moe_layers=1)
+    for to in TARGETS:
+        options = {"ep_size": 8, "redundant_experts": 8}
+        found = moeopt.export(chosen, given, to=to, model=model, options=options)
+        [balance] = found.notes["balance"]
+        assert (balance["fullest"], balance["mean"]) == (pytest.approx(590 / 3, abs=1e-3), 181.25)
+        assert balance["bound"] <= balance["fullest"]
+    without = moeopt.export(chosen, given, to="sglang", model=model, options={"ep_size": 8})
+    assert without.notes["balance"][0]["fullest"] == 600
+    with pytest.raises(InputError, match="8 experts and 3 copies do not divide evenly over 8"):
+        moeopt.export(
+            chosen, given, to="sglang", model=model, options=options | {"redundant_experts": 3}
+        )
 
 
 def test_wrong_maps_are_refused(tmp_path: Path) -> None:
@@ -84,7 +144,8 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
             read_copies(file, 0, 2, 6)
     yaml = tmp_path / "balancer.yaml"
     yaml.write_text("num_slots: 8\n")
+    with pytest.raises(InputError, match="has no layer on one line"):
+        read_copies(yaml, 0, 2, 6)
+    yaml.write_text("initial_global_assignments:\n  3: [0, 1]\n")
     with pytest.raises(InputError, match="has no layer 0"):
         read_copies(yaml, 0, 2, 6)
-    with pytest.raises(InputError, match="equally many slots"):
-        tensorrt_llm({0: [[0], [1, 2]]})

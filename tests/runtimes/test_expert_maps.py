@@ -1,5 +1,6 @@
 """Maps of experts through the runtimes' own loaders: the placement read back is the plan."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,11 @@ def test_sglang_reads_the_plan(dense: tuple[int, ...], ep_size: int, tmp_path: P
     }  # fmt: skip
     rows = child("sglang_map.py", given)
     hidden = made.notes["moe_layers"]
-    assert [rows[layer] for layer in hidden] == [
-        slots_of(own, EXPERTS, copies) for own in solution.gpu
-    ]
+    assert rows == json.loads(made.text)["physical_to_logical_map"]
+    if ep_size > 1:
+        assert [tuple(own) for own in made.notes["gpu"]] == sets(solution.gpu)
+        return
+    assert [rows[layer] for layer in hidden] == [slots_of(own, EXPERTS, 0) for own in solution.gpu]
     counts = [made.notes["per_layer"][layer] for layer in hidden]
     found = [tuple(sorted(rows[la][:n])) for la, n in zip(hidden, counts, strict=True)]
     assert found == sets(solution.gpu)
@@ -101,20 +104,21 @@ def test_vllm_ascend_reads_the_plan(devices: int, tmp_path: Path) -> None:
     """Through `init_eplb_config`: where each rank has each expert; with one rank nowhere."""
     needs("torch")
     package = fetched("vllm-ascend")
-    path, solution, _ = exported(tmp_path, "vllm-ascend", (0,), devices, ep_size=devices)
+    path, _, made = exported(tmp_path, "vllm-ascend", (0,), devices, ep_size=devices)
+    listed = json.loads(made.text)["layer_list"]
     given = {
         "package": str(package), "map": str(path), "layers": LAYERS, "experts": EXPERTS,
         "devices": devices,
     }  # fmt: skip
     copies = -EXPERTS % devices
-    for ranks, own in zip(child("ascend_map.py", given), solution.gpu, strict=True):
+    for ranks, layer in zip(child("ascend_map.py", given), listed, strict=True):
         assert {rank["copies"] for rank in ranks} == {copies}
         placed = [
             [expert for place in range(len(slots)) for expert in slots if local[expert] == place]
             for local in (rank["local"] for rank in ranks)
             for slots in [[e for e in range(EXPERTS) if local[e] >= 0]]
         ]
-        assert [e for row in placed for e in row] == slots_of(own, EXPERTS, copies)
+        assert placed == [device["device_expert"] for device in layer["device_list"]]
     one = child("ascend_map.py", given | {"devices": 1})
     assert one == [[None]] * LAYERS
 
@@ -125,9 +129,10 @@ def test_the_plug_in_reads_the_plan(tmp_path: Path) -> None:
     what = "vllm-plugin-das (the one file that defines load_static_eplb_plan)"
     module = source("VLLM_PLUGIN_DAS_PLANS", "", what)
     name = "DeepseekV2ForCausalLM"
-    path, solution, _ = exported(tmp_path, "vllm-eplb", (0,), 3, ep_size=2)
+    path, _, made = exported(tmp_path, "vllm-eplb", (0,), 3, ep_size=2)
+    [entry] = json.loads(made.text)["model_maps"].values()
     given = {
         "module": str(module), "map": str(path.resolve()), "key": name,
         "shape": [LAYERS, EXPERTS + 1], "experts": EXPERTS, "copies": 1,
     }  # fmt: skip
-    assert child("das_map.py", given) == [slots_of(own, EXPERTS, 1) for own in solution.gpu]
+    assert child("das_map.py", given) == entry["physical_to_logical_map"]

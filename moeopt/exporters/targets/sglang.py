@@ -4,8 +4,9 @@ The file is one object with the one key ``physical_to_logical_map`` [layer, slot
 every key on as an argument, so that any other one is an error. Layers without experts have rows,
 too. Slots are numbered over the devices, each of which has equally many; every expert has a slot.
 
-SGLang keeps all of them on GPUs. What of a placement it can hold is the order: the experts chosen
-for the GPU have the first slots. How many these are, ``per_layer``, stands in the side file. Models
+SGLang keeps all of them on GPUs. What of a placement it can hold on one device is the order: the
+experts chosen for the GPU have the first slots, ``per_layer`` of the side file says how many. On
+several devices the placement's tokens decide which experts share one, and which have copies. Models
 whose class lacks ``get_model_config_for_expert_location`` get no map: the file is read and dropped
 without a word.
 """
@@ -17,10 +18,12 @@ from moeopt.errors import InputError
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
+    ONTO,
+    REDUNDANT,
+    Row,
     all_on_gpus,
     as_json,
-    gpu_of,
-    read_counts,
+    read_gpu,
     read_rows,
     slot_map,
 )
@@ -59,12 +62,11 @@ HONOURING = frozenset({
 
 def export(job: Job) -> Exported:
     """Return the map of a plan."""
-    devices = job.options["ep_size"]
-    found = slot_map(job, devices)
+    found = slot_map(job, rows_by_layer)
 
     def flags(path: Path) -> str:
         line = f"--init-expert-location {shlex.quote(str(path))}"
-        line += f" --ep-size {devices}" if devices > 1 else ""
+        line += f" --ep-size {found.devices}" if found.devices > 1 else ""
         return line + (f" --ep-num-redundant-experts {found.copies}" if found.copies else "")
 
     warnings = all_on_gpus("SGLang", found)
@@ -82,31 +84,35 @@ def ignored(job: Job) -> tuple[str, ...]:
     return (f"SGLang {READ_IN} drops the map without a word: {lacks}",)
 
 
+def rows_by_layer(path: Path) -> dict[int, Row]:
+    """Return the slots of all layers of a map."""
+    return dict(enumerate(read_rows(read_object(path).get(KEY), f"{path}: {KEY}")))
+
+
 def read_sglang_map(path: Path) -> list[tuple[int, ...]]:
     """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    rows = read_rows(read_object(path).get(KEY), f"{path}: {KEY}")
+    rows = rows_by_layer(path)
     notes = path.with_name(path.name + NOTES_SUFFIX)
-    counts = read_counts(notes, len(rows))
     layers = read_object(notes).get("moe_layers")
-    if not isinstance(layers, list) or any(
-        type(la) is not int or not 0 <= la < len(rows) for la in layers
-    ):
+    if not isinstance(layers, list) or any(type(la) is not int or la not in rows for la in layers):
         raise InputError(f"{notes}: moe_layers: must be a list of layers")
-    return [gpu_of(rows[layer], counts[layer]) for layer in layers]
+    return read_gpu(notes, [rows[layer] for layer in layers], layers)
 
 
 TARGETS = (
     Target(
         "sglang",
         "SGLang: --init-expert-location",
-        ("placement",),
+        ("placement", "replication"),
         ".json",
         export,
-        holds="the order of each layer's experts over the devices, with copies",
+        holds="which experts, and which copies, each device has in each layer",
         loses="which experts are off the GPU: it keeps all of them on GPUs",
         strict_suffix=True,
         options=(
             EP_SIZE,
+            REDUNDANT,
+            ONTO,
             Option("model_class", str, "The model's class, where its config.json is not known."),
         ),
         honoured_by=HONOURING,

@@ -15,7 +15,16 @@ from typing import Any
 
 from moeopt.errors import InputError
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
-from moeopt.exporters.slots import EP_SIZE, all_on_gpus, as_json, gpu_of, read_counts, slot_map
+from moeopt.exporters.slots import (
+    EP_SIZE,
+    ONTO,
+    REDUNDANT,
+    Row,
+    all_on_gpus,
+    as_json,
+    read_gpu,
+    slot_map,
+)
 from moeopt.exporters.target import Target
 from moeopt.problems.json_files import read_object
 
@@ -28,17 +37,22 @@ def export(job: Job) -> Exported:
     InputError
         If the number of devices is not given.
     """
-    devices = job.options["ep_size"]
-    if devices is None:
+    if job.options["ep_size"] is None and job.instance.problem == "placement":
         raise InputError("--ep-size: is missing: with one device vllm-ascend drops the map")
-    found = slot_map(job, devices)
+    moe_layers = () if job.shape is None else job.shape.moe_layers
+
+    def rows_of(path: Path) -> dict[int, Row]:
+        rows = [list(chain(*row)) for row in read_vllm_ascend_rows(path)]
+        return dict(zip(moe_layers, rows, strict=False))
+
+    found = slot_map(job, rows_of)
     layers = [found.on_device(row) for row in found.rows]
     file = {
         "moe_layer_count": len(layers),
         "layer_list": [
             {
                 "layer_id": number,
-                "device_count": devices,
+                "device_count": found.devices,
                 "device_list": [
                     {"device_id": device, "device_expert": own} for device, own in enumerate(row)
                 ],
@@ -77,9 +91,8 @@ def read_vllm_ascend_rows(path: Path) -> list[list[list[int]]]:
 def read_vllm_ascend_map(path: Path) -> list[tuple[int, ...]]:
     """Return the GPU experts of each layer with experts, from an exported map and its side file."""
     rows = read_vllm_ascend_rows(path)
-    counts = read_counts(path.with_name(path.name + NOTES_SUFFIX), len(rows))
     flat = [list(chain(*row)) for row in rows]
-    return [gpu_of(row, count) for row, count in zip(flat, counts, strict=True)]
+    return read_gpu(path.with_name(path.name + NOTES_SUFFIX), flat)
 
 
 def _row(layer: Any, where: str) -> list[list[int]]:
@@ -100,13 +113,13 @@ TARGETS = (
     Target(
         "vllm-ascend",
         "vllm-ascend: expert_map_path",
-        ("placement",),
+        ("placement", "replication"),
         ".json",
         export,
-        holds="the order of each layer's experts over the devices, with copies",
+        holds="which experts, and which copies, each device has in each layer",
         loses="which experts are off the NPU: it keeps all of them on NPUs",
         strict_suffix=True,
-        options=(replace(EP_SIZE, default=None, low=2),),
+        options=(replace(EP_SIZE, low=2), REDUNDANT, ONTO),
         start="${VLLM:-vllm} serve",
     ),
 )

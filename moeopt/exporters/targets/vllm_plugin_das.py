@@ -1,9 +1,9 @@
 """The offline EPLB map of vllm-plugin-das, HYGON's plug-in for vLLM.
 
 ``model_maps`` holds, by the model's class, ``physical_to_logical_map`` [layer with experts, slot]
-with what describes it. Layers without experts have no rows. The slots of the experts chosen for the
-GPU come first, as for SGLang. An endless ``step_interval`` keeps vLLM from changing the map later.
-vLLM alone refuses the flags: its ``--eplb-config`` has no ``expert_map_path``.
+with what describes it. Layers without experts have no rows. On one device the slots of the experts
+chosen for the GPU come first, as for SGLang. An endless ``step_interval`` keeps vLLM from changing
+the map later. vLLM alone refuses the flags: its ``--eplb-config`` has no ``expert_map_path``.
 """
 
 import json
@@ -14,10 +14,12 @@ from moeopt.errors import InputError
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
+    ONTO,
+    REDUNDANT,
+    Row,
     all_on_gpus,
     as_json,
-    gpu_of,
-    read_counts,
+    read_gpu,
     read_rows,
     slot_map,
 )
@@ -39,10 +41,16 @@ def export(job: Job) -> Exported:
     InputError
         If the model's class is not known.
     """
-    found = slot_map(job, job.options["ep_size"])
-    if job.model_class is None:
+    model_class = job.model_class
+    if model_class is None:
         example = "e.g. DeepseekV2ForCausalLM"
         raise InputError(f"--model-class: is missing: vLLM's class of the model, {example}")
+    moe_layers = () if job.shape is None else job.shape.moe_layers
+
+    def rows_of(path: Path) -> dict[int, Row]:
+        return dict(zip(moe_layers, _rows(path, model_class), strict=False))
+
+    found = slot_map(job, rows_of)
     entry = {
         "record_kind": "proposal",
         "model_name": job.shape.name if job.shape else job.model_class,
@@ -76,26 +84,32 @@ def needs_the_plugin(job: Job) -> tuple[str, ...]:
 
 def read_vllm_map(path: Path, model_class: str) -> list[tuple[int, ...]]:
     """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    data = read_object(path)
-    maps = data.get("model_maps")
+    return read_gpu(path.with_name(path.name + NOTES_SUFFIX), _rows(path, model_class))
+
+
+def _rows(path: Path, model_class: str) -> list[Row]:
+    maps = read_object(path).get("model_maps")
     entry = maps.get(model_class) if isinstance(maps, dict) else None
-    if data.get("format") != FORMAT or not isinstance(entry, dict):
+    if read_object(path).get("format") != FORMAT or not isinstance(entry, dict):
         raise InputError(f"{path}: model_maps: has no map of {model_class}")
-    rows = read_rows(entry.get(KEY), f"{path}: {KEY}")
-    counts = read_counts(path.with_name(path.name + NOTES_SUFFIX), len(rows))
-    return [gpu_of(row, count) for row, count in zip(rows, counts, strict=True)]
+    return read_rows(entry.get(KEY), f"{path}: {KEY}")
 
 
 TARGETS = (
     Target(
         "vllm-eplb",
         "vllm-plugin-das, HYGON's plug-in for vLLM: offline EPLB map",
-        ("placement",),
+        ("placement", "replication"),
         ".json",
         export,
-        holds="the order of each layer's experts over the devices, with copies",
+        holds="which experts, and which copies, each device has in each layer",
         loses="which experts are off the GPU: it keeps all of them on GPUs",
-        options=(EP_SIZE, Option("model_class", str, "The model's class; default: config.json's.")),
+        options=(
+            EP_SIZE,
+            REDUNDANT,
+            ONTO,
+            Option("model_class", str, "The model's class; default: config.json's."),
+        ),
         warn=needs_the_plugin,
         start="${VLLM:-vllm} serve",
     ),
