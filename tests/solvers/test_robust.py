@@ -22,7 +22,11 @@ def smallest(problem: str, root: Path) -> InstanceEnvelope:
     return moeopt.load(min(files, key=lambda path: path.stat().st_size))
 
 
-@pytest.mark.parametrize("problem", ROBUST)
+DEAR = pytest.param("layout", marks=pytest.mark.slow)
+"""It anneals for seconds; quick cases of it stand in its own tests."""
+
+
+@pytest.mark.parametrize("problem", [DEAR if name == "layout" else name for name in ROBUST])
 def test_it_is_a_heuristic_whose_solution_is_checked(problem: str, root: Path) -> None:
     """It proves nothing of the observed loads, and is measured on them as any other rule."""
     instance = smallest(problem, root)
