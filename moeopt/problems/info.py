@@ -152,6 +152,9 @@ class ProblemInfo:
     robust
         Whether the problem has a module ``robust``, which decides for later loads than those of the
         instance: method `ROBUST`. See `moeopt.problems.futures`.
+    needs
+        Heuristic -> the optional field of an instance without which it is no more than another
+        rule; it is not among those run by default there.
     """
 
     title: str
@@ -166,3 +169,4 @@ class ProblemInfo:
     coincide: Mapping[str, str] = field(default_factory=dict)
     sample_rule: str | None = None
     robust: bool = False
+    needs: Mapping[str, str] = field(default_factory=dict)

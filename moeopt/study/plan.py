@@ -216,14 +216,15 @@ def _chosen(
     """Yield name, options and rule of what is meant, and of one that can prove if none can.
 
     What decides for later loads is among the heuristics of an instance that has later twins, on
-    which it can be seen.
+    which it can be seen; what decides on copies is where copies are permitted.
     """
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
-    heuristics = [
-        m for m in available.values() if m.kind == "heuristic" and (observed or m.name != ROBUST)
-    ]
+    needs = problem.info.needs
+    lacking = {name for name, field in needs.items() if getattr(instance, field, None) is None}
+    left_out = lacking if observed else lacking | {ROBUST}
+    heuristics = [m for m in available.values() if m.kind == "heuristic" and m.name not in left_out]
     proves = False
     for choice in [*(settings.methods or ["heuristics"]), *settings.rules]:
         if choice == "heuristics":

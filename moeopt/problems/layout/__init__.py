@@ -24,6 +24,7 @@ INFO = ProblemInfo(
     holdout=Stretch("first_window", "windows", spacing="spacing", unseen="held_out"),
     sample_rule="lpt",
     robust=True,
+    needs=dict.fromkeys(["dual-copies", "two-localized", "copies-by-load"], "copies"),
     exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
     labels={
         "trimoe": "cold localized",
