@@ -88,9 +88,10 @@ def read_vllm_map(path: Path, model_class: str) -> list[tuple[int, ...]]:
 
 
 def _rows(path: Path, model_class: str) -> list[Row]:
-    maps = read_object(path).get("model_maps")
+    data = read_object(path)
+    maps = data.get("model_maps")
     entry = maps.get(model_class) if isinstance(maps, dict) else None
-    if read_object(path).get("format") != FORMAT or not isinstance(entry, dict):
+    if data.get("format") != FORMAT or not isinstance(entry, dict):
         raise InputError(f"{path}: model_maps: has no map of {model_class}")
     return read_rows(entry.get(KEY), f"{path}: {KEY}")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from moeopt import cache
+from moeopt.problems.cache.heuristics import best_uniform, greedy_marginal
 from moeopt.problems.cache.robust import decide
 from moeopt.problems.futures import Futures
 from moeopt.problems.search import Search
@@ -33,13 +34,13 @@ def alone(futures: cache.Instance, number: int) -> cache.Instance:
     return futures.model_copy(update={"accesses": part})
 
 
-@pytest.mark.parametrize("seed", [0, 1, 16])
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("fetch_ns", [1, 9, 14, 40])
 @pytest.mark.parametrize("quantile", [None, 0.7])
 def test_with_all_futures_known_it_is_the_stochastic_optimum(
     fetch_ns: int, quantile: float | None, seed: int
 ) -> None:
-    """Of computing and copying the later one counts in each future, whichever it is."""
+    """Of the mean; a quantile is searched for, and is no worse than by the rules it starts from."""
     rng = np.random.default_rng(seed)
     seen, futures = stretch(rng, 1, fetch_ns), stretch(rng, 4, fetch_ns)
     parts = [alone(futures, number) for number in range(4)]
@@ -52,6 +53,11 @@ def test_with_all_futures_known_it_is_the_stochastic_optimum(
 
     plans = product(range(EXPERTS + 1), repeat=LAYERS)
     best = min(value(ways) for ways in plans if sum(ways) <= seen.slots)
-    assert search.objective == best == value(search.solution.ways)
+    assert search.objective == value(search.solution.ways)
+    if quantile is None:
+        assert search.objective == best
+    else:
+        starts = [simple(seen).ways for simple in (best_uniform, greedy_marginal)]
+        assert best <= search.objective <= min(value(ways) for ways in starts)
     assert (search.bound is None) == (quantile is not None)
     assert search.bound is None or search.bound <= best
