@@ -208,6 +208,15 @@ def _kept(file: Path, rows_of: RowsOf, rows: Mapping[int, Row], experts: int) ->
     return {layer: found[layer] for layer in rows}
 
 
+def by_moe_layer(job: Job, rows: Sequence[Row], file: Path) -> dict[int, Row]:
+    """Return the rows of a map that has layers with experts only, by the model's numbers."""
+    numbers = known_shape(job).moe_layers
+    if len(rows) != len(numbers):
+        have = f"has {len(rows)} layers, the model {len(numbers)} with experts"
+        raise InputError(f"{file}: {have}")
+    return dict(zip(numbers, rows, strict=True))
+
+
 def redundant(experts: int, devices: int) -> int:
     """Return the fewest copies that make the slots of a layer divide evenly over the devices."""
     return -experts % devices

@@ -7,7 +7,8 @@ import pytest
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.exporters.copies import full_slots, read_copies
+from moeopt.exporters.copies import full_slots
+from moeopt.exporters.current import read_copies
 from moeopt.problems.replication.check import objective, violations
 from moeopt.problems.replication.heuristics import eplb, longest_first
 from moeopt.problems.replication.instance import Instance
@@ -133,11 +134,11 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
     """With the file and the reason."""
     file = tmp_path / "map.json"
     for text, reason in (
-        ('{"other": 1}', "must have physical_to_logical_map or layer_list"),
-        ('{"physical_to_logical_map": []}', "has no layer 0"),
+        ('{"other": 1}', "layer_list: must be the moe_layer_count layers"),
+        ('{"physical_to_logical_map": []}', "must be lists of experts"),
         ('{"physical_to_logical_map": [[0, 1, 2]]}', "3 slots for 2 devices"),
         ('{"physical_to_logical_map": [[0, 9]]}', "there is no expert 9 of 6"),
-        ('{"layer_list": [{}]}', "must be a list of experts"),
+        ('{"moe_layer_count": 1, "layer_list": [{}]}', "device_list: must be a list of devices"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=reason):

@@ -5,11 +5,18 @@ YAML with ``num_slots``, ``layer_updates_per_iter`` (0: the map stays as it is) 
 slot holds, slots numbered over the devices.
 """
 
+import re
+from pathlib import Path
+
 from moeopt.errors import InputError
-from moeopt.exporters.copies import rows_of_yaml
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, all_on_gpus, slot_map
+from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, all_on_gpus, slot_map
 from moeopt.exporters.target import Target
+
+LAYER = re.compile(r"^  (\d+): \[([\d, ]*)\]$")
+"""A layer on a line of its own, as `export` writes it."""
+
+MAX_BYTES = 2**26
 
 
 def export(job: Job) -> Exported:
@@ -22,12 +29,32 @@ def export(job: Job) -> Exported:
     """
     if job.options["ep_size"] is None and job.instance.problem == "placement":
         raise InputError("--ep-size: is missing: over how many devices experts are spread")
-    found = slot_map(job, rows_of_yaml)
+    found = slot_map(job, rows_by_layer)
     lines = [f"num_slots: {len(found.rows[0])}", "layer_updates_per_iter: 0"]
     lines.append("initial_global_assignments:")
     lines += [f"  {layer}: {row}" for layer, row in zip(found.hidden, found.rows, strict=True)]
     payload = ("\n".join(lines) + "\n").encode()
     return Exported(payload, None, found.notes, warnings=all_on_gpus("TensorRT-LLM", found))
+
+
+def rows_by_layer(path: Path) -> dict[int, Row]:
+    """Return the slots of the layers of a file, by the model's number of the layer.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or has no layer on a line of its own.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: must be at most {MAX_BYTES} bytes")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    found = {int(m[1]): m[2].split(",") for line in lines if (m := LAYER.match(line))}
+    if not found:
+        raise InputError(f"{path}: initial_global_assignments: has no layer on one line")
+    return {layer: [int(n) for n in row if n.strip()] for layer, row in found.items()}
 
 
 TARGETS = (

@@ -22,6 +22,7 @@ from moeopt.exporters.slots import (
     Row,
     all_on_gpus,
     as_json,
+    by_moe_layer,
     read_gpu,
     slot_map,
 )
@@ -39,11 +40,10 @@ def export(job: Job) -> Exported:
     """
     if job.options["ep_size"] is None and job.instance.problem == "placement":
         raise InputError("--ep-size: is missing: with one device vllm-ascend drops the map")
-    moe_layers = () if job.shape is None else job.shape.moe_layers
 
     def rows_of(path: Path) -> dict[int, Row]:
         rows = [list(chain(*row)) for row in read_vllm_ascend_rows(path)]
-        return dict(zip(moe_layers, rows, strict=False))
+        return by_moe_layer(job, rows, path)
 
     found = slot_map(job, rows_of)
     layers = [found.on_device(row) for row in found.rows]

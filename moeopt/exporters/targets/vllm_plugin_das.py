@@ -19,6 +19,7 @@ from moeopt.exporters.slots import (
     Row,
     all_on_gpus,
     as_json,
+    by_moe_layer,
     read_gpu,
     read_rows,
     slot_map,
@@ -45,12 +46,7 @@ def export(job: Job) -> Exported:
     if model_class is None:
         example = "e.g. DeepseekV2ForCausalLM"
         raise InputError(f"--model-class: is missing: vLLM's class of the model, {example}")
-    moe_layers = () if job.shape is None else job.shape.moe_layers
-
-    def rows_of(path: Path) -> dict[int, Row]:
-        return dict(zip(moe_layers, _rows(path, model_class), strict=False))
-
-    found = slot_map(job, rows_of)
+    found = slot_map(job, lambda path: by_moe_layer(job, _rows(path, model_class), path))
     entry = {
         "record_kind": "proposal",
         "model_name": job.shape.name if job.shape else job.model_class,

@@ -1,0 +1,53 @@
+"""Where the copies of a layer lie now, by a runtime's map: what problem replication starts from."""
+
+from pathlib import Path
+
+from moeopt.errors import InputError
+from moeopt.exporters.slots import Row
+from moeopt.exporters.targets import sglang, tensorrt_llm, vllm_ascend
+from moeopt.problems.json_files import read_object
+from moeopt.problems.replication.instance import Copies
+
+
+def read_copies(path: str | Path, layer: int, devices: int, experts: int) -> Copies:
+    """Return where the copies of a layer lie by a runtime's map: what `Instance.current` takes.
+
+    Parameters
+    ----------
+    path
+        A map of SGLang or vllm-ascend, ``.json``, or TensorRT-LLM's ``.yaml``.
+    layer
+        The layer's number as the format counts: vllm-ascend counts those with experts only.
+    devices, experts
+        Over which the slots are spread, and experts of the layer.
+
+    Raises
+    ------
+    InputError
+        If the file is no such map, or has other experts or devices; one line with the reason.
+    """
+    file = Path(path)
+    rows = _rows(file)
+    if layer not in rows:
+        raise InputError(f"{file}: has no layer {layer}")
+    row = rows[layer]
+    if len(row) % devices:
+        raise InputError(f"{file}: layer {layer}: {len(row)} slots for {devices} devices")
+    if wrong := [expert for expert in row if expert >= experts]:
+        raise InputError(f"{file}: layer {layer}: there is no expert {wrong[0]} of {experts}")
+    each = len(row) // devices
+    copies: list[list[int]] = [[] for _ in range(experts)]
+    for slot, expert in enumerate(row):
+        if slot // each not in copies[expert]:
+            copies[expert].append(slot // each)
+    return tuple(map(tuple, copies))
+
+
+def _rows(file: Path) -> dict[int, Row]:
+    """Return the slots of the layers, by the format's own number of each."""
+    if file.suffix in (".yaml", ".yml"):
+        return tensorrt_llm.rows_by_layer(file)
+    if sglang.KEY in read_object(file):
+        return sglang.rows_by_layer(file)
+    layers = vllm_ascend.read_vllm_ascend_rows(file)
+    return {number: [e for own in row for e in own] for number, row in enumerate(layers)}
