@@ -36,7 +36,7 @@ class _Tally:
         self.experts += np.bincount(work.domain.ravel() + 1, minlength=4)[1:]
         self.hits += work.hits
         self.misses += work.misses
-        self.fetches += sum(map(len, work.fetches))
+        self.fetches += int(np.count_nonzero(work.fetched))
 
 
 def simulate_loads(
