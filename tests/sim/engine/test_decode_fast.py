@@ -5,7 +5,10 @@ import random
 import numpy as np
 import pytest
 
+import moeopt
 from moeopt.problems.settlements import split_name
+from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from moeopt.sim.engine.decode import run
 from moeopt.sim.engine.decode.decide import widths_of
 from moeopt.sim.engine.decode.offer import Offer
@@ -19,7 +22,7 @@ from tests.sim.engine.decode_cases import (
     random_loads,
     random_plan,
 )
-from tests.sim.engine.reference_decider import SlowDecider, heuristic_policy
+from tests.sim.engine.reference_decider import SlowDecider, heuristic_policy, layer_instance
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,29 @@ def test_policies_are_the_heuristics(name: str) -> None:
         assert found.tolist() == expected.tolist()
         domains |= {*found.tolist()}
     assert len(domains) > 1 or name == "klotski"
+
+
+def test_threshold_is_optimal() -> None:
+    """The policy's makespan is the optimum of each layer's instance."""
+    rng = np.random.default_rng(1)
+    better = 0
+    for _ in range(3):
+        offer = random_offer(rng, costs=1000)
+        found, rule = get_policy("threshold")(offer), get_policy("trimoe")(offer)
+        for layer, active in enumerate(offer.tokens > 0):
+            if active.any():
+                instance = layer_instance(offer, layer)
+
+                def makespan(choice: np.ndarray, instance=instance, active=active) -> int:
+                    assignment = tuple(DOMAINS[d] for d in choice[active])
+                    return objective(
+                        instance, Solution(instance=instance.name, assignment=assignment)
+                    )
+
+                best = moeopt.solve(instance, "cp-sat").objective
+                assert makespan(found[layer]) == best <= makespan(rule[layer])
+                better += best < makespan(rule[layer])
+    assert better > 0
 
 
 def random_offer(rng: np.random.Generator, costs: int) -> Offer:
