@@ -72,13 +72,14 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
     --------
     >>> import moeopt, networkx
     >>> instance = moeopt.tri_domain.Instance.from_arrays(
-    ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1], dimms=2
+    ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1], dimms=2,
+    ...     gpu_dram_ns=[10, 10, 10], cpu_dram_ns=[10, 10, 10],
     ... )
     >>> graph = moeopt.event_graph(instance, moeopt.solve(instance).solution)
     >>> networkx.dag_longest_path_length(graph, weight="length")
-    50
+    35
     >>> [graph.nodes[task]["name"] for task in graph.graph["critical_path"]]
-    ['expert 0', 'expert 2']
+    ['read 0', 'expert 2']
     """
     checked(instance, solution)
     return graph_of(instance, execute(instance, solution))
