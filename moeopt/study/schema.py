@@ -11,8 +11,9 @@ from moeopt.errors import InputError
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 2
-"""Version 1 had no `source_sha256`; such a store is brought up to date when it is opened."""
+SCHEMA_VERSION = 3
+"""Version 1 had no `source_sha256`, version 2 nothing from libraries; stores of both are brought up
+to date when they are opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -45,6 +46,18 @@ CREATE TABLE member (
     PRIMARY KEY (instance, family)
 );
 """
+
+KNOWN_TABLES = f"""
+CREATE TABLE known (
+    instance TEXT PRIMARY KEY REFERENCES instance (hash),
+    method TEXT NOT NULL,    -- that proved the bound
+    objective TEXT NOT NULL, -- JSON, as in solve
+    bound TEXT,
+    solution BLOB NOT NULL   -- JSON, gzip
+);
+CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
+"""
+"""What libraries know; and an index of what is still to be solved, which is hardly anything."""
 
 SOLVE_TABLES = f"""
 CREATE TABLE solve (
@@ -124,13 +137,16 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         _to_write_ahead_log(connection)
         with transaction(connection):
             if not _recognised(connection, path):  # another process may have been quicker
-                _make(connection, INSTANCE_TABLES + SOLVE_TABLES)
+                _make(connection, INSTANCE_TABLES + SOLVE_TABLES + KNOWN_TABLES)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif _version(connection) < SCHEMA_VERSION:
         with transaction(connection):
-            if _version(connection) < SCHEMA_VERSION:  # as above
+            if _version(connection) < 2:  # as above
                 _extend_key(connection)
+            if _version(connection) < SCHEMA_VERSION:
+                _make(connection, KNOWN_TABLES)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -151,7 +167,7 @@ def _extend_key(connection: sqlite3.Connection) -> None:
             f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {table}_1"  # noqa: S608
         )
         connection.execute(f"DROP TABLE {table}_1")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("PRAGMA user_version = 2")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -199,6 +199,7 @@ def test_a_store_of_the_first_schema_opens(path: Path) -> None:
             assert "source" not in columns
             connection.execute(f"INSERT INTO {table} SELECT {columns} FROM new")
             connection.execute("DROP TABLE new")
+        connection.execute("DROP TABLE known")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     with Store(path) as again:
