@@ -134,14 +134,14 @@ def test_the_store_keeps_what_was_known(tmp_path: Path, capsys: pytest.CaptureFi
     assert case.panels[1].title.startswith("the optimum: ")
 
 
-def test_a_store_of_the_second_schema_opens(tmp_path: Path) -> None:
+def test_a_store_of_the_third_schema_opens(tmp_path: Path) -> None:
     """It knows nothing of libraries until it is used again."""
     folder, file = write(tmp_path), tmp_path / "s.db"
     moeopt.gap([folder], ["monde"], store=file)
     with sqlite3.connect(file) as connection:
         connection.execute("DROP TABLE known")
         connection.execute("DROP INDEX unfinished")
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
     with Store(file) as store:
         assert [row.optimum for row in store.rows()] == [None]
