@@ -63,7 +63,7 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """Time for building and solving."""
+        """Time for building and solving, without compiling."""
         return self.result.build_s + self.result.solve_s
 
 

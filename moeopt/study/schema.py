@@ -11,8 +11,8 @@ from moeopt.errors import InputError
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 2
-"""Version 1 had no `source_sha256`; such a store is brought up to date when it is opened."""
+SCHEMA_VERSION = 3
+"""Version 1 had no `source_sha256`, 2 no `compile_s`; a store is brought up to date when opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -56,6 +56,7 @@ CREATE TABLE solve (
     bound TEXT,
     build_s REAL NOT NULL,
     solve_s REAL NOT NULL,
+    compile_s REAL,          -- unknown in results of schema 1 and 2
     engine TEXT,
     raw_status TEXT NOT NULL,
     solution BLOB,           -- JSON, gzip
@@ -129,8 +130,12 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif _version(connection) < SCHEMA_VERSION:
         with transaction(connection):
-            if _version(connection) < SCHEMA_VERSION:  # as above
+            version = _version(connection)  # as above
+            if version < 2:
                 _extend_key(connection)
+            elif version < SCHEMA_VERSION:
+                connection.execute("ALTER TABLE solve ADD COLUMN compile_s REAL")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -151,7 +156,6 @@ def _extend_key(connection: sqlite3.Connection) -> None:
             f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {table}_1"  # noqa: S608
         )
         connection.execute(f"DROP TABLE {table}_1")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

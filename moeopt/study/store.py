@@ -212,8 +212,8 @@ def _place(method: str, order: list[str]) -> int:
 
 
 SOLVE = (
-    "status, termination, objective, bound, build_s, solve_s, engine, raw_status, solution, "
-    "violations, trace, versions, facts, machine, finished"
+    "status, termination, objective, bound, build_s, solve_s, compile_s, engine, raw_status, "
+    "solution, violations, trace, versions, facts, machine, finished"
 )
 """The columns of a solve after its key."""
 
@@ -245,6 +245,7 @@ def to_columns(solved: Solved) -> tuple[Any, ...]:
         _text(r.bound),
         r.build_s,
         r.solve_s,
+        r.compile_s,
         r.engine,
         r.raw_status,
         _packed_solution(r.solution),
@@ -275,6 +276,7 @@ def from_columns(problem: str, instance: str, key: Key, columns: Sequence[Any]) 
         violations=[(rule, sentence) for rule, sentence in json.loads(named["violations"])],
         build_s=named["build_s"],
         solve_s=named["solve_s"],
+        compile_s=named["compile_s"],
         trace=[(at, frozen(best), frozen(low)) for at, best, low in json.loads(named["trace"])],
         raw_status=named["raw_status"],
         versions=json.loads(named["versions"]),
