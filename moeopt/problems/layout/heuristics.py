@@ -97,6 +97,7 @@ HEURISTICS: dict[str, Callable[..., Solution]] = {
     **COPIES,
 }
 
+
 def warm_start(instance: Instance) -> Solution:
     """Return longest first, its ties as exact methods have them (`idle`)."""
     return with_idle_localized(instance, lpt(instance))
