@@ -12,8 +12,8 @@ APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
 SCHEMA_VERSION = 4
-"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries; a store is brought up
-to date when opened."""
+"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries; a store is brought
+up to date when it is opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
