@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
+from moeopt.numeric.clock import go_by, solving_clock
+
 T = TypeVar("T")
 
 POLL_S = 0.05
@@ -30,7 +32,7 @@ def run_interruptible(
     Solvers hold the main thread inside native code, where Python cannot act on Ctrl-C; from a
     second thread they can be stopped. One that does not stop within `GRACE_S`, or overruns
     `limit_s` by more than that (HiGHS sometimes does), is left behind: `ended` is False then and
-    `value` is None.
+    `value` is None. The limit is one of the solving clock, the grace after Ctrl-C of any.
 
     Raises
     ------
@@ -40,9 +42,10 @@ def run_interruptible(
         Whatever `call` raised.
     """
     run: Interruptible[T] = Interruptible()
-    ended = threading.Event()
+    ended, clock = threading.Event(), solving_clock()
 
     def target() -> None:
+        go_by(clock)
         try:
             run.value = call()
         except BaseException as error:  # handed over to the waiting thread
@@ -50,8 +53,8 @@ def run_interruptible(
         ended.set()
 
     threading.Thread(target=target, daemon=True).start()
-    give_up = monotonic() + limit_s + GRACE_S
-    while not ended.is_set() and monotonic() < give_up:
+    late, give_up = clock.now() + limit_s + GRACE_S, float("inf")
+    while not ended.is_set() and clock.now() < late and monotonic() < give_up:
         try:
             ended.wait(POLL_S)
         except KeyboardInterrupt:

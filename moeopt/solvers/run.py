@@ -56,7 +56,8 @@ def solve(
         any function of the instance that returns a `Solution`, or what the problem's `Solution` is
         made of. ``auto`` is the problem's own exact method; what it leaves open goes to CP-SAT.
     time_limit_s
-        Seconds for building and solving together.
+        Seconds for building and solving together. Compiling kernels for the first time does not
+        count; `Result.compile_s` tells it, and ``moeopt warm`` does it beforehand.
     seed, workers
         The same seed and one worker give the same answer, unless the limit cuts in.
     engine
@@ -219,6 +220,7 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         trace=task.trace.unpacked(),
         raw_status=outcome.raw_status,
         versions=_versions(method.backend),
+        compile_s=task.deadline.compile_s,
     )
 
 

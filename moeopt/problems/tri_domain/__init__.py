@@ -44,4 +44,6 @@ INFO = ProblemInfo(
     },
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})
+__getattr__, __dir__ = lazy_names(
+    __name__, {"Expert": "instance", "Scheduler": "moeopt.sim.scheduler"}
+)
