@@ -1,13 +1,14 @@
-"""Executing widths: layer by layer the device that holds the experts reads their weights.
+"""Executing widths: the device that holds the experts reads their weights; then losses add up.
 
 An instance states neither a machine nor tokens. So every expert that has a width is used once per
 layer, one after the other on the device where all of them lie (NDP, context-aware CXL-NDP 4.2), and
 a run is as long as the bytes it reads: a bit of each of an expert's weights takes one nanosecond. A
 layer then takes as many nanoseconds as its widths have bits, which is what its budget limits.
 `moeopt.sim.plan.widths` executes the same widths on a machine with the tokens of a trace.
-"""
 
-import numpy as np
+A loss is no time. Losses add up, and so do the times of tasks that run one after the other: after
+the reads, which do not count in the objective, comes a chain of losses, a nanosecond for each unit.
+"""
 
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
@@ -17,7 +18,7 @@ from moeopt.sim.engine.resource import Resource
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:
-    """Run every layer once.
+    """Run all experts, layer by layer.
 
     Parameters
     ----------
@@ -27,23 +28,28 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     Returns
     -------
     Executed
-        With the summed loss as objective, each expert's at the width whose run it had.
+        With the sum of the losses as objective: how long their chain is.
     """
-    engine = Engine([Resource("NDP")])
+    engine = Engine([Resource("NDP"), Resource("losses")])
     done: list[int] = []
+    lost: list[tuple[int, str, int]] = []
     for number, (layer, widths) in enumerate(zip(instance.layers, solution.bits, strict=True)):
-        read_ns = np.array([width or 0 for width in widths])
-        experts = np.array([expert.expert for expert in layer.experts])
+        label = f"layer {number}"
+        for expert, width in zip(layer.experts, widths, strict=True):
+            done = [
+                engine.add(
+                    "NDP", width or 0, after=done, kind=f"{width} bits, expert", label=label,
+                    number=expert.expert,
+                )
+            ]  # fmt: skip
+            loss = expert.loss[instance.bits.index(width or 0)]
+            lost.append((loss, label, expert.expert))
+    for loss, label, which in lost:
         done = [
-            engine.add_many(
-                "NDP", read_ns, after=done, kind="expert", label=f"layer {number}", number=experts
-            )
+            engine.add("losses", loss, after=done, kind="loss, expert", label=label, number=which)
         ]
     engine.run()
     timeline = engine.timeline()
-    ran = (timeline.end_ns - timeline.start_ns).tolist()
-    every = [expert for layer in instance.layers for expert in layer.experts]
-    lost = [
-        expert.loss[instance.bits.index(length)] for expert, length in zip(every, ran, strict=True)
-    ]
-    return Executed(timeline, sum(lost))
+    objective = next(used.busy_ns for used in timeline.usage() if used.resource == "losses")
+    weights = (0,) * len(lost) + (1,) * len(lost)
+    return Executed(timeline, objective, weights=weights)
