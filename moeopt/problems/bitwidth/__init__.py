@@ -26,10 +26,7 @@ INFO = ProblemInfo(
     robust=True,
     sample_rule="prefix-split",
     exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
-    absent={
-        "lanes": "widths are no schedule",
-        "executor": "the objective is a loss, and takes no time",
-    },
+    absent={"lanes": "widths are no schedule"},
     knows={
         "uniform": NOTHING,
         "prefix-split": "the prompt's importance, and the losses",
