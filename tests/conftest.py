@@ -1,6 +1,8 @@
 """What several test folders share: the repository's root and the miniature problem."""
 
+import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,11 @@ import pytest
 from moeopt.problems.registry import PROBLEMS
 
 ROOT = Path(__file__).parents[1]
+
+# Where bytecode is not to be kept, each worker and each `moeopt` that a test starts would compile
+# all modules again: two thirds of what collecting costs.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -130,6 +130,8 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
 
         print(json.dumps(result.to_dict()), flush=True)
         return
+    from moeopt.solvers.result import compiling
+
     if result.status == "failed":  # one line on stderr tells it
         return
     gap = "-" if result.gap is None else f"{100 * result.gap:.3f} %"
@@ -140,7 +142,8 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
     print(f"  bound      {shown(result.problem, result.bound)}, gap {gap}")
     if (precision := _precision(result, instance)) is not None:
         print(f"  precision  {precision}")
-    print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving")
+    extra = compiling(result.compile_s)
+    print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving{extra}")
     if result.solution is not None and sys.stdout.isatty():
         _draw(result, instance)
 

@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 
+from moeopt.numeric.clock import solving_clock
+
 try:
     from fcntl import LOCK_EX, flock
 except ImportError:  # Windows, where each process compiles for itself
@@ -73,7 +75,7 @@ def _compiled_once(dispatcher: Any, folder: Path | None) -> Any:
     name = f"{dispatcher.__module__}.{dispatcher.__qualname__}".replace("<locals>", "_")
 
     def compile_once(types: Any) -> Any:
-        with global_compiler_lock, _locked(folder / f"{name}.lock"):
+        with solving_clock().standing(), global_compiler_lock, _locked(folder / f"{name}.lock"):
             return compile_now(types)
 
     dispatcher.compile = compile_once

@@ -2,12 +2,12 @@
 
 import warnings
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from moeopt.numeric.clock import solving_clock
 from moeopt.numeric.program import Program as Program
 from moeopt.numeric.program import Vector as Vector
 from moeopt.numeric.safe_bound import safe_bound
@@ -60,9 +60,10 @@ def minimize(
     HiGHS prints a debug line on stdout now and then: callers in the main thread drop it with
     `native_stdout_dropped`, which must not be done in a thread that may be left behind.
     """
-    begin = perf_counter()
+    clock = solving_clock()
+    begin = clock.now()
     found = _minimize(program, limit_s, relative_gap, max_nodes, TOLERANCE)
-    left_s = limit_s - (perf_counter() - begin)
+    left_s = limit_s - (clock.now() - begin)
     if found.status == "other" and left_s > 0:
         return _minimize(program, left_s, relative_gap, max_nodes, WIDER_TOLERANCE)
     return found

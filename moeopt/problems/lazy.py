@@ -28,14 +28,16 @@ def lazy_names(
     package
         Its ``__name__``.
     more
-        Public name -> module, beside those that every problem has.
+        Public name -> module, beside those that every problem has: one of the package's own, or
+        one with its full name, for what needs a machine and so lives in `moeopt.sim`.
     """
     home = EVERY_PROBLEM | dict(more or {})
 
     def get(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        module = home[name] if "." in home[name] else f"{package}.{home[name]}"
+        value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
+from moeopt.numeric.clock import SolvingClock, solving_clock
 from moeopt.problems.objective import Objective, below
 
 
@@ -23,7 +23,8 @@ class Search:
     Attributes
     ----------
     limit_s
-        Seconds that the algorithm may take, counted from the making of this object.
+        Seconds that the algorithm may take, counted from the making of this object and without
+        those of compiling.
     seed, workers
         For whatever draws random numbers or runs in parallel.
     verify
@@ -58,15 +59,19 @@ class Search:
     infeasible: bool = False
     enough: bool = False
     note: str = ""
-    _begin: float = field(default_factory=perf_counter)
+    clock: SolvingClock = field(default_factory=solving_clock, repr=False)
+    _begin: float = field(init=False, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._begin = self.clock.now()
 
     @property
     def remaining_s(self) -> float:
         """Seconds left, never negative; 0 after `stop`."""
         if self._stop.is_set():
             return 0.0
-        return max(0.0, self.limit_s - (perf_counter() - self._begin))
+        return max(0.0, self.limit_s - (self.clock.now() - self._begin))
 
     @property
     def stopped(self) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
+from moeopt.numeric.clock import go_by, solving_clock
+
 T = TypeVar("T")
 
 POLL_S = 0.05
@@ -30,7 +32,7 @@ def run_interruptible(
     Solvers hold the main thread inside native code, where Python cannot act on Ctrl-C; from a
     second thread they can be stopped. One that does not stop within `GRACE_S`, or overruns
     `limit_s` by more than that (HiGHS sometimes does), is left behind: `ended` is False then and
-    `value` is None.
+    `value` is None. The limit is one of the solving clock, the grace after Ctrl-C of any.
 
     Raises
     ------
@@ -40,9 +42,10 @@ def run_interruptible(
         Whatever `call` raised.
     """
     run: Interruptible[T] = Interruptible()
-    ended = threading.Event()
+    ended, clock = threading.Event(), solving_clock()
 
     def target() -> None:
+        go_by(clock)
         try:
             run.value = call()
         except BaseException as error:  # handed over to the waiting thread
@@ -50,8 +53,8 @@ def run_interruptible(
         ended.set()
 
     threading.Thread(target=target, daemon=True).start()
-    give_up = monotonic() + limit_s + GRACE_S
-    while not ended.is_set() and monotonic() < give_up:
+    late, give_up = clock.now() + limit_s + GRACE_S, float("inf")
+    while not ended.is_set() and clock.now() < late and monotonic() < give_up:
         try:
             ended.wait(POLL_S)
         except KeyboardInterrupt:
@@ -63,4 +66,19 @@ def run_interruptible(
     run.ended = ended.is_set()
     if run.error is not None:
         raise run.error
+    return run
+
+
+def run_here(call: Callable[[], T], stop: Callable[[], None]) -> Interruptible[T]:
+    """Run `call` in this thread; Ctrl-C ends it wherever it is, and `stop` is run.
+
+    For calls that soon come back to Python, where Ctrl-C is acted on, and look at the clock: a
+    thread of their own, 0.1 ms and more on a busy machine, would take longer than many of them.
+    """
+    run: Interruptible[T] = Interruptible(ended=True)
+    try:
+        run.value = call()
+    except KeyboardInterrupt:
+        run.interrupted = True
+        stop()
     return run

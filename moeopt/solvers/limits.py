@@ -1,6 +1,6 @@
 """The time limit: one clock for building and solving."""
 
-from time import perf_counter
+from moeopt.numeric.clock import solving_clock
 
 
 class TimeLimitError(Exception):
@@ -8,16 +8,23 @@ class TimeLimitError(Exception):
 
 
 class Deadline:
-    """A clock that started at construction and ends after `limit_s` seconds."""
+    """A time that begins at construction and ends after `limit_s` seconds of the solving clock."""
 
     def __init__(self, limit_s: float) -> None:
-        self.start = perf_counter()
+        self.clock = solving_clock()
+        self.start = self.clock.now()
+        self._compiled_s = self.clock.compile_s
         self.limit_s = limit_s
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the start."""
-        return perf_counter() - self.start
+        return self.clock.now() - self.start
+
+    @property
+    def compile_s(self) -> float:
+        """Seconds since the start in which the clock stood still: for compiling kernels."""
+        return self.clock.compile_s - self._compiled_s
 
     @property
     def remaining_s(self) -> float:

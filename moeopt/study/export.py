@@ -29,6 +29,7 @@ SHORT_COLUMNS = (
     "excess_at_most",
     "build_s",
     "solve_s",
+    "compile_s",
     "seed",
     "workers",
 )
@@ -58,6 +59,7 @@ COLUMNS = {
     "excess_at_most": "float64",
     "build_s": "float64",
     "solve_s": "float64",
+    "compile_s": "float64",
     "trace": "string",
     "facts": "string",
     "versions": "string",

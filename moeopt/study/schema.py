@@ -11,8 +11,9 @@ from moeopt.errors import InputError
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 2
-"""Version 1 had no `source_sha256`; such a store is brought up to date when it is opened."""
+SCHEMA_VERSION = 4
+"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries; a store is brought
+up to date when it is opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -46,6 +47,18 @@ CREATE TABLE member (
 );
 """
 
+KNOWN_TABLES = f"""
+CREATE TABLE known (
+    instance TEXT PRIMARY KEY REFERENCES instance (hash),
+    method TEXT NOT NULL,    -- that proved the bound
+    objective TEXT NOT NULL, -- JSON, as in solve
+    bound TEXT,
+    solution BLOB NOT NULL   -- JSON, gzip
+);
+CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
+"""
+"""What libraries know; and an index of what is still to be solved, which is hardly anything."""
+
 SOLVE_TABLES = f"""
 CREATE TABLE solve (
     id INTEGER PRIMARY KEY,
@@ -56,6 +69,7 @@ CREATE TABLE solve (
     bound TEXT,
     build_s REAL NOT NULL,
     solve_s REAL NOT NULL,
+    compile_s REAL,          -- unknown in results of schema 1 and 2
     engine TEXT,
     raw_status TEXT NOT NULL,
     solution BLOB,           -- JSON, gzip
@@ -124,13 +138,19 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         _to_write_ahead_log(connection)
         with transaction(connection):
             if not _recognised(connection, path):  # another process may have been quicker
-                _make(connection, INSTANCE_TABLES + SOLVE_TABLES)
+                _make(connection, INSTANCE_TABLES + SOLVE_TABLES + KNOWN_TABLES)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif _version(connection) < SCHEMA_VERSION:
         with transaction(connection):
-            if _version(connection) < SCHEMA_VERSION:  # as above
+            version = _version(connection)  # as above
+            if version < 2:
                 _extend_key(connection)
+            elif version < 3:
+                connection.execute("ALTER TABLE solve ADD COLUMN compile_s REAL")
+            if version < SCHEMA_VERSION:
+                _make(connection, KNOWN_TABLES)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -151,7 +171,6 @@ def _extend_key(connection: sqlite3.Connection) -> None:
             f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {table}_1"  # noqa: S608
         )
         connection.execute(f"DROP TABLE {table}_1")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -52,8 +52,14 @@ def test_people_read_a_summary(capsys: Capture) -> None:
     """Rate, steps and the utilisation of every resource."""
     assert run(*WORKLOAD, *SMALL) == 0
     text = capsys.readouterr().out
-    for word in ("deepseek-v2-lite on trimoe", "tokens/s", "3, 2 layers, 12 tokens", "DIMM 15"):
+    for word in ("deepseek-v2-lite on trimoe", "tokens/s", "3, 2 of 26 layers, 12 tokens"):
         assert word in text
+    assert "2 of 26 layers alone, so not the model's rate" in text
+    assert "DIMM 15" in text
+    assert run(*WORKLOAD, "--steps", "1") == 0
+    text = capsys.readouterr().out
+    assert "1, 26 layers, 1 tokens" in text
+    assert "alone" not in text
 
 
 def test_json_is_one_object_per_line(capsys: Capture) -> None:

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -140,8 +141,6 @@ def test_another_question_is_another_solve(path: Path, other: dict[str, object])
 
 def test_the_first_result_stays(path: Path) -> None:
     """A second one under the same key changes nothing; one that Ctrl-C cut short gives way."""
-    from dataclasses import replace
-
     store, key, solved = enrolled(path)
     cut = replace(solved, result=replace(solved.result, termination="interrupted"))
     late = replace(solved, facts={"bottleneck": "late"})
@@ -199,6 +198,7 @@ def test_a_store_of_the_first_schema_opens(path: Path) -> None:
             assert "source" not in columns
             connection.execute(f"INSERT INTO {table} SELECT {columns} FROM new")
             connection.execute("DROP TABLE new")
+        connection.execute("DROP TABLE known")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     with Store(path) as again:
@@ -211,6 +211,25 @@ def test_a_store_of_the_first_schema_opens(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     connection.close()
+
+
+def test_a_store_of_schema_2_does_not_know_how_long_was_compiled(path: Path) -> None:
+    """Its results come back with None, new ones with their own; both are in one table."""
+    store, key, solved = enrolled(path)
+    store.add(key, solved)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE known")
+        connection.execute("DROP INDEX unfinished")
+        connection.execute("ALTER TABLE solve DROP COLUMN compile_s")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    late = key._replace(seed=7)
+    with Store(path, create=False) as store:
+        store.add(late, solved)
+        found = store.solved(key.instance)
+    assert found[key].result == replace(solved.result, compile_s=None)
+    assert found[late].result.compile_s == solved.result.compile_s is not None
 
 
 def test_other_files_are_refused(path: Path, tmp_path: Path) -> None:
@@ -280,8 +299,6 @@ write_many(sys.argv[1], int(sys.argv[2]))
 
 def write_many(path: str, offset: int) -> None:
     """Store the same instance's result under many keys, half of them those of another process."""
-    from dataclasses import replace
-
     plan = plan_of(INSTANCES[0], methods=("greedy", "threshold"))
     key = plan.entries[0].keys[0]
     solved = Solved(moeopt.solve(INSTANCES[0], key.method))
@@ -315,8 +332,6 @@ def test_two_processes_write_at_once(path: Path, root: Path) -> None:
 
 def test_a_proof_that_another_method_contradicts_is_a_bug(path: Path) -> None:
     """Two results of one instance are held against each other."""
-    from dataclasses import replace
-
     store, key, solved = enrolled(path)
     store.add(key, solved)
     assert isinstance(solved.result.objective, int)

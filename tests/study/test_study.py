@@ -8,8 +8,13 @@ from statistics import median
 import pytest
 
 import moeopt
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.registry import get_problem
+from moeopt.study.campaign import Campaign, Part, Settings, make_settings
 from moeopt.study.export import to_csv
+from moeopt.study.plan import make_plan
 from moeopt.study.table import percent, summarise, to_markdown
+from tests.problems.layout.layout_random_instances import copies_matter
 from tests.problems.tri_domain.random_instances import random_instance
 
 INSTANCES = [random_instance(seed) for seed in range(6)]
@@ -32,6 +37,23 @@ def test_every_heuristic_by_default() -> None:
     names = [row.result.method for row in rows]
     heuristics = [m for m in moeopt.methods("tri_domain") if m not in names]
     assert heuristics == ["auto", "cp-sat", "milp", "mathprog", "brute-force"]
+
+
+def test_rules_that_need_copies_run_where_copies_are_permitted() -> None:
+    """Without being named; whoever names them gets them anyway, and a refusal each."""
+    permits = copies_matter(0)
+    settings = make_settings(None, [1], [0], 1)
+    named = make_settings(["dual-copies"], [1], [0], 1)
+
+    def chosen(instance: Instance, settings: Settings) -> set[str]:
+        return {job.key.method for job in make_plan(Campaign([Part([instance], settings)])).jobs()}
+
+    without = permits.model_copy(update={"copies": None})
+    needing = set(get_problem("layout").info.needs)
+    assert len(needing) == 3
+    assert needing <= chosen(permits, settings)
+    assert chosen(without, settings) == chosen(permits, settings) - needing
+    assert "dual-copies" in chosen(without, named)
 
 
 def test_an_exact_method_is_reference_enough() -> None:

@@ -1,12 +1,9 @@
 """A lower bound that needs no solver: budgets priced per bit."""
 
-from itertools import chain
-from math import gcd
-
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import Instance, Layer
+from .instance import Instance
 
 Ints = NDArray[np.int64]
 
@@ -16,8 +13,7 @@ SIGNIFICANT = 61
 
 def objective_grid(instance: Instance) -> int:
     """Return a number that every objective is a multiple of: what all losses have in common."""
-    losses = (expert.loss for layer in instance.layers for expert in layer.experts)
-    return gcd(*chain.from_iterable(losses)) or 1
+    return int(np.gcd.reduce(instance.losses, axis=None)) or 1
 
 
 def lower_bound(instance: Instance) -> int:
@@ -28,16 +24,9 @@ def lower_bound(instance: Instance) -> int:
     """
     budget = instance.model_budget_bits
     if budget is not None:
-        return priced(
-            np.concatenate([losses_of(n) for n in instance.layers]), instance.bits, budget
-        )
-    pairs = zip(instance.layers, instance.layer_budgets, strict=True)
-    return sum(priced(losses_of(layer), instance.bits, limit or 0) for layer, limit in pairs)
-
-
-def losses_of(layer: Layer) -> Ints:
-    """Return the losses of a layer's experts, shape (experts, widths)."""
-    return np.array([expert.loss for expert in layer.experts], dtype=np.int64)
+        return priced(instance.losses, instance.bits, budget)
+    pairs = zip(instance.layer_losses, instance.layer_budgets, strict=True)
+    return sum(priced(losses, instance.bits, limit or 0) for losses, limit in pairs)
 
 
 def priced(losses: Ints, bits: tuple[int, ...], budget: int) -> int:

@@ -1,10 +1,11 @@
 """The data: what each expert loses at each width, and the budgets of bits."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import (
     BeforeValidator,
     Field,
@@ -285,6 +286,18 @@ class Instance(InstanceEnvelope):
         widths = ", ".join(map(str, self.bits))
         return f"{len(self.layers)} layers, {experts} experts, widths {widths}"
 
+    @cached_property
+    def losses(self) -> NDArray[np.int64]:
+        """The losses of all experts, layer after layer: shape (experts of all layers, widths)."""
+        rows = [expert.loss for layer in self.layers for expert in layer.experts]
+        return np.array(rows, dtype=np.int64)
+
+    @cached_property
+    def layer_losses(self) -> tuple[NDArray[np.int64], ...]:
+        """The rows of `losses` of each layer."""
+        ends = np.cumsum([len(layer.experts) for layer in self.layers])
+        return tuple(np.split(self.losses, ends[:-1]))
+
     @property
     def coupled(self) -> bool:
         """Whether anything ties the layers together: a model's budget, or one width for all."""
@@ -308,4 +321,4 @@ class Instance(InstanceEnvelope):
     @property
     def largest_loss(self) -> int:
         """The loss of the worst choice for every expert: no solution loses more."""
-        return sum(max(expert.loss) for layer in self.layers for expert in layer.experts)
+        return int(self.losses.max(axis=1).sum())

@@ -15,7 +15,6 @@ from math import gcd, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import losses_of
 from .instance import Instance
 from .kernels import UNREACHABLE, extend, trace_back
 from .min_plus import Curve, Stopped
@@ -45,7 +44,7 @@ class LayerKnapsack:
     """
 
     def __init__(self, instance: Instance, layer: int, stopped: Callable[[], bool]) -> None:
-        self.losses = losses_of(instance.layers[layer])
+        self.losses = instance.layer_losses[layer]
         self.stopped = stopped
         experts = len(self.losses)
         steps = np.array(instance.bits, dtype=np.int64) - instance.bits[0]

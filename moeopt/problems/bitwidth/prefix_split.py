@@ -9,7 +9,6 @@ tuples are evaluated at once, with prefix sums of the gains over the narrowest w
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import losses_of
 from .instance import Instance, Layer
 from .solution import Solution
 
@@ -45,9 +44,10 @@ def prefix_split(
     if len(instance.bits) > MOST_WIDTHS or instance.granularity != "expert":
         return None
     bits = []
-    for layer, share in zip(instance.layers, budget_shares(instance), strict=True):
+    layers = zip(instance.layers, instance.layer_losses, budget_shares(instance), strict=True)
+    for layer, losses, share in layers:
         order = importance_order(layer, importance_ties)
-        counts = best_split(losses_of(layer)[order], instance, share, budget)
+        counts = best_split(losses[order], instance, share, budget)
         if counts is None:
             return None
         widths = np.empty(len(order), dtype=np.int64)

@@ -16,6 +16,7 @@ from moeopt.problems.cold_cut import ColdCut
 
 from .check import objective
 from .copies import within_memory
+from .idle import with_idle_localized
 from .instance import Instance
 from .paths import Path
 from .solution import Solution
@@ -96,7 +97,13 @@ HEURISTICS: dict[str, Callable[..., Solution]] = {
     **COPIES,
 }
 
-WARM_START = lpt
+
+def warm_start(instance: Instance) -> Solution:
+    """Return longest first, its ties as exact methods have them (`idle`)."""
+    return with_idle_localized(instance, lpt(instance))
+
+
+WARM_START = warm_start
 """The heuristic whose solution the exact methods start from."""
 
 

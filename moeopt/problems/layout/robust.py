@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.numeric.clock import go_by
 from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.search import Search
 
@@ -91,7 +92,8 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         seed = search.seed * STARTS + number
         return sample.improved(starts[number], futures, seed, evaluations, lambda: search.stopped)
 
-    with ThreadPoolExecutor(max_workers=max(search.workers, 1)) as pool:
+    workers = max(search.workers, 1)
+    with ThreadPoolExecutor(workers, initializer=go_by, initargs=(search.clock,)) as pool:
         for place in pool.map(improve, range(len(starts))):
             offer(layout_at(place))
     few = checked[0]

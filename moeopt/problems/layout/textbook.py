@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .copies import fields_of
+from .idle import with_idle_localized
 from .instance import Instance
 from .paths import Path
 from .solution import Domain, Solution
@@ -158,7 +159,7 @@ def read_off(
         return None if dimm == first[row] else dimm
 
     several = instance.copies is not None
-    return Solution(
+    read = Solution(
         instance=instance.name,
         resident=tuple(row in resident and bool(value(resident[row])) for row in experts),
         dimm=first,
@@ -172,3 +173,4 @@ def read_off(
             tuple(domain(of[row]) if row in of else None for row in experts) for of in runs
         ),
     )
+    return with_idle_localized(instance, read)

@@ -25,12 +25,15 @@ def summary(found: Simulation) -> str:
     step = found.step_ns / 1e6
     rate = "-" if found.tokens_per_s is None else f"{found.tokens_per_s:,.1f} tokens/s"
     ran = ", ".join(f"{domain} {count}" for domain, count in found.experts_run.items())
+    part = ""
+    if found.layers < found.model_layers:
+        part = f"; of {found.share} alone, so not the model's rate"
     spread = f"p95 {np.quantile(step, 0.95):.3f}, from {step.min():.3f} to {step.max():.3f}"
     lines = [
         f"{found.model} on {found.machine}: {found.plan}",
-        f"  steps       {found.steps}, {found.layers} layers, {found.tokens} tokens in all",
+        f"  steps       {found.steps}, {found.share}, {found.tokens} tokens in all",
         f"  step        median {np.median(step):.3f} ms, {spread}; the first {step[0]:.3f}",
-        f"  rate        {rate}, over all steps",
+        f"  rate        {rate}, over all steps{part}",
         f"  experts     {ran}",
     ]
     if found.hits or found.misses:

@@ -114,6 +114,7 @@ def simulate(
         timeline=timeline,
         machine=machine.name,
         model=model.name,
+        model_layers=len(model.moe_layers),
     )
 
 

@@ -11,7 +11,6 @@ Where every expert was chosen, N is taken to be large, and the forecast is what 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from scipy.stats import gamma
 
 from moeopt.problems.bitwidth.instance import Instance, Layer
 from moeopt.problems.futures import Draw, Futures
+from moeopt.sim.forecast.drawn import drawn_from
 
 Floats = NDArray[np.float64]
 
@@ -59,12 +59,8 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
 
     def drawn(number: int, stream: int) -> Instance:
         rng = np.random.default_rng([seed, stream])
-        change: dict[str, Any] = {
-            "name": f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}",
-            "provenance": None,
-            "layers": tuple(_layer(layer, choices, number, rng) for layer in instance.layers),
-        }
-        return instance.model_copy(update=change)
+        layers = tuple(_layer(layer, choices, number, rng) for layer in instance.layers)
+        return drawn_from(instance, f"futures{number}", seed, stream, layers=layers)
 
     return drawn
 

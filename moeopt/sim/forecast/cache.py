@@ -8,14 +8,13 @@ Fourth Berkeley Symposium 1, 1961). The order of tokens is kept: what is used ag
 cache lives on.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.cache.curves import curves_of
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.futures import Draw, Futures
+from moeopt.sim.forecast.drawn import drawn_from
 
 Ints = NDArray[np.int64]
 
@@ -42,17 +41,12 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     def drawn(number: int, stream: int) -> Instance:
         rng = np.random.default_rng([seed, stream])
         source = np.array([_sources(layer, len(own), alone, number, rng) for layer in own.tolist()])
-        accesses = [
+        accesses = tuple(
             tuple(token[layer] for layer in of_future)
             for of_future in source.T.tolist()
             for token in instance.accesses
-        ]
-        change: dict[str, Any] = {
-            "name": f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}",
-            "provenance": None,
-            "accesses": tuple(accesses),
-        }
-        return instance.model_copy(update=change)
+        )
+        return drawn_from(instance, f"futures{number}", seed, stream, accesses=accesses)
 
     return drawn
 

@@ -9,6 +9,7 @@ import numpy as np
 from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, WITHIN, Instance, Scenario
 from moeopt.sim.forecast.costs import CostCurve
+from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.forecast.popularity import fit, forecast
 
 ALIKE = 1 - 1e-4
@@ -51,11 +52,7 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
             fields: dict[str, Any] = dict(zip(("tokens", *names), map(tuple, columns), strict=True))
             return Scenario.model_construct(weight=1, **fields)
 
-        change: dict[str, Any] = {
-            "name": f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}",
-            "provenance": None,
-            "scenarios": tuple(starmap(scenario, zip(*lists, strict=True))),
-        }
-        return instance.model_copy(update=change)
+        scenarios = tuple(starmap(scenario, zip(*lists, strict=True)))
+        return drawn_from(instance, f"futures{number}", seed, stream, scenarios=scenarios)
 
     return drawn

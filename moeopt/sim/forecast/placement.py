@@ -12,14 +12,13 @@ chance (`sim.count_sample`); what is known of prompts or of an offline profile c
 them. An active expert has as many tokens as in one of the steps where it was.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.count_sample import sample_trace
+from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.trace import Counts
 
 Ints = NDArray[np.int64]
@@ -54,14 +53,9 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
             _layer(tokens, extra, new, rng) for tokens, extra in zip(seen, known, strict=True)
         ]
         every = [*(instance.steps[row] for row in again), *zip(*layers, strict=True)]
-        change: dict[str, Any] = {
-            "name": f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}",
-            "provenance": None,
-            "step_scores": None,
-            "score_scale": None,
-            "steps": tuple(every[at] for at in rng.permutation(steps).tolist()),
-        }
-        return instance.model_copy(update=change)
+        loads = {"steps": tuple(every[at] for at in rng.permutation(steps).tolist())}
+        unknown = {"step_scores": None, "score_scale": None}
+        return drawn_from(instance, f"futures{number}", seed, stream, **loads, **unknown)
 
     return drawn
 

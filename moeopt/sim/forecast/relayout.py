@@ -8,6 +8,7 @@ from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
 from moeopt.sim.forecast.costs import CostCurve
+from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.forecast.popularity import Forecast, fit
 
 WITHIN = {
@@ -53,14 +54,13 @@ def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
         costs = {name: curve(tokens) for name, curve in curves.items()}
         for part, paths in WITHIN.items() if instance.two_parts else ():
             costs[part] = np.minimum.reduce([costs[part], *(costs[path] for path in paths)])
-        name = f"{instance.name[:150]}-future-seed{seed}-stream{stream}"
         return tuple(
-            instance.model_copy(
-                update={
-                    "name": f"{name}-{n}",
-                    "provenance": None,
-                    "experts": _loaded(instance, tokens[n], {k: of[n] for k, of in costs.items()}),
-                }
+            drawn_from(
+                instance,
+                f"future{n}",
+                seed,
+                stream,
+                experts=_loaded(instance, tokens[n], {k: of[n] for k, of in costs.items()}),
             )
             for n in range(number)
         )

@@ -4,6 +4,7 @@ import numpy as np
 
 from moeopt.problems.futures import Draw, Futures
 from moeopt.problems.replication.instance import Instance, Window
+from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.forecast.popularity import fit
 
 
@@ -25,7 +26,6 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     def drawn(number: int, stream: int) -> Instance:
         tokens = forecast.sample(number, np.random.default_rng([seed, stream])).tolist()
         windows = tuple(Window.model_construct(weight=1, loads=tuple(row)) for row in tokens)
-        name = f"{instance.name[:150]}-futures{number}-seed{seed}-stream{stream}"
-        return instance.model_copy(update={"name": name, "provenance": None, "windows": windows})
+        return drawn_from(instance, f"futures{number}", seed, stream, windows=windows)
 
     return drawn

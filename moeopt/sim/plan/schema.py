@@ -103,8 +103,8 @@ class Plan(Frozen):
         by default all are striped.
     policy
         How the domain of each expert is chosen from the loads that come: "gpu-only",
-        "cpu-for-misses" (the default: residents on the GPU, the rest on the CPU), or a heuristic
-        of tri_domain by name.
+        "cpu-for-misses" (the default: residents on the GPU, the rest on the CPU), "threshold" (each
+        layer's optimal schedule), or a heuristic of tri_domain by name.
     assignments
         Domains that are fixed in advance; a later entry wins, and `policy` has the rest.
     cache_ways

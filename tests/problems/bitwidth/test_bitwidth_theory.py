@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moeopt.problems.bitwidth import dynamic_program, heuristics
-from moeopt.problems.bitwidth.bounds import losses_of, lower_bound, priced
+from moeopt.problems.bitwidth.bounds import lower_bound, priced
 from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.prefix_split import prefix_split
@@ -143,7 +143,10 @@ def test_the_bound_is_that_of_the_linear_relaxation(kind: str) -> None:
         if value is None:
             continue
         assert bound <= value
-        parts = [(losses_of(layer), layer.budget_bits) for layer in instance.layers]
+        parts = [
+            (losses, layer.budget_bits)
+            for losses, layer in zip(instance.layer_losses, instance.layers, strict=True)
+        ]
         if instance.model_budget_bits is None:
             finest = 0.0
             for losses, budget in parts:

@@ -11,6 +11,11 @@ from moeopt.sim.plan.schema import Plan
 
 LAYERS, EXPERTS, DIMMS = 4, 6, 3
 
+POLICIES = ["gpu-only", "cpu-for-misses", "greedy", "greedy[tie_order=ndp]", "trimoe", "monde"]
+POLICIES += ["trimoe[refinement=all,delta=cost]", "klotski", "ktransformers", "fiddler"]
+POLICIES += ["fiddler-as-coded", "hybrimoe", "monde[striped_experts=cpu]"]
+POLICIES += ["ktransformers[hot_loading=none]"]
+
 
 def flat_costs(most_tokens: int = 8, **ns: int) -> CostTable:
     """Return costs that do not depend on tokens; paths that are not named take no time."""
@@ -70,7 +75,7 @@ def random_plan(rng: random.Random, steps: int = 3) -> Plan:
 
     layout = [[rng.choice([None, *range(DIMMS)]) for _ in range(EXPERTS)] for _ in range(LAYERS)]
     plan = {
-        "policy": rng.choice(["gpu-only", "cpu-for-misses", "greedy", "trimoe", "monde"]),
+        "policy": rng.choice(POLICIES),
         "layout": sometimes(lambda: layout, None),
         "resident": sometimes(lambda: [rng.sample(range(EXPERTS), 2)], None),
         "cache_ways": sometimes(lambda: [rng.randrange(4) for _ in range(LAYERS)], 0),

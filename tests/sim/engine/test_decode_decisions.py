@@ -11,13 +11,8 @@ from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.sim.engine.decode.costs import CostTable
 from moeopt.sim.engine.decode.decide import Decider
 from moeopt.sim.engine.decode.loads import Loads
-from moeopt.sim.engine.decode.lru import Lru
-from moeopt.sim.engine.decode.policies import (
-    Offer,
-    get_policy,
-    heuristic_policy,
-    policy_names,
-)
+from moeopt.sim.engine.decode.lru import Lrus
+from moeopt.sim.engine.decode.policies import policy_names
 from moeopt.sim.engine.decode.run import simulate_loads
 from moeopt.sim.engine.decode.work import StepWork, layer_times
 from moeopt.sim.plan.schema import Plan
@@ -61,32 +56,9 @@ def test_striped_experts_do_not_run_on_ndp() -> None:
     assert work.domain[1].tolist() == [CPU, NDP, CPU, -1]
 
 
-def test_greedy_is_the_heuristic() -> None:
-    """The vectorised one gives what tri_domain's gives."""
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        shape = (3, 12)
-        resident = rng.random(shape) < 0.3
-        dram = rng.integers(0, 5, size=shape)
-        offer = Offer(
-            dimms=4,
-            tokens=rng.integers(0, 3, size=shape),
-            resident=resident,
-            dimm=rng.integers(-1, 4, size=shape),
-            gpu_ns=rng.integers(1, 6, size=shape),
-            cpu_ns=rng.integers(1, 6, size=shape),
-            ndp_ns=rng.integers(1, 6, size=shape),
-            gpu_dram_ns=np.where(resident, 0, dram),
-            cpu_dram_ns=dram,
-        )
-        active = offer.tokens > 0
-        expected = heuristic_policy("greedy")(offer)
-        assert get_policy("greedy")(offer)[active].tolist() == expected[active].tolist()
-
-
 def test_policies_by_name() -> None:
     """All heuristics of tri_domain are there; an unknown name is answered with the list."""
-    assert set(HEURISTICS) | {"gpu-only", "cpu-for-misses"} == set(policy_names())
+    assert set(HEURISTICS) | {"gpu-only", "cpu-for-misses", "threshold"} == set(policy_names())
     with pytest.raises(InputError, match="policy: 'best' is unknown; known policies: gpu-only"):
         decided({"policy": "best"})
 
@@ -106,24 +78,32 @@ def test_the_coldest_are_deferred() -> None:
 
 def test_a_cache_keeps_the_last_ones_listed() -> None:
     """Group access: looked up together against the old content, then remembered in order."""
-    cache = Lru(2)
-    assert cache.access([1, 2, 3]) == []
-    assert cache.access([3, 1]) == [3]
-    assert cache.access([2, 1, 3]) == [1, 3]
-    assert cache.access([1, 3]) == [1, 3]
-    assert Lru(0).access([1]) == []
+    cache = Lrus([2, 0], 4)
+    assert cache.there.tolist() == [[True], [False]]
+    assert hits(cache, [1, 2, 3]) == []
+    assert hits(cache, [3, 1]) == [3]
+    assert hits(cache, [2, 1, 3]) == [1, 3]
+    assert hits(cache, [1, 3]) == [1, 3]
+
+
+def hits(cache: Lrus, listed: list[int]) -> list[int]:
+    """Let the first layer's cache look up experts in this order."""
+    asked, order = np.zeros((2, 4), dtype=np.bool_), np.zeros((2, 4), dtype=np.int64)
+    asked[0, listed] = True
+    order[0, listed] = np.arange(len(listed))
+    return [int(expert) for expert in np.flatnonzero(cache.access(asked, order)[0])]
 
 
 def test_hits_run_as_residents_and_misses_are_fetched() -> None:
     """But for what the GPU computes: that brought its weights along."""
     first, second = decided({"cache_ways": 2}, steps=2)
     assert first.domain[0].tolist() == [CPU, CPU, CPU, -1]
-    assert [t.expert for t in first.fetches[0]] == [0, 1, 2]
+    assert first.fetched[0].tolist() == [True, True, True, False]
     assert second.domain[0].tolist() == [CPU, GPU, GPU, -1]
     assert second.cost_ns[0].tolist() == [0, 1, 1, 0]
     assert (second.hits, second.misses) == (4, 2)
     [work] = decided({"cache_ways": 2, "policy": "gpu-only"})
-    assert (work.misses, work.fetches) == (6, [[], []])
+    assert (work.misses, work.fetched.any()) == (6, False)
 
 
 def migration(kind: str, expert: int, dimm: int | None = None, **more: Any) -> dict[str, Any]:

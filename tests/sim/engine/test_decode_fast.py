@@ -5,25 +5,47 @@ import random
 import numpy as np
 import pytest
 
+import moeopt
+from moeopt.problems.settlements import split_name
+from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.sim.engine.decode import run
 from moeopt.sim.engine.decode.decide import widths_of
+from moeopt.sim.engine.decode.offer import Offer
+from moeopt.sim.engine.decode.policies import HEURISTICS, get_policy
 from moeopt.sim.engine.decode.run import simulate_loads
-from tests.sim.engine.decode_cases import DIMMS, random_costs, random_loads, random_plan
+from moeopt.sim.layout_rule import STRIPED
+from tests.sim.engine.decode_cases import (
+    DIMMS,
+    POLICIES,
+    random_costs,
+    random_loads,
+    random_plan,
+)
+from tests.sim.engine.reference_decider import SlowDecider, heuristic_policy, layer_instance
 
 
 @pytest.mark.parametrize(
     "block", [0, 1, *(pytest.param(block, marks=pytest.mark.slow) for block in range(2, 5))]
 )
-def test_sums_and_events_agree(block: int) -> None:
-    """Layer by layer, resource by resource, on random costs, loads and plans."""
+def test_sums_and_events_agree(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layer by layer, resource by resource, on random costs, loads and plans.
+
+    Sums follow decisions by arrays, and events those of loops over experts.
+    """
     seen = {"deferred": 0, "fetches": 0, "moved": 0, "missed": 0, "late": 0}
     for seed in range(60 * block, 60 * block + 60):
         rng = random.Random(seed)
         plan, loads = random_plan(rng), random_loads(rng)
         costs = random_costs(rng, max(1, len(widths_of(plan))))
         fast = simulate_loads(plan, costs, loads, DIMMS)
-        slow = simulate_loads(plan, costs, loads, DIMMS, timeline=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(run, "Decider", SlowDecider)
+            slow = simulate_loads(plan, costs, loads, DIMMS, timeline=True)
         assert fast.timeline is None
         assert slow.timeline is not None
+        for name in ("experts_run", "hits", "misses", "fetches", "migrations_missed"):
+            assert getattr(fast, name) == getattr(slow, name), (seed, name)
         assert fast.layer_ns.tolist() == slow.layer_ns.tolist(), seed
         assert fast.step_ns.tolist() == slow.step_ns.tolist(), seed
         assert fast.makespan_ns == slow.makespan_ns, seed
@@ -56,3 +78,56 @@ def test_work_is_what_the_decisions_say() -> None:
         assert sum(bundle.count for bundle in bundles if bundle.kind == "expert") == active
         fetched = sum(bundle.count for bundle in bundles if bundle.kind == "fetch")
         assert fetched == found.fetches <= found.misses
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if split_name(name)[0] in HEURISTICS])
+def test_policies_are_the_heuristics(name: str) -> None:
+    """All layers at once give what tri_domain's heuristics give on each layer's instance."""
+    rng = np.random.default_rng(0)
+    by_instance = heuristic_policy(*split_name(name))
+    domains = set()
+    for number in range(12):
+        offer = random_offer(rng, costs=4 if number % 2 else 1000)
+        active = offer.tokens > 0
+        found, expected = get_policy(name)(offer)[active], by_instance(offer)[active]
+        assert found.tolist() == expected.tolist()
+        domains |= {*found.tolist()}
+    assert len(domains) > 1 or name == "klotski"
+
+
+def test_threshold_is_optimal() -> None:
+    """The policy's makespan is the optimum of each layer's instance."""
+    rng = np.random.default_rng(1)
+    better = 0
+    for _ in range(3):
+        offer = random_offer(rng, costs=1000)
+        found, rule = get_policy("threshold")(offer), get_policy("trimoe")(offer)
+        for layer, active in enumerate(offer.tokens > 0):
+            if active.any():
+                instance = layer_instance(offer, layer)
+
+                def makespan(choice: np.ndarray, instance=instance, active=active) -> int:
+                    assignment = tuple(DOMAINS[d] for d in choice[active])
+                    return objective(
+                        instance, Solution(instance=instance.name, assignment=assignment)
+                    )
+
+                best = moeopt.solve(instance, "cp-sat").objective
+                assert makespan(found[layer]) == best <= makespan(rule[layer])
+                better += best < makespan(rule[layer])
+    assert better > 0
+
+
+def random_offer(rng: np.random.Generator, costs: int) -> Offer:
+    """Return an offer of four layers; few different costs make many ties."""
+    shape = (4, 14)
+    tokens = rng.integers(0, 5, size=shape) * (rng.random((4, 1)) < 0.9)
+    resident, dimm = rng.random(shape) < 0.3, rng.integers(STRIPED, 4, size=shape)
+    dram = rng.integers(0, costs, size=shape)
+
+    def path() -> np.ndarray:
+        return np.where(tokens > 0, rng.integers(0, costs, size=shape), 0)
+
+    hosts = {"gpu_ns": path(), "cpu_ns": path(), "ndp_ns": path()}
+    reads = {"gpu_dram_ns": np.where(resident, 0, dram), "cpu_dram_ns": dram}
+    return Offer(4, tokens, resident, dimm, **hosts, **reads)

@@ -14,7 +14,6 @@ optimal.
 """
 
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 
@@ -160,11 +159,11 @@ class _Run:
 
     def work_on(self, context: _Context) -> None:
         """Raise one context's bound for a round, and round its averages to a plan."""
-        begin = perf_counter()
+        begin = self.search.clock.now()
         ascent = context.ascent
         ascent.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
         context.bound_ns = max(context.bound_ns, ascent.best.proven_ns)
-        limit_s = PATIENCE * (perf_counter() - begin)
+        limit_s = PATIENCE * (self.search.clock.now() - begin)
         at = ascent.best.at
         plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred)
         if plan is not None:
@@ -178,21 +177,21 @@ class _Run:
 
     def shake(self, at: Multipliers, limit_s: float) -> None:
         """Offer what local search makes of the perturbed incumbent, again and again for a while."""
-        until = perf_counter() + limit_s
-        while not self.search.stopped and perf_counter() < until and self.best is not None:
+        until = self.search.clock.now() + limit_s
+        while not self.search.stopped and self.search.clock.now() < until and self.best is not None:
             plan = perturbed(self.arrays, self.best, self.rng)
             if plan is not None:
-                self.improve(plan, at, until - perf_counter())
+                self.improve(plan, at, until - self.search.clock.now())
 
     def improve(self, plan: Plan, at: Multipliers, limit_s: float) -> None:
         """Offer what local search makes of a plan within some seconds."""
-        until = perf_counter() + limit_s
+        until = self.search.clock.now() + limit_s
         self.offer(
             *descend(
                 self.arrays,
                 plan,
                 at,
-                lambda: self.search.stopped or perf_counter() > until,
+                lambda: self.search.stopped or self.search.clock.now() > until,
             )
         )
 

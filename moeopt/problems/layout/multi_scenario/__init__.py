@@ -6,6 +6,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
+from moeopt.numeric.clock import go_by
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.search import Search
 
@@ -49,7 +50,7 @@ def solve(instance: Instance, search: Search) -> JointBound:
     relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * heaviest
     bound = JointBound(instance, search, relaxed_ns)
     if search.workers > 1:
-        with ThreadPoolExecutor(max_workers=1) as pool:
+        with ThreadPoolExecutor(1, initializer=go_by, initargs=(search.clock,)) as pool:
             incumbents = pool.submit(_improve, improver, search, 0.0)
             bound.raise_until(search.remaining_s * (1 - BESIDE_SHARE))
             second = Improver(instance, search, start, search.seed + OTHER_SEED, lock)

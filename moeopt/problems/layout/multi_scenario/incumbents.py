@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.layout.check import objective
+from moeopt.problems.layout.idle import with_idle_localized
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.local_search.annealing import Best, anneal
 from moeopt.problems.layout.local_search.descent import iterated
@@ -169,6 +170,7 @@ class Improver:
         layout = Layout(self.best.resident, self.best.dimm)
         self.best.device[:] = best_schedules(self.instance, layout, self.best.device)
         solution = as_solution(self.instance, layout, self.best.device)
+        solution = with_idle_localized(self.instance, solution)
         with self.lock:
             self.search.offer(solution, objective(self.instance, solution))
         self.best.objective[0] = objective_of(self.costs, self._incumbent())

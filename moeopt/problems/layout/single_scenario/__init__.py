@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.problems.layout.check import objective
+from moeopt.problems.layout.idle import with_idle_localized
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import DEVICE_OF, IDLE, STRIPED, Path
 from moeopt.problems.layout.solution import DOMAINS, Solution
@@ -63,7 +64,7 @@ def solve(instance: Instance, search: Search) -> None:
             dimm=tuple(None if d == STRIPED else d for d in dimm),
             assignment=(tuple(None if of == IDLE else DOMAINS[of] for of in assignment),),
         )
-        search.offer(solution, objective(instance, solution))
+        search.offer(with_idle_localized(instance, solution), objective(instance, solution))
 
     def proved(bound: int) -> None:
         search.prove(weight * bound * scenario.unit_ns)

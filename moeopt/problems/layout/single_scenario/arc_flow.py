@@ -15,12 +15,12 @@ it. What HiGHS calls a packing, the caller checks.
 """
 
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from moeopt.numeric.clock import solving_clock
 from moeopt.numeric.feasibility import Feasibility
 from moeopt.numeric.highs import Program, Vector, minimize
 
@@ -266,13 +266,14 @@ def dive(
     """
     if not graph.sizes.all():
         return Feasibility.UNKNOWN, []  # zero sizes that only need slots are rare: see `pack`
-    begin = perf_counter()
+    clock = solving_clock()
+    begin = clock.now()
     sizes, left, packing = graph.sizes, copies.copy(), Packing()
     most_first = graph.most_first
     here = np.arange(len(sizes))  # the sizes of `graph`, which shrinks, among all
     failed = Feasibility.INFEASIBLE
     while left.any():
-        remaining_s = limit_s - (perf_counter() - begin)
+        remaining_s = limit_s - (clock.now() - begin)
         if remaining_s <= 0:
             return Feasibility.UNKNOWN, []
         if not len(graph.tail):

@@ -7,10 +7,10 @@ confirms them. What is feasible is packed and offered to the incumbent.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 
+from moeopt.numeric.clock import solving_clock
 from moeopt.numeric.feasibility import Feasibility
 
 from .arc_flow import Items, build, dive, pack
@@ -112,7 +112,8 @@ class Subproblems:
         Of the dominant experts, infeasible holds for the whole branch (Lemma 1). Feasible may be of
         rounded sizes only: then the incumbent is not within the makespan.
         """
-        scenario, begin = self.incumbent.scenario, perf_counter()
+        scenario, clock = self.incumbent.scenario, solving_clock()
+        begin = clock.now()
         most = scenario.reads_per_channel(branch, makespan)
         sizes, experts = self.incumbent.items_of(path, reads_first=most is not None)
         capacity = scenario.dimm_capacity(branch, makespan)
@@ -121,7 +122,7 @@ class Subproblems:
         dimms, slots = scenario.dimms, scenario.slots
         found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
         if found == Feasibility.UNKNOWN and exact:
-            left_s = limit_s - (perf_counter() - begin)
+            left_s = limit_s - (clock.now() - begin)
             found, bins = pack(graph, items.copies, dimms, left_s)
         if found == Feasibility.INFEASIBLE and exact and self.verify:
             from .class_cpsat import pack_cpsat
@@ -156,7 +157,8 @@ class Subproblems:
         packed by a dive; counts with an integral flow; the same in CP-SAT, if HiGHS's tolerances
         admit a schedule that is none. Feasible may be of rounded sizes only, as above.
         """
-        scenario, begin = self.incumbent.scenario, perf_counter()
+        scenario, clock = self.incumbent.scenario, solving_clock()
+        begin = clock.now()
         capacity = scenario.dimm_capacity(branch, makespan)
         most = scenario.reads_per_channel(branch, makespan)
         first = 0 if most is None else branch.local
@@ -168,7 +170,7 @@ class Subproblems:
             return Feasibility.UNKNOWN
 
         def left_s() -> float:
-            return max(0.0, limit_s - (perf_counter() - begin))
+            return max(0.0, limit_s - (clock.now() - begin))
 
         multipliers = self.multipliers.best(branch, makespan)
         problem = ClassProblem(scenario, branch, makespan, multipliers, graph, step)

@@ -9,14 +9,10 @@ import numpy as np
 from moeopt.errors import InputError
 from moeopt.sim.engine.decode.costs import UNAVAILABLE_NS, CostTable
 from moeopt.sim.engine.decode.loads import Loads
-from moeopt.sim.engine.decode.lru import Lru
-from moeopt.sim.engine.decode.migrations import (
-    DIMM_LINK,
-    PCIE,
-    Migrations,
-    Transfer,
-)
-from moeopt.sim.engine.decode.policies import CPU, GPU, NDP, NOWHERE, Offer, get_policy
+from moeopt.sim.engine.decode.lru import Lrus
+from moeopt.sim.engine.decode.migrations import DIMM_LINK, PCIE, Migrations
+from moeopt.sim.engine.decode.offer import CPU, GPU, NDP, NEVER_NS, NOWHERE, Offer
+from moeopt.sim.engine.decode.policies import get_policy
 from moeopt.sim.engine.decode.work import Flags, Integers, LayerTimes, StepWork, per_layer
 from moeopt.sim.layout_rule import STRIPED
 from moeopt.sim.plan.schema import Plan
@@ -48,7 +44,7 @@ class Decider:
         self._resident = _residents(plan, layers, experts)
         self._width = _widths(plan, layers, experts)
         self._deferred = per_layer(plan.deferred, layers)
-        self._caches = [Lru(ways) for ways in per_layer(plan.cache_ways, layers)]
+        self._caches = Lrus(per_layer(plan.cache_ways, layers), experts)
         window = [a + o for a, o in zip(times.attention_ns, times.other_ns, strict=True)]
         given = {PCIE: plan.pcie_window_ns, DIMM_LINK: plan.dimm_link_window_ns}
         windows = {
@@ -60,41 +56,36 @@ class Decider:
         """Return what happens in a step, and remember what it changes."""
         counts = self._loads.counts[step]
         resident = self._resident.copy()
-        transfers = [
-            self.migrations.before_layer(
-                step, layer, resident[layer], self._dimm[layer], self._width[layer]
-            )
-            for layer in range(self._layers)
-        ]
-        missed, hits = self._look_up(step, resident)
+        transfers = self.migrations.before_layers(step, resident, self._dimm, self._width)
+        asked = (counts > 0) & ~resident & self._caches.there
+        hits = missed = np.zeros_like(resident)
+        order = None
+        if self._caches.there.any() or any(self._deferred):
+            order = self._loads.first_mentions(step)
+        if order is not None and asked.any():
+            hits = self._caches.access(asked, order)
+            missed = asked & ~hits
+            resident |= hits
         offer = self._offer(counts, resident)
         domain = np.where(counts > 0, self._policy(offer), NOWHERE)
         self._fix(step, domain, offer)
         cost, dram = self._costs_of(step, domain, offer)
+        fetched = missed & (domain != GPU)
+        if fetched.any():
+            self._costs.require("pcie")
         return StepWork(
             domain=domain,
             cost_ns=cost,
             dram_ns=dram,
             dimm=self._dimm.copy() if self._plan.migrations else self._dimm,
-            deferred=self._defer(step, domain, counts),
+            deferred=self._defer(domain, counts, order),
             transfers=transfers,
-            fetches=[self._fetch(layer, missed[layer], domain) for layer in range(self._layers)],
-            hits=hits,
-            misses=sum(map(len, missed)),
+            fetched=fetched,
+            fetch_ns=self._costs.fetch_ns[self._width],
+            order=order,
+            hits=int(hits.sum()),
+            misses=int(missed.sum()),
         )
-
-    def _look_up(self, step: int, resident: Flags) -> tuple[list[list[int]], int]:
-        """Ask the caches; hits count as resident. Return the misses per layer, and the hits."""
-        missed: list[list[int]] = [[] for _ in range(self._layers)]
-        hits = 0
-        for layer, cache in enumerate(self._caches):
-            if cache.ways:
-                asked = [e for e in self._loads.order(step, layer) if not resident[layer, e]]
-                found = cache.access(asked)
-                hits += len(found)
-                missed[layer] = [expert for expert in asked if expert not in set(found)]
-                resident[layer, found] = True
-        return missed, hits
 
     def _offer(self, counts: Integers, resident: Flags) -> Offer:
         width, striped = self._width, self._dimm == STRIPED
@@ -159,25 +150,18 @@ class Decider:
             self._costs.require(f"gpu_miss_{layout}")
         self._costs.require("gpu_hit")
 
-    def _defer(self, step: int, domain: Integers, counts: Integers) -> Flags:
+    def _defer(self, domain: Integers, counts: Integers, order: Integers | None) -> Flags:
         """Defer each layer's CPU experts of least tokens; among equals the last in order."""
-        deferred = np.zeros(domain.shape, dtype=np.bool_)
-        for layer, count in enumerate(self._deferred[:-1]):
-            if count:
-                on_cpu = [e for e in self._loads.order(step, layer) if domain[layer, e] == CPU]
-                on_cpu.sort(key=lambda expert: -int(counts[layer, expert]))
-                deferred[layer, on_cpu[max(0, len(on_cpu) - count) :]] = True
-        return deferred
-
-    def _fetch(self, layer: int, missed: list[int], domain: Integers) -> list[Transfer]:
-        """Fetch the misses that the GPU did not load to compute them."""
-        wanted = [expert for expert in missed if domain[layer, expert] != GPU]
-        if wanted:
-            self._costs.require("pcie")
-        return [
-            Transfer(PCIE, int(self._costs.fetch_ns[self._width[layer, e]]), "fetch", e)
-            for e in wanted
-        ]
+        on_cpu = domain == CPU
+        most = np.array([*self._deferred[:-1], 0])[:, None]
+        if order is None or not most.any():
+            return np.zeros(domain.shape, dtype=np.bool_)
+        mentions = int(order.max()) + 1
+        key = np.where(on_cpu, counts * mentions + (mentions - 1 - order), NEVER_NS)
+        last = np.clip(most - 1, 0, domain.shape[1] - 1)
+        limit = np.take_along_axis(np.sort(key, axis=1), last, axis=1)
+        late: Flags = on_cpu & (key <= limit) & (most > 0)
+        return late
 
 
 def _layout(plan: Plan, layers: int, experts: int) -> Integers:

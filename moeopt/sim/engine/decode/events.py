@@ -7,8 +7,8 @@ import numpy as np
 
 from moeopt.sim.engine.bundle import Integers
 from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.decode.migrations import Transfer
-from moeopt.sim.engine.decode.policies import CPU, GPU, NDP
+from moeopt.sim.engine.decode.migrations import PCIE, Transfer
+from moeopt.sim.engine.decode.offer import CPU, GPU, NDP
 from moeopt.sim.engine.decode.work import Flags, LayerTimes, StepWork
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline
@@ -92,7 +92,7 @@ class _Layer:
         let += moves
         on_gpu = self.domain == GPU
         let += self.experts("GPU", on_gpu, go, SECOND) + self.reads(on_gpu, go, FIRST)
-        self.transfers(self.work.fetches[layer], go)
+        self.transfers(self.fetches(), go)
         outside, later = self.outside(go)
         return start, let + outside, later
 
@@ -155,6 +155,14 @@ class _Layer:
         turn = np.arange(len(reader)) - np.repeat(times.cumsum() - times, times)
         where = self.first_dimm + np.where(np.repeat(striped, times), turn, self.dimm[reader])
         return [self.many(where, self.dram[reader], reader, after, priority, kind="read")]
+
+    def fetches(self) -> list[Transfer]:
+        """Return what the cache fetches, in the order in which the experts are mentioned."""
+        work, layer = self.work, self.layer
+        rows = np.flatnonzero(work.fetched[layer])
+        if work.order is not None:
+            rows = rows[work.order[layer, rows].argsort()]
+        return [Transfer(PCIE, int(work.fetch_ns[layer, e]), "fetch", int(e)) for e in rows]
 
     def transfers(self, transfers: list[Transfer], after: list[int]) -> list[int]:
         return [

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moeopt.sim.engine.decode.policies import CPU, GPU, NDP
+from moeopt.sim.engine.decode.migrations import PCIE
+from moeopt.sim.engine.decode.offer import CPU, GPU, NDP
 from moeopt.sim.engine.decode.work import Flags, Integers, LayerTimes, StepWork
 from moeopt.sim.layout_rule import STRIPED
 
@@ -27,6 +28,8 @@ class _Sums:
     ndp: Integers
     on_ndp: Flags
     later_reads: Integers
+    fetches: list[int]
+    fetched: list[bool]
 
 
 @dataclass
@@ -100,8 +103,8 @@ class SumClock:
             if sums.later[layer]:
                 gate = self._cpu_free + back
         end, gate = self._dimms(layer, go, outside, sums, end, gate)
-        for transfer in work.fetches[layer]:
-            self._transfer(transfer.link, go, transfer.duration_ns)
+        if sums.fetched[layer]:
+            self._transfer(PCIE, go, sums.fetches[layer])
         return end, gate
 
     def _dimms(
@@ -142,8 +145,8 @@ def _sums(work: StepWork, dimms: int) -> _Sums:
     later = work.deferred
     now = cpu & ~later if later.any() else cpu
 
-    def device(mask: Flags) -> list[int]:
-        total: list[int] = (work.cost_ns * mask).sum(axis=1).tolist()
+    def device(mask: Flags, length_ns: Integers = work.cost_ns) -> list[int]:
+        total: list[int] = (length_ns * mask).sum(axis=1).tolist()
         return total
 
     def flags(mask: Flags) -> list[bool]:
@@ -161,6 +164,8 @@ def _sums(work: StepWork, dimms: int) -> _Sums:
         ndp=busy,
         on_ndp=count > 0,
         later_reads=_at_dimms(work, later, work.dram_ns, dimms)[0],
+        fetches=device(work.fetched, work.fetch_ns),
+        fetched=flags(work.fetched),
     )
 
 

@@ -40,10 +40,25 @@ class Loads:
 
     def order(self, step: int, layer: int) -> list[int]:
         """Return the active experts of a layer, by first mention or by number."""
-        if self.ids is None:
-            return [int(expert) for expert in np.flatnonzero(self.counts[step, layer])]
-        mentioned = dict.fromkeys(self.ids[step][:, layer].ravel().tolist())
-        return [int(expert) for expert in mentioned if expert >= 0]
+        active = np.flatnonzero(self.counts[step, layer])
+        mentions = self.first_mentions(step)[layer, active]
+        return [int(expert) for expert in active[mentions.argsort()]]
+
+    def first_mentions(self, step: int) -> Integers:
+        """Return where each expert is first mentioned, shape (layers, experts).
+
+        Active ones differ in their layer; the numbers of others mean nothing.
+        """
+        _, layers, experts = self.counts.shape
+        first = np.tile(np.arange(experts), (layers, 1))
+        if self.ids is not None:
+            # From the last mention to the first, so that the first is written last.
+            chosen = self.ids[step][::-1, :, ::-1]
+            tokens, _, k = chosen.shape
+            place = np.arange(tokens * k)[::-1].reshape(tokens, 1, k)
+            token, layer, slot = np.nonzero(chosen >= 0)
+            first[layer, chosen[token, layer, slot]] = place[token, 0, slot]
+        return first
 
     def first(self, steps: int | None, layers: int | None) -> "Loads":
         """Return the first steps and layers, by default all; InputError if there are too few."""

@@ -1,6 +1,7 @@
 """Migrations of a step: which fit their window, and what they change (TriMoE 4.3)."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,15 +44,41 @@ class Migrations:
     def __init__(self, plan: Plan, costs: CostTable, window_ns: dict[str, list[int]]) -> None:
         self._plan = plan
         self._costs = costs
-        self._of_layer: dict[int, list[tuple[int, Migration]]] = {}
+        self._of_step: dict[int | None, dict[int, list[tuple[int, Migration]]]] = {}
         for row, entry in enumerate(plan.migrations):
-            self._of_layer.setdefault(entry.layer, []).append((row, entry))
+            layer = self._of_step.setdefault(entry.step, {}).setdefault(entry.layer, [])
+            layer.append((row, entry))
         self._window_ns = window_ns
         self.done = self.missed = self.needless = 0
 
-    def before_layer(
+    def before_layers(
         self,
         step: int,
+        resident: NDArray[np.bool_],
+        dimm: NDArray[np.int64],
+        width: NDArray[np.int64],
+    ) -> list[list[Transfer]]:
+        """Execute what is planned in a step; returns each layer's transfers in order.
+
+        Parameters
+        ----------
+        resident, dimm, width
+            Shape (layers, experts). The first two are changed in place.
+        """
+        planned = [self._of_step.get(which, {}) for which in (None, step)]
+        made: list[list[Transfer]] = [[] for _ in resident]
+        for layer in sorted({layer for of in planned for layer in of}):
+            entries = sorted(
+                (entry for of in planned for entry in of.get(layer, ())), key=itemgetter(0)
+            )
+            made[layer] = self._before_layer(
+                entries, layer, resident[layer], dimm[layer], width[layer]
+            )
+        return made
+
+    def _before_layer(
+        self,
+        entries: list[tuple[int, Migration]],
         layer: int,
         resident: NDArray[np.bool_],
         dimm: NDArray[np.int64],
@@ -66,9 +93,7 @@ class Migrations:
         """
         used: dict[str, int] = {}
         made: list[Transfer] = []
-        for row, entry in self._of_layer.get(layer, ()):
-            if entry.step not in (None, step):
-                continue
+        for row, entry in entries:
             if self._is_so(entry, row, resident, dimm):
                 self.needless += 1
                 continue

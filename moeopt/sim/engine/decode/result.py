@@ -18,7 +18,10 @@ class Simulation:
     plan, machine, model
         Names.
     steps, layers, tokens
-        Layers with experts; tokens of all steps together.
+        Layers with experts that were executed; tokens of all steps together.
+    model_layers
+        How many layers with experts the model has: with fewer executed, latencies and rates are of
+        these alone. The layers executed where no model is known.
     step_ns
         Latency of each step, shape (steps,): from its start until its last layer's output is
         complete, so that the next step may start.
@@ -43,6 +46,7 @@ class Simulation:
     model: str
     steps: int
     layers: int
+    model_layers: int
     tokens: int
     step_ns: NDArray[np.int64]
     layer_ns: NDArray[np.int64]
@@ -59,12 +63,21 @@ class Simulation:
 
     def __repr__(self) -> str:
         what = f"{self.plan} on {self.machine}, {self.model}"
-        size = f"{self.steps} steps of {self.layers} layers, {self.tokens} tokens"
+        size = f"{self.steps} steps of {self.share}, {self.tokens} tokens"
         return f"<simulation of {what}: {size}; {self.makespan_ns} ns>"
 
     @property
+    def share(self) -> str:
+        """How much of the model was executed, in words."""
+        whole = self.layers == self.model_layers
+        return f"{self.layers} layers" if whole else f"{self.layers} of {self.model_layers} layers"
+
+    @property
     def tokens_per_s(self) -> float | None:
-        """Tokens decoded per second of step latencies; None if the steps take no time."""
+        """Tokens decoded per second of step latencies; None if the steps take no time.
+
+        Of the layers executed alone, see `model_layers`.
+        """
         total = int(self.step_ns.sum())
         return self.tokens * 1e9 / total if total else None
 

@@ -36,7 +36,7 @@ class _Tally:
         self.experts += np.bincount(work.domain.ravel() + 1, minlength=4)[1:]
         self.hits += work.hits
         self.misses += work.misses
-        self.fetches += sum(map(len, work.fetches))
+        self.fetches += int(np.count_nonzero(work.fetched))
 
 
 def simulate_loads(
@@ -49,6 +49,7 @@ def simulate_loads(
     timeline: bool = False,
     machine: str = "",
     model: str = "",
+    model_layers: int | None = None,
 ) -> Simulation:
     """Execute a plan with costs given as tables; `moeopt.sim.engine.simulate` makes them.
 
@@ -62,8 +63,9 @@ def simulate_loads(
         By default the plan's, with shared experts that cost nothing unless it says otherwise.
     timeline
         Time the steps by events and keep every task, instead of by sums.
-    machine, model
-        Names for the result.
+    machine, model, model_layers
+        Names for the result, and how many layers with experts the model has; by default those of
+        the loads.
 
     Raises
     ------
@@ -91,6 +93,7 @@ def simulate_loads(
         model=model,
         steps=steps,
         layers=layers,
+        model_layers=layers if model_layers is None else model_layers,
         tokens=int(loads.tokens.sum()),
         step_ns=np.diff(edges[:, -1], prepend=0),
         layer_ns=np.diff(edges, axis=1),

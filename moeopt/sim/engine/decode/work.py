@@ -43,8 +43,12 @@ class StepWork:
         Its DIMM, or -1 if striped.
     deferred
         Whether its output joins that of the next layer.
-    transfers, fetches
-        Per layer: migrations before its experts, and what the cache fetches after its lookup.
+    transfers
+        Per layer: migrations before its experts.
+    fetched, fetch_ns
+        Whether its layer's cache fetches it after the lookup, and how long a copy takes.
+    order
+        Where in its layer it is first mentioned; None if nothing goes by it.
     hits, misses
         Of the caches, in all layers.
     """
@@ -55,7 +59,9 @@ class StepWork:
     dimm: Integers
     deferred: Flags
     transfers: list[list[Transfer]]
-    fetches: list[list[Transfer]]
+    fetched: Flags
+    fetch_ns: Integers
+    order: Integers | None
     hits: int
     misses: int
 

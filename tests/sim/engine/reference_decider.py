@@ -1,0 +1,144 @@
+"""Decisions one expert after the other, as they are described: what the fast ones must equal."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from moeopt.problems.settlements import split_name
+from moeopt.problems.tri_domain.heuristics import HEURISTICS
+from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.solution import DOMAINS
+from moeopt.sim.engine.decode.decide import Decider
+from moeopt.sim.engine.decode.loads import Loads
+from moeopt.sim.engine.decode.offer import CPU, GPU, NOWHERE, Integers, Offer, Policy
+from moeopt.sim.engine.decode.work import StepWork, per_layer
+from moeopt.sim.layout_rule import STRIPED
+
+COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
+COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")
+
+
+class Lru:
+    """The cache of one layer: a list, the least recent expert first."""
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self._experts: dict[int, None] = {}
+
+    def access(self, experts: Sequence[int]) -> list[int]:
+        """Return the hits among `experts`, which differ, and remember them all."""
+        hits = [expert for expert in experts if expert in self._experts]
+        for expert in experts:
+            self._experts.pop(expert, None)
+            self._experts[expert] = None
+        while len(self._experts) > self.ways:
+            del self._experts[next(iter(self._experts))]
+        return hits
+
+
+def heuristic_policy(name: str, settled: Mapping[str, str] | None = None) -> Policy:
+    """Return a tri_domain heuristic, with its settlements, as a policy: one instance per layer."""
+    heuristic = partial(HEURISTICS[name], **(settled or {}))
+
+    def policy(offer: Offer) -> Integers:
+        choice = np.full(offer.tokens.shape, GPU)
+        for layer in range(len(choice)):
+            active = np.flatnonzero(offer.tokens[layer])
+            if len(active):
+                assignment = heuristic(layer_instance(offer, layer)).assignment
+                choice[layer, active] = [DOMAINS.index(d) for d in assignment if d is not None]
+        return choice
+
+    return policy
+
+
+def layer_instance(offer: Offer, layer: int) -> Instance:
+    """Return one layer's active experts as an instance of tri_domain."""
+    experts = []
+    for expert in np.flatnonzero(offer.tokens[layer]).tolist():
+        row: dict[str, Any] = {name: getattr(offer, name)[layer, expert].item() for name in COLUMNS}
+        if row["dimm"] == STRIPED:
+            row |= {"dimm": None, "ndp_ns": None}
+        experts.append(Expert.model_construct(expert=expert, **row))
+    return Instance.model_construct(
+        name=f"layer {layer}", dimms=offer.dimms, experts=tuple(experts)
+    )
+
+
+def listed(loads: Loads, step: int, layer: int) -> list[int]:
+    """Return the active experts of a layer, by first mention or by number."""
+    if loads.ids is None:
+        return [int(expert) for expert in np.flatnonzero(loads.counts[step, layer])]
+    mentioned = dict.fromkeys(loads.ids[step][:, layer].ravel().tolist())
+    return [int(expert) for expert in mentioned if expert >= 0]
+
+
+class SlowDecider(Decider):
+    """Decides like `Decider`, by lists and loops."""
+
+    def __init__(self, plan: Any, costs: Any, loads: Loads, dimms: int, times: Any) -> None:
+        super().__init__(plan, costs, loads, dimms, times)
+        name, settled = split_name(plan.policy)
+        if name in HEURISTICS:
+            self._policy = heuristic_policy(name, settled)
+        self._lists = [Lru(ways) for ways in per_layer(plan.cache_ways, self._layers)]
+
+    def decide(self, step: int) -> StepWork:
+        """Return what happens in a step."""
+        counts, resident = self._loads.counts[step], self._resident.copy()
+        transfers = []
+        for layer in range(self._layers):
+            entries = [
+                (row, entry)
+                for row, entry in enumerate(self._plan.migrations)
+                if entry.layer == layer and entry.step in (None, step)
+            ]
+            here = resident[layer], self._dimm[layer], self._width[layer]
+            transfers.append(self.migrations._before_layer(entries, layer, *here))
+        missed, hits = self._asked(step, resident)
+        offer = self._offer(counts, resident)
+        domain = np.where(counts > 0, self._policy(offer), NOWHERE)
+        self._fix(step, domain, offer)
+        cost, dram = self._costs_of(step, domain, offer)
+        fetched, order = np.zeros_like(resident), np.zeros_like(domain)
+        for layer, of_layer in enumerate(missed):
+            wanted = [expert for expert in of_layer if domain[layer, expert] != GPU]
+            fetched[layer, wanted] = True
+            order[layer, wanted] = np.arange(len(wanted))
+        return StepWork(
+            domain=domain,
+            cost_ns=cost,
+            dram_ns=dram,
+            dimm=self._dimm.copy(),
+            deferred=self._late(step, domain, counts),
+            transfers=transfers,
+            fetched=fetched,
+            fetch_ns=self._costs.fetch_ns[self._width],
+            order=order,
+            hits=hits,
+            misses=sum(map(len, missed)),
+        )
+
+    def _asked(self, step: int, resident: Any) -> tuple[list[list[int]], int]:
+        """Ask the caches; hits count as resident. Return the misses per layer, and the hits."""
+        missed: list[list[int]] = [[] for _ in range(self._layers)]
+        hits = 0
+        for layer, cache in enumerate(self._lists):
+            if cache.ways:
+                asked = [e for e in listed(self._loads, step, layer) if not resident[layer, e]]
+                found = cache.access(asked)
+                hits += len(found)
+                missed[layer] = [expert for expert in asked if expert not in set(found)]
+                resident[layer, found] = True
+        return missed, hits
+
+    def _late(self, step: int, domain: Integers, counts: Integers) -> Any:
+        deferred = np.zeros(domain.shape, dtype=np.bool_)
+        for layer, count in enumerate(self._deferred[:-1]):
+            if count:
+                on_cpu = [e for e in listed(self._loads, step, layer) if domain[layer, e] == CPU]
+                on_cpu.sort(key=lambda expert: -int(counts[layer, expert]))
+                deferred[layer, on_cpu[max(0, len(on_cpu) - count) :]] = True
+        return deferred

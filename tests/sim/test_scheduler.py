@@ -1,0 +1,228 @@
+"""The online scheduler: priced as generated instances are, solved as `moeopt.solve` does."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import moeopt
+from moeopt import tri_domain
+from moeopt.errors import InputError
+from moeopt.problems.device_loads import table_of
+from moeopt.problems.tri_domain import online
+from moeopt.problems.tri_domain.check import objective, violations
+from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.sim.engine.decode.costs import cost_table
+from moeopt.sim.generators.tri_domain import Options, of_load
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.source import Source
+
+MODELS = ("deepseek-v2-lite", "deepseek-v2", "qwen3-235b-a22b")
+
+
+def window(seed: int) -> tuple[Source, Instance, Any]:
+    """Return where a random window comes from, its instance and its scheduler's arguments."""
+    rng = np.random.default_rng(seed)
+    model = get_model(MODELS[seed % len(MODELS)])
+    source = Source(get_machine("trimoe"), model, quantum_ns=int(rng.choice([1, 5000])))
+    share = rng.dirichlet(np.full(model.routed_experts, rng.choice([0.2, 1.0])))
+    now, before = rng.multinomial(model.top_k * int(rng.choice([8, 64, 512])), share, size=2)
+    options = Options(residents=int(rng.choice([0, 6])), dimms=int(rng.choice([4, 16])))
+    loads = {"offline trace": before.tolist(), "last step": before.tolist()}
+    instance = of_load(source, options, now, loads, f"window-{seed}")
+    layout = rng.integers(-1, options.dimms, len(now))  # of those without tokens: any
+    held = rng.random(len(now)) < 0.5
+    for expert in instance.experts:
+        layout[expert.expert] = -1 if expert.dimm is None else expert.dimm
+        held[expert.expert] = expert.resident
+    given = {"layout": layout, "resident": held, "dimms": options.dimms}
+    return source, instance, given | {"quantum_ns": source.quantum_ns, "tokens": now}
+
+
+def scheduler_of(source: Source, given: Any, method: str = "threshold") -> tri_domain.Scheduler:
+    """Return the scheduler of a window."""
+    arguments = {name: value for name, value in given.items() if name != "tokens"}
+    return tri_domain.Scheduler(source.machine, source.model, method=method, **arguments)
+
+
+def compare(seed: int, methods: tuple[str, ...]) -> None:
+    """Hold a window's schedules to what `moeopt.solve` gives, and to the checker."""
+    source, instance, given = window(seed)
+    tokens = given["tokens"]
+    for method in methods:
+        result = moeopt.solve(instance, method)
+        found, makespan, bound = scheduler_of(source, given, method).schedule(tokens)
+        assert (found == -1).tolist() == (tokens == 0).tolist()
+        assignment = tuple(DOMAINS[domain] for domain in found[tokens > 0])
+        solution = Solution(instance=instance.name, assignment=assignment)
+        assert violations(instance, solution, makespan) == []
+        assert objective(instance, solution) == makespan == result.objective
+        assert assignment == result.solution.assignment
+        assert bound <= makespan
+        if method == "threshold":
+            assert bound == result.bound
+
+
+@pytest.mark.parametrize("method", ["threshold", "trimoe", "greedy"])
+def test_what_solve_gives(method: str) -> None:
+    """The same assignment, makespan and bound, and the checker confirms the makespan."""
+    for seed in range(120 if method == "threshold" else 20):
+        compare(seed, (method,))
+
+
+@pytest.mark.slow
+def test_what_solve_gives_for_many() -> None:
+    """As above, over more windows."""
+    for seed in range(120, 1200):
+        compare(seed, ("threshold", "trimoe", "greedy"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_priced_as_generated(seed: int) -> None:
+    """The table that is searched holds the very integers of the instance."""
+    source, instance, given = window(seed)
+    c = instance.columns
+    due = table_of(c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
+    searched = []
+
+    def note(experts: Any, dimms: int, *_: Any) -> tuple[int, int]:
+        searched.append((experts.copy(), dimms))
+        return 0, 0
+
+    scheduler = scheduler_of(source, given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("moeopt.sim.scheduler.scheduled", note)
+        scheduler.schedule(given["tokens"])
+    assert searched[0][1] == instance.dimms
+    assert np.array_equal(searched[0][0], due)
+
+
+def test_generated_windows() -> None:
+    """What `moeopt.generate` makes of a workload is priced and solved alike."""
+    for step, batch in product((1, 2), (32, 256)):
+        instance = moeopt.generate(
+            "tri_domain",
+            machine="trimoe",
+            model="deepseek-v2",
+            workload="trimoe-skew",
+            batch=batch,
+            step=1,
+            seed=step,
+            residents=4,
+        )
+        tokens, layout = np.zeros(160, np.int64), np.full(160, -1)
+        held = np.zeros(160, bool)
+        for e in instance.experts:
+            tokens[e.expert], held[e.expert] = e.tokens, e.resident
+            layout[e.expert] = -1 if e.dimm is None else e.dimm
+        scheduler = tri_domain.Scheduler("trimoe", "deepseek-v2", layout.tolist(), resident=held)
+        _, makespan, bound = scheduler.schedule(tokens)
+        assert makespan == bound == moeopt.solve(instance).objective
+
+
+def test_several_threads() -> None:
+    """Threads that share a scheduler get what one thread gets, each in arrays of its own."""
+    source, _, given = window(4)
+    scheduler = scheduler_of(source, given)
+    rng = np.random.default_rng(4)
+    size = len(given["tokens"])
+    loads = [rng.multinomial(512, rng.dirichlet(np.full(size, 0.3))) for _ in range(200)]
+    alone = [scheduler.schedule(tokens) for tokens in loads]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(scheduler.schedule, loads * 2))
+    for due, found in zip(alone * 2, together, strict=True):
+        assert np.array_equal(due[0], found[0])
+        assert due[1:] == found[1:]
+
+
+def test_another_layout_and_residents_for_one_call() -> None:
+    """They count for the call alone."""
+    source, _, given = window(7)
+    tokens = given["tokens"]
+    plain = {"layout": np.full(len(tokens), -1), "resident": np.zeros(len(tokens), bool)}
+    scheduler = scheduler_of(source, given | plain)
+    before = scheduler.schedule(tokens)[1]
+    changed = scheduler.schedule(tokens, layout=given["layout"], resident=given["resident"])[1]
+    assert changed == scheduler_of(source, given).schedule(tokens)[1] != before
+    assert scheduler.schedule(tokens)[1] == before
+
+
+def test_from_tables() -> None:
+    """Tables of costs in place of a machine and a model."""
+    source, _, given = window(2)
+    most = int(given["tokens"].max())
+    costs = cost_table(source.machine, source.model, most, quantum_ns=source.quantum_ns)
+    path_ns = {path: table[0] for path, table in costs.path_ns.items()}
+    read_ns = {layout: int(read[0]) for layout, read in costs.read_ns.items()}
+    layout, dimms, resident = given["layout"], given["dimms"], given["resident"]
+    make = tri_domain.Scheduler.from_tables
+    scheduler = make(path_ns, read_ns, layout, dimms, resident=resident)
+    due = scheduler_of(source, given).schedule(given["tokens"])
+    assert scheduler.schedule(given["tokens"])[1:] == due[1:]
+    with pytest.raises(InputError, match=r"^path_ns: ndp is missing$"):
+        make({k: v for k, v in path_ns.items() if k != "ndp"}, read_ns, layout, dimms)
+    with pytest.raises(InputError, match=r"^path_ns.ndp\[1\]: must be at least 0, not -5$"):
+        make(path_ns | {"ndp": [0, -5] + [9] * (most - 1)}, read_ns, layout, dimms)
+
+
+def test_nothing_to_do_and_room_for_the_answer() -> None:
+    """A step without tokens takes no time; `out` is what comes back."""
+    source, _, given = window(1)
+    scheduler = scheduler_of(source, given)
+    nothing, makespan, bound = scheduler.schedule(np.zeros(len(given["tokens"]), np.int32))
+    assert (set(nothing.tolist()), makespan, bound) == ({-1}, 0, 0)
+    out = np.empty(len(nothing), np.int64)
+    assert scheduler.schedule(given["tokens"], out=out)[0] is out
+    assert out.tolist() == scheduler.schedule(given["tokens"].tolist())[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tokens": [1] * 5}, r"tokens: must have shape \(64,\) \(experts,\), not \(5,\)"),
+        ({"tokens": [0.5] * 64}, r"tokens\[0\]: must be an integer, not 0.5"),
+        ({"tokens": [0] * 63 + [-1]}, r"tokens\[63\]: must be at least 0, not -1"),
+        ({"tokens": [9] + [101] * 63}, r"tokens\[1\]: must be at most 100, not 101"),
+        ({"layout": [16] * 64}, r"layout\[0\]: must be at most 15, not 16"),
+        ({"resident": [1] * 64}, r"resident\[0\]: must be true or false, not 1"),
+        ({"out": np.zeros(64)}, r"out: must be an int64 array of shape \(64,\)"),
+    ],
+)
+def test_one_line_says_what_is_wrong(change: Any, message: str) -> None:
+    """Argument, index, value."""
+    scheduler = tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, most_tokens=100)
+    with pytest.raises(InputError, match=f"^{message}$"):
+        scheduler.schedule(**({"tokens": [1] * 64} | change))
+
+
+def test_a_wrong_construction() -> None:
+    """Unknown methods, layouts of other models, machines without NDP units."""
+    with pytest.raises(InputError, match=r"^method: 'dp' is unknown; known: threshold, trimoe"):
+        tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, "dp")
+    with pytest.raises(InputError, match=r"^layout: must have shape \(64,\)"):
+        tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 60)
+    with pytest.raises(InputError, match=r"^machine ktransformers-a100: .* is missing"):
+        tri_domain.Scheduler("ktransformers-a100", "deepseek-v2-lite", [None] * 64)
+    with pytest.raises(InputError, match=r"^most_tokens: must be from 1"):
+        tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, most_tokens=0)
+
+
+def test_what_is_open_is_searched_with_more_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `threshold.solve` does: fourfold each time, up to its most."""
+    source, _, given = window(5)
+    efforts = []
+
+    class Open(online.Bracket):
+        is_open = True
+
+        def narrow(self, cutoff: int, limit: int) -> None:
+            efforts.append(limit)
+            super().narrow(cutoff, limit)
+
+    scheduler = scheduler_of(source, given)
+    monkeypatch.setattr(online, "Bracket", Open)
+    scheduler.schedule(given["tokens"])
+    assert efforts == [2**19, 2**21, 2**23]
