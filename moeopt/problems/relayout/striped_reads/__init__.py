@@ -26,7 +26,7 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    solution: deal them out among the experts of their kind in any way. Loads of DIMMs, channels and
    links depend on these only. An expert that is dealt its own DIMM stays there without a migration,
    and causes the same load in less link time.
-3. *Subproblems.* With 1 and 2, the pattern model for (C, r) has a solution if and only if there is a
+3. *Subproblems.* With 1 and 2, the pattern model of (C, r) is feasible exactly if there is a
    valid one of makespan at most C with exactly r striped reads: GPU, CPU, PCIe, each DIMM and each
    channel, which r striped reads keep busy in full, end by C, slots and windows are kept to. A
    number of reads outside `Modes.reads` is impossible: every expert that is read striped is striped
