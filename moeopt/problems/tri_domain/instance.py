@@ -201,7 +201,7 @@ class Instance(HostMemory):
                     raise field_error(["experts", row, name], reason)
         return self
 
-    @property
+    @cached_property
     def two_parts(self) -> bool:
         """Whether runs on the GPU consist of computation and transfer."""
         return any(
@@ -210,7 +210,7 @@ class Instance(HostMemory):
             for lie in expert.lies
         )
 
-    @property
+    @cached_property
     def has_copies(self) -> bool:
         """Whether some expert lies in several places."""
         return any(expert.copies for expert in self.experts)
