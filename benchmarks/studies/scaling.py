@@ -215,7 +215,7 @@ AXES: dict[str, list[Axis]] = {
         _layers("joint", 4, 32, steps=10, **JOINT),
         _option("joint", "steps", doubling(5, 80), layers=8, **JOINT),
     ],
-    "replication": [_copies("experts", 32, 512), _copies("devices", 2, 32)],
+    "replication": [_copies("experts", 64, 512), _copies("devices", 2, 32)],
 }  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def main() -> None:
             title = f"{problem}: CPU time (log) over {' and over '.join(notes)}"
             (folder / f"{problem}.svg").write_text(figure(title, panels), encoding="utf-8")
     if arguments.page:
-        command = f"python benchmarks/studies/scaling.py --page {arguments.page}"
+        command = f"python benchmarks/studies/scaling.py --page docs/{arguments.page.name}"
         _insert(arguments.page, "\n".join([HEADER, *rows, "", f"`{command}`"]))
 
 
