@@ -154,93 +154,92 @@ def plan(
 ) -> Planned:
     """Decide residents, cache ways, deferral and bits, and predict what they are worth.
 
-        The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
-        on the kept part of the trace; `candidates` says how they are combined. What comes of it is
-        executed by the event engine on held-out steps, next to what runtimes do by default.
+    The decisions are those of the problems placement, cache, deferral and bitwidth, solved exactly
+    on the kept part of the trace; `candidates` says how they are combined. What comes of it is
+    executed by the event engine on held-out steps, next to what runtimes do by default.
 
-        Parameters
-        ----------
-        machine, model
-            Objects, names of presets (``moeopt list machines``) or JSON files.
-        trace
-            A trace or its file; counts, a workload or their file instead.
-        counts
-            How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
-            are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
-        workload
-            A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
-            drawn; with none of the three the model's default one. Its experts are made up, and so would
-            be their order: caches are left out.
-        batch, context
-            Tokens in a step, and tokens in the KV cache of each of them.
-        steps
-            Most steps that are decided on, and most that are held out; None: 1000 and 500.
-        decide_steps, hold_out_steps
-            The one or the other alone; by default `steps`.
-        held_out
-            Share of the trace that is held out; None: 0.3. Counts and workloads have no trace to
-            hold out from: their plans are executed on steps drawn anew.
-        keep_repeats
-            Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
-            held-out steps may then equal steps that were decided on.
-        reserved_gib, host_reserved_gib
-            Memory of the GPU, and of the host, that stays free.
-        max_deferred
-            Most experts of a layer that may be deferred, which changes the model's output; None: none.
-            Never more than all but two of the model's top-k, the least that KTransformers keeps
-            immediate (4.2).
-        bits
-            Bits per weight of the whole model, one number such as 4.5, or a quantisation by name such
-            as "Q4_K_M" (``moeopt list quantisations``). With `average_bits`: the widths to choose from
-            for each expert, comma-separated, by default "2,4,8,16".
-        average_bits
-            Bits per weight of the routed experts on average, and of everything else.
-        other_bits
-            Bits per weight of everything but the routed experts: attention, shared experts, dense
-            layers, routers, embedding and head.
-        kv_bits
-            Bits of a number in the KV cache, which the others leave as it is.
-        loss_table
-            Measured losses at these widths (``moeopt losses``); without one those of random experts.
-        runtime
-            Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
-            the machine's file states. None: a runtime that the machine was calibrated for, else what
-            its file states, else llama.cpp.
-        quality_loss
-            Share of the layers' outputs that widths of experts and deferral together may lose, from 0
-            to 1; `bits` are then the widths to choose from. Only what is decided at once has them.
-        joint_time_s
-            Of the time limit, what deciding everything at once may take (problem joint), which also
-            proves how far ahead any plan could be; None: half of it; 0: nothing.
-        time_limit_s, workers, seed
-            For all solving together; threads; seed of everything random.
+    Parameters
+    ----------
+    machine, model
+        Objects, names of presets (``moeopt list machines``) or JSON files.
+    trace
+        A trace or its file; counts, a workload or their file instead.
+    counts
+        How often each expert was used, or the file, in any format of `moeopt.load_counts`. Steps
+        are drawn from them. Caches, deferral and hold-outs need more than counts and are left out.
+    workload
+        A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
+        drawn; with none of the three the model's default one. Its experts are made up, and so would
+        be their order: caches are left out.
+    batch, context
+        Tokens in a step, and tokens in the KV cache of each of them.
+    steps
+        Most steps that are decided on, and most that are held out; None: 1000 and 500.
+    decide_steps, hold_out_steps
+        The one or the other alone; by default `steps`.
+    held_out
+        Share of the trace that is held out; None: 0.3. Counts and workloads have no trace to
+        hold out from: their plans are executed on steps drawn anew.
+    keep_repeats
+        Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
+        held-out steps may then equal steps that were decided on.
+    reserved_gib, host_reserved_gib
+        Memory of the GPU, and of the host, that stays free.
+    max_deferred
+        Most experts of a layer that may be deferred, which changes the model's output; None: none.
+        Never more than all but two of the model's top-k, the least that KTransformers keeps
+        immediate (4.2).
+    bits
+        Bits per weight of the whole model, one number such as 4.5, or a quantisation by name such
+        as "Q4_K_M" (``moeopt list quantisations``). With `average_bits`: the widths to choose from
+        for each expert, comma-separated, by default "2,4,8,16".
+    average_bits
+        Bits per weight of the routed experts on average, and of everything else.
+    other_bits
+        Bits per weight of everything but the routed experts: attention, shared experts, dense
+        layers, routers, embedding and head.
+    kv_bits
+        Bits of a number in the KV cache, which the others leave as it is.
+    loss_table
+        Measured losses at these widths (``moeopt losses``); without one those of random experts.
+    runtime
+        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
+        the machine's file states. None: a runtime that the machine was calibrated for, else what
+        its file states, else llama.cpp.
+    quality_loss
+        Share of the layers' outputs that widths of experts and deferral together may lose, from 0
+        to 1; `bits` are then the widths to choose from. Only what is decided at once has them.
+    joint_time_s
+        Of the time limit, what deciding everything at once may take (problem joint), which also
+        proves how far ahead any plan could be; None: half of it; 0: nothing.
+    time_limit_s, workers, seed
+        For all solving together; threads; seed of everything random.
 
-        Returns
-        -------
-        Planned
-            `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
-            latencies in ns on the steps decided on and on held-out ones.
+    Returns
+    -------
+    Planned
+        `chosen` with its plan, the other candidates and the runtimes' defaults, each with step
+        latencies in ns on the steps decided on and on held-out ones.
 
-        Raises
-        ------
-        MoeoptError
-            If it cannot be done: exit code 2 if trace, model and machine do not fit each other or an
-            option is wrong; 3 if something does not fit into the memory of GPU and host, whatever is
-            decided: the message says how much is missing, and which options would make it fit. Both
-            are checked before anything is solved.
+    Raises
+    ------
+    MoeoptError
+        If it cannot be done: exit code 2 if trace, model and machine do not fit each other or an
+        option is wrong; 3 if something does not fit into the memory of GPU and host, whatever is
+        decided: the message says how much is missing, and which options would make it fit. Both
+        are checked before anything is solved.
 
-        Examples
-        --------
-        >>> import moeopt
-        >>> from moeopt.sim.presets import find
-        >>> from moeopt.sim.synthetic import routing_trace
-        >>> from moeopt.sim.workload import Workload
-    from moeopt.solvers.limits import Deadline
-        >>> workload = find("workloads", Workload, "hdmoe-mixtral")
-        >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
-        >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
-        >>> len(planned.chosen.plan.resident)  # one entry per layer
-        32
+    Examples
+    --------
+    >>> import moeopt
+    >>> from moeopt.sim.presets import find
+    >>> from moeopt.sim.synthetic import routing_trace
+    >>> from moeopt.sim.workload import Workload
+    >>> workload = find("workloads", Workload, "hdmoe-mixtral")
+    >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
+    >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)
+    >>> len(planned.chosen.plan.resident)  # one entry per layer
+    32
     """
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
