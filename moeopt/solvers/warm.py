@@ -16,6 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from moeopt.errors import InputError
 from moeopt.numeric import compiled
 from moeopt.numeric.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
@@ -28,6 +30,9 @@ llvm: Any = import_module("llvmlite.binding")  # untyped
 
 LIMIT_S = 3600.0
 """No limit cuts a solve short before it comes to its last kernel; each takes some 10 ms."""
+
+OTHERS = "others"
+"""What kernels are called together that no problem's methods call."""
 
 LONGEST_FIRST = ("layout", "tri_domain", "joint", "placement")
 """The problems with most to compile; the others follow."""
@@ -64,8 +69,8 @@ def warm(
     jobs
         Processes; by default as many as there are processors.
     on_progress
-        Called with a problem whose kernels are ready, how many of them were compiled, how many
-        problems are ready, and of how many.
+        Called with a problem whose kernels are ready (or `OTHERS`), how many of them were
+        compiled, how many problems are ready, and of how many.
 
     Returns
     -------
@@ -87,7 +92,7 @@ def warm(
     if mark.exists():
         return Warmed(0, perf_counter() - begin, folder)
     total = 0
-    problems = sorted(filter(warm_file, PROBLEMS), key=_turn)
+    problems = [*sorted(filter(warm_file, PROBLEMS), key=_turn), OTHERS]
     for number, (problem, compiled_here) in enumerate(_each(problems, count), 1):
         total += compiled_here
         if on_progress:
@@ -129,13 +134,36 @@ def warm_file(problem: str) -> Path | None:
 
 def compile_problem(problem: str) -> int:
     """Solve a problem's instances with all methods; return how many kernels were compiled."""
-    file, home = warm_file(problem), get_problem(problem)
     before = _misses()
-    if file is not None:
-        model = home.part("instance").Instance
-        for data in json.loads(file.read_text(encoding="utf-8")):
-            solve_with_all(model.model_validate(data), home)
+    if problem == OTHERS:
+        _call_others()
+    else:
+        for instance in warm_instances(problem):
+            solve_with_all(instance, get_problem(problem))
     return _misses() - before
+
+
+def warm_instances(problem: str) -> list[Any]:
+    """Return a problem's instances for warming; none if it has no kernels."""
+    file = warm_file(problem)
+    model = get_problem(problem).part("instance").Instance
+    texts = [] if file is None else json.loads(file.read_text(encoding="utf-8"))
+    return [model.model_validate(data) for data in texts]
+
+
+def _call_others() -> None:
+    """Call the kernels that no method calls: of schedulers, of the engine, of a bound."""
+    from moeopt.problems.cache.belady import belady_bound
+    from moeopt.problems.tri_domain.online import METHODS
+    from moeopt.sim.engine.decode.kernels import best_split
+    from moeopt.sim.scheduler import Scheduler
+
+    tokens = np.arange(1, 65)
+    for method in METHODS:
+        Scheduler("trimoe", "deepseek-v2-lite", tokens % 16, method).schedule(tokens)
+    best_split(np.array([5, 3]), np.array([2, 4]), 16)
+    for instance in warm_instances("cache"):
+        belady_bound(instance, 2)
 
 
 def solve_with_all(instance: Any, home: Problem) -> None:
