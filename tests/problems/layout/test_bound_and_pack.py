@@ -13,6 +13,7 @@ from moeopt.numeric.feasibility import Feasibility
 from moeopt.numeric.highs import Found, Program
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.layout.paths import Path
 from moeopt.problems.layout.single_scenario import (
     arc_flow,
     class_cpsat,
@@ -107,7 +108,7 @@ def test_it_equals_cpsat() -> None:
 
 def test_rounded_sizes_never_refute_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With costs far too fine for arc flows, and HiGHS admitting too much, the bracket is valid."""
-    monkeypatch.setattr(arc_flow, "MAX_CELLS", 30)
+    monkeypatch.setattr(arc_flow, "MAX_NODES", 30)
     monkeypatch.setattr(arc_flow, "COARSE", 5)
     monkeypatch.setattr(class_milp, "MARGIN", class_milp.LONGEST / 12)
     open_, closed = 0, 0
@@ -305,15 +306,25 @@ def test_32_dimms_are_proven(options: dict[str, Any]) -> None:
 
 
 def test_the_small_gap_is_that() -> None:
-    """The target is better by 0.5 %, rounded so that a refutation leaves at most that open."""
-    for upper in (1, 199, 200, 201, 1000, 18_955_296):
+    """The target is better by 0.025 %, rounded so that a refutation leaves at most that open."""
+    for upper in (1, 3999, 4000, 4001, 10_000, 18_955_296):
         refuted_up_to = subproblems.small_gap_target(upper)
-        assert (upper - (refuted_up_to + 1)) * 200 <= upper
+        assert (upper - (refuted_up_to + 1)) * 4000 <= upper
         assert upper - refuted_up_to >= 1
     sizes = np.arange(1000, 900, -1)
     assert subproblems.too_fine(sizes, 10**6)
     assert not subproblems.too_fine(sizes * 5000, 10**6)
     assert not subproblems.too_fine(sizes[:10], 10**6)
+    assert not subproblems.too_fine(np.repeat(sizes[:16], 7), 10**6)
+    assert subproblems.too_fine(np.repeat(sizes[:17], 7), 10**6)
+
+
+def test_few_sizes_are_proven_to_the_nanosecond() -> None:
+    """61 items of seven sizes on 8 DIMMs: a graph of their sums, not of every nanosecond."""
+    instance = paper_scale("deepseek-v2", dimms=8, table_noise=0.03, quantum_ns=1)
+    result = moeopt.solve(instance, "bound-and-pack", time_limit_s=60)
+    assert (result.status, result.bound) == ("optimal", result.objective)
+    assert np.gcd.reduce(instance.path_times.cost[Path.NDP].ravel()) == 1
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:

@@ -25,7 +25,7 @@ from .host_assignment import assign_hosts
 from .incumbent import Incumbent
 from .scenario import Branch, Ints, SingleScenario
 from .state_bounds import dominant_items, packing_bound, simple_bounds
-from .subproblems import PATIENCE, Subproblems, has_no_divisor, small_gap_target
+from .subproblems import PATIENCE, Subproblems, is_fine, small_gap_target, too_fine
 
 
 class Stage(IntEnum):
@@ -48,6 +48,9 @@ FIRST_TRIALS = 50
 HEURISTIC_TRIALS = 400
 PACKING_TRIALS = 200
 """Trials of one heuristic packing: 5 us each and more."""
+
+NARROW = 4
+"""Part of the gap to ask for where a packing of items without a common divisor was not decided."""
 
 BISECTIONS = 6
 """Attempts to raise a bound where an arc flow of rounded sizes cannot refute."""
@@ -94,6 +97,7 @@ class BranchAndBound:
     _heap: list[Key] = field(default_factory=list)
     _dominant: dict[Branch, Ints] = field(default_factory=dict)
     _successes: dict[Branch, int] = field(default_factory=dict)
+    _narrow: set[Branch] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._subproblems = Subproblems(self.incumbent, self.remaining_s, self.verify)
@@ -164,7 +168,7 @@ class BranchAndBound:
         else:
             sizes, _ = dominant_items(self._scenario, branch)
             small_gap = bound > small_gap_target(self._upper)
-            self.enough = small_gap and has_no_divisor(sizes, self._upper)
+            self.enough = small_gap and too_fine(sizes, self._upper)
             unconfirmed = self._subproblems.unconfirmed
             self.note = "UNCONFIRMED_REFUTATION" if unconfirmed else "TOO_FINE_FOR_A_PROOF"
             return False
@@ -209,6 +213,9 @@ class BranchAndBound:
             self._push(bound, stage, branch)
         elif answer == Feasibility.INFEASIBLE:
             self._push(makespan + 1, stage, branch)
+        elif branch not in self._narrow and self._is_fine(branch):
+            self._narrow.add(branch)
+            self._push(bound, stage, branch)
         elif answer == Feasibility.FEASIBLE or not self._too_fine(branch):
             self._push(self._bisected(bound, stage, branch), Stage.UNDECIDED, branch)
         else:
@@ -219,10 +226,14 @@ class BranchAndBound:
         """Return the makespan of a branch's next subproblem: just better than the incumbent's.
 
         So a refutation fathoms the branch. After every second success in a row it is half way to
-        the bound, so that many better schedules take few steps.
+        the bound, so that many better schedules take few steps. Where a packing without a common
+        divisor was not decided it is near the bound: the less there is to waste, the fewer loads
+        a DIMM may have.
         """
         makespan, times = self._least_improvement(branch), self._successes.get(branch, 0)
-        if times and times % 2 == 0:
+        if branch in self._narrow:
+            makespan = min(makespan, bound + (self._upper - 1 - bound) // NARROW)
+        elif times and times % 2 == 0:
             makespan = min(makespan, (bound + self._upper - 1) // 2)
         return makespan
 
@@ -250,6 +261,9 @@ class BranchAndBound:
     def _hopeless(self, bound: int, branch: Branch) -> bool:
         """Tell whether a branch's packing is too fine to be decided, and the gap is small."""
         return bound > small_gap_target(self._upper) and self._too_fine(branch)
+
+    def _is_fine(self, branch: Branch) -> bool:
+        return is_fine(dominant_items(self._scenario, branch)[0], self._upper)
 
     def _too_fine(self, branch: Branch) -> bool:
         return self._subproblems.too_fine(branch)

@@ -35,36 +35,38 @@ FIRST_TRY_S = 0.15
 CPSAT_TRY_S = 1.0
 """Seconds for CP-SAT, which is mostly slower, before HiGHS has all the time left."""
 
-# Many items without a common divisor, as with times measured to the nanosecond, would be number
-# partitioning: no solver decides that. What can be had in short time is a small gap.
+# Many items without a common divisor, as with times measured to the nanosecond, are number
+# partitioning if their sizes are many. Few different ones, as few counts of tokens have, make few
+# loads: such a packing is decided where little may be wasted.
 
 MANY_ITEMS = 40
-"""Items from which on such a packing cannot be decided."""
+MANY_SIZES = 16
+"""Items, and sizes among them, from which on such a packing may not be decided."""
 
 DIVISOR_PARTS = 100_000
 """A divisor counts if it is at least such a part of the makespan."""
 
-SMALL_GAP = 200
-"""The search ends as soon as less than such a part of the makespan, 0.5 %, is open."""
+SMALL_GAP = 4000
+"""The search ends as soon as less than such a part of the makespan, 0.025 %, is open."""
 
 PATIENCE = 0.25
 """Part of the time left for one subproblem of such a packing, and for confirming a refutation."""
 
-RESOLUTION = 1000
+RESOLUTION = 20_000
 """A bisection may leave such a part of the makespan open."""
 
 PACKINGS = 8
 """Attempts to pack such items; one in three ends far off."""
 
 
-def has_no_divisor(sizes: Times, upper: int) -> bool:
-    """Tell whether the sizes, however many, have no common divisor that counts."""
-    return int(np.gcd.reduce(sizes)) * DIVISOR_PARTS < upper
+def is_fine(sizes: Times, upper: int) -> bool:
+    """Tell whether there are many items, whose sizes have no common divisor that counts."""
+    return len(sizes) > MANY_ITEMS and int(np.gcd.reduce(sizes)) * DIVISOR_PARTS < upper
 
 
 def too_fine(sizes: Times, upper: int) -> bool:
-    """Tell whether no solver decides a packing of these sizes within a makespan below `upper`."""
-    return len(sizes) > MANY_ITEMS and has_no_divisor(sizes, upper)
+    """Tell whether a packing of these sizes within a makespan below `upper` may stay undecided."""
+    return is_fine(sizes, upper) and len(np.unique(sizes)) > MANY_SIZES
 
 
 def small_gap_target(upper: int) -> int:
