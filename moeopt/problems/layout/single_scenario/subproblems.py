@@ -46,14 +46,18 @@ MANY_SIZES = 16
 DIVISOR_PARTS = 100_000
 """A divisor counts if it is at least such a part of the makespan."""
 
-SMALL_GAP = 4000
-"""The search ends as soon as less than such a part of the makespan, 0.025 %, is open."""
+FIRST_GAP, SMALL_GAP = 200, 4000
+"""The search ends as soon as less than such a part of the makespan, 0.025 %, is open. What is worth
+finding is at first better by 0.5 %, later by less: the smaller the gain, the longer it takes."""
+
+TIGHTER = 5
+"""By so much each next gap is smaller."""
 
 PATIENCE = 0.25
 """Part of the time left for one subproblem of such a packing, and for confirming a refutation."""
 
-RESOLUTION = 20_000
-"""A bisection may leave such a part of the makespan open."""
+RESOLUTION = 5
+"""A bisection may leave such a part of the gap open."""
 
 PACKINGS = 8
 """Attempts to pack such items; one in three ends far off."""
@@ -69,9 +73,9 @@ def too_fine(sizes: Times, upper: int) -> bool:
     return is_fine(sizes, upper) and len(np.unique(sizes)) > MANY_SIZES
 
 
-def small_gap_target(upper: int) -> int:
-    """Return the latest makespan that is better than `upper` by the small gap."""
-    return upper - -(-upper // SMALL_GAP)
+def small_gap_target(upper: int, parts: int = SMALL_GAP) -> int:
+    """Return the latest makespan that is better than `upper` by one of so many parts of it."""
+    return upper - -(-upper // parts)
 
 
 @dataclass
@@ -88,6 +92,8 @@ class Subproblems:
         Whether HiGHS's refutations count only where CP-SAT confirms them.
     unconfirmed
         How many refutations CP-SAT did not confirm.
+    gap
+        What is worth finding where packings are too fine: better by one of so many parts.
     multipliers
         The Lagrangian multipliers found so far.
     """
@@ -96,6 +102,7 @@ class Subproblems:
     remaining_s: Callable[[], float]
     verify: bool = False
     unconfirmed: int = 0
+    gap: int = FIRST_GAP
     multipliers: MultiplierPool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -216,8 +223,8 @@ class Subproblems:
     def bisected_bound(self, branch: Branch, low: int) -> int:
         """Return a bound, from `low` on, of a branch that is too fine to be packed."""
         upper = self.incumbent.upper
-        high = middle = small_gap_target(upper)
-        while high - low >= max(1, upper // RESOLUTION) and self.remaining_s() > 0:
+        high = middle = small_gap_target(upper, self.gap)
+        while high - low >= max(1, upper // (self.gap * RESOLUTION)) and self.remaining_s() > 0:
             answer = self.aggregated(branch, middle)
             if answer.feasibility == Feasibility.INFEASIBLE:
                 low = middle + 1
