@@ -27,6 +27,7 @@ Functions:
 
 load, save, load_solution          instances and solutions in files
 solve, methods, check, explain     exact methods and heuristics; the independent checker
+event_graph                        what a solution runs when, what waits for what; its slack
 Futures                            how method "robust" looks at loads that come later
 heuristic                          a decorator that makes a rule of yours one of the methods
 gap                                how far heuristics are from the optimum, over many instances
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from moeopt.problems.files import load_solution as load_solution
     from moeopt.problems.futures import Futures as Futures
     from moeopt.problems.json_files import save as save
+    from moeopt.sim.engine.event_graph import event_graph as event_graph
     from moeopt.sim.engine.simulate import simulate as simulate
     from moeopt.sim.generate import generate as generate
     from moeopt.sim.generate import generate_twins as generate_twins
@@ -114,6 +116,7 @@ _HOME = {
     "generate_twins": "moeopt.sim.generate",
     "holdout": "moeopt.study.holdout",
     "run_on": "moeopt.sim.holdout.run",
+    "event_graph": "moeopt.sim.engine.event_graph",
     "simulate": "moeopt.sim.engine.simulate",
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",

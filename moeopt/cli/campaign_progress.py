@@ -1,7 +1,7 @@
 """A campaign's progress on stderr: how many solves are done, how fast, what is running."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
@@ -63,6 +63,17 @@ class Shown(Watch):
         """Start the bar with what is still to be solved."""
         self.total, self.stored, self._began = total, stored, monotonic()
         self._all.reset(self._bar, total=total - stored)
+
+    def spared(self, solves: int, doubts: Sequence[str]) -> None:
+        """Say what is not solved, and which claims of libraries are not believed."""
+        for doubt in doubts:
+            print(f"moeopt: warning: {doubt}", file=sys.stderr)
+        if solves:
+            print(
+                f"moeopt: {solves} {'solve' if solves == 1 else 'solves'} by exact methods left "
+                "out: the library has the proofs (--prove-again)",
+                file=sys.stderr,
+            )
 
     def started(self, job: Job) -> None:
         """Show a line for the solve."""

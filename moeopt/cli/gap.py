@@ -66,6 +66,14 @@ def gap_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Do not repeat what the store has already.")
     ] = False,
+    prove_again: Annotated[
+        bool,
+        typer.Option(
+            "--prove-again",
+            help="Run exact methods also where best_known.json of the instance's library has the "
+            "proof.",
+        ),
+    ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -142,6 +150,7 @@ def gap_command(
         kept = store or memory
         if paths:
             campaign = _campaign(ctx, paths, methods, rules or [], time_limit, seed, workers)
+            campaign = campaign.proving_again() if prove_again else campaign
             rows, code = _run(campaign, kept, resume, jobs, executor)
         elif store is not None:
             rows, code = _stored(ctx, store), DONE
@@ -242,7 +251,10 @@ def _run(
 def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
     from moeopt.study.store import Store
 
-    others = ("methods", "rules", "time_limit", "seed", "workers", "jobs", "executor", "resume")
+    others = (
+        *("methods", "rules", "time_limit", "seed", "workers", "prove_again"),
+        *("jobs", "executor", "resume"),
+    )
     _refuse(ctx, others, "without paths the store decides that")
     with Store(path, create=False) as store:
         return store.rows()

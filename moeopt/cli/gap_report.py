@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from moeopt.study.rows import Row
     from moeopt.study.store import Store
 
-ASKED = ("methods", "rules", "time_limit", "seed", "workers", "jobs", "executor", "store", "report")
+ASKED = (
+    *("methods", "rules", "time_limit", "seed", "workers", "prove_again"),
+    *("jobs", "executor", "store", "report"),
+)
 """The options that decide what a report says."""
 
 
@@ -110,7 +113,7 @@ def _command(ctx: typer.Context) -> str:
         if source is not None and source.name == "COMMANDLINE":
             given = ctx.params[name]
             for value in given if isinstance(given, list | tuple) else [given]:
-                words += [flag(name), str(value)]
+                words += [flag(name)] if value is True else [flag(name), str(value)]
     if ctx.params["paths"] and ctx.params["store"]:
         words.append("--resume")
     return shlex.join(words)

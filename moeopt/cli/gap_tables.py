@@ -36,6 +36,7 @@ def _instances(rows: Sequence[Row]) -> Table:
     for cells in by_instance.values():
         group = [row for solves in cells.values() for row in solves]
         known = [row.result.objective for row in group if row.result.objective is not None]
+        known += [row.known.objective for row in group[:1] if row.known is not None]
         result = group[0].result
         best = shown(result.problem, min(known, key=entries, default=None))
         bound = shown(result.problem, group[0].best_bound)

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, PlainValidator, ValidationError
 from pydantic_core import PydanticCustomError
@@ -32,8 +32,16 @@ def instance_files(folder: Path) -> list[Path]:
     )
 
 
-def load_all(source: Source) -> list[tuple[str, InstanceEnvelope]]:
-    """Return (family, instance) for all that a source holds; the family is the folder, or "-".
+class Loaded(NamedTuple):
+    """An instance, the family it stands in, and its file if it came from one."""
+
+    family: str
+    instance: InstanceEnvelope
+    file: Path | None = None
+
+
+def load_all(source: Source) -> list[Loaded]:
+    """Return all instances that a source holds; the family is the folder, or "-".
 
     Where an instance says that it repeats another family's experiment, so does its family's name.
 
@@ -43,7 +51,7 @@ def load_all(source: Source) -> list[tuple[str, InstanceEnvelope]]:
         If a file cannot be used or a folder holds no instance.
     """
     if isinstance(source, InstanceEnvelope):
-        return [("-", source)]
+        return [Loaded("-", source)]
     path = Path(source)
     if not path.is_dir():
         return [_with_family(path)]
@@ -63,11 +71,11 @@ def repeats(instance: InstanceEnvelope) -> str | None:
     return original if isinstance(original, str) else None
 
 
-def _with_family(file: Path) -> tuple[str, InstanceEnvelope]:
+def _with_family(file: Path) -> Loaded:
     instance = load(file)
     folder = file.resolve().parent.name or "-"
     original = repeats(instance)
-    return f"{folder} (repeats {original})" if original else folder, instance
+    return Loaded(f"{folder} (repeats {original})" if original else folder, instance, file)
 
 
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
@@ -106,6 +114,9 @@ class Settings(Frozen):
         MILP engine of method milp; other methods have none.
     warm_start
         As in `moeopt.solve`; methods that look for their own start take no notice.
+    prove_again
+        Whether exact methods run also on instances whose optimum their library has proven already
+        (`moeopt.study.known`).
     """
 
     methods: Annotated[tuple[_Choice, ...], Field(min_length=1)] | None = None
@@ -115,6 +126,7 @@ class Settings(Frozen):
     workers: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
     engine: Text | None = None
     warm_start: Flag = True
+    prove_again: Flag = False
 
 
 class _PartOfFile(Settings):
@@ -156,6 +168,13 @@ class Campaign:
         ]
         return Campaign(parts, self.name)
 
+    def proving_again(self) -> "Campaign":
+        """Return the campaign with exact methods also where the optimum is proven already."""
+        update = {"prove_again": True}
+        return Campaign(
+            [Part(p.sources, p.settings.model_copy(update=update)) for p in self.parts], self.name
+        )
+
     @property
     def workers(self) -> int:
         """Most threads that one solve uses."""
@@ -168,6 +187,7 @@ def make_settings(
     seeds: Sequence[int],
     workers: int,
     rules: Sequence[Choice] = (),
+    prove_again: bool = False,
 ) -> Settings:
     """Return settings from code or from the command line.
 
@@ -182,6 +202,7 @@ def make_settings(
         "seeds": seeds,
         "workers": workers,
         "with": rules,
+        "prove_again": prove_again,
     }
     try:
         return Settings.model_validate(values)

@@ -1,7 +1,7 @@
 """Handing out solves, here or to an executor, and telling whoever watches how it goes on."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Protocol
 
@@ -26,6 +26,9 @@ class Watch:
 
     def planned(self, total: int, stored: int) -> None:
         """Take note of how many solves there are, and how many of them the store has."""
+
+    def spared(self, solves: int, doubts: Sequence[str]) -> None:
+        """Take note of solves left out since libraries have the proof, and of wrong entries."""
 
     def started(self, job: Job) -> None:
         """Take note that a solve has been handed out."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version as version_of
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from moeopt.errors import InputError
@@ -17,7 +18,8 @@ from moeopt.problems.registry import get_problem
 from moeopt.sim.holdout.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
-from moeopt.study.campaign import Campaign, Choice, Settings, load_all
+from moeopt.study.campaign import Campaign, Choice, Loaded, Settings, Source, load_all
+from moeopt.study.known import Known, Libraries
 
 NO_SOURCE = "unknown"
 """Stands for the hash of a rule's source file where there is none, as in an interactive session."""
@@ -99,12 +101,13 @@ def words_for_others(rule: Rule) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One instance of one family, and the keys of its solves in order."""
+    """One instance of one family, the keys of its solves in order, and what its library knows."""
 
     family: str
     content_hash: str
     instance: InstanceEnvelope
     keys: Sequence[Key]
+    known: Known | None = None
 
 
 @dataclass(frozen=True)
@@ -115,10 +118,16 @@ class Plan:
     ----------
     rules
         (method, hash of the source file) -> rule, of the methods that are rules of one's own.
+    spared
+        Solves by exact methods that are left out: their instances' optima are proven already.
+    doubts
+        Why what a library says of an instance is not used, a line each.
     """
 
     entries: Sequence[Entry]
     rules: Mapping[tuple[str, str], Rule] = field(default_factory=dict)
+    spared: int = 0
+    doubts: Sequence[str] = ()
 
     @property
     def size(self) -> int:
@@ -163,29 +172,65 @@ def make_plan(campaign: Campaign) -> Plan:
     """
     found: dict[tuple[str, str], tuple[InstanceEnvelope, dict[Key, None]]] = {}
     rules: dict[tuple[str, str], Rule] = {}
+    spared: set[Key] = set()
+    sources = _Sources()
     for part in campaign.parts:
         own = _load_rules(part.settings)
-        loaded = [
-            (family, content_hash(instance), instance)
-            for source in part.sources
-            for family, instance in load_all(source)
-        ]
+        loaded = [one for source in part.sources for one in sources.load(source)]
         problems = {instance.problem for _, _, instance in loaded}
         observed = {earlier for earlier, _, _ in twins({digest: one for _, digest, one in loaded})}
         for family, digest, instance in loaded:
             _, keys = found.setdefault((family, digest), (instance, {}))
-            chosen = list(_chosen(instance, part.settings, own, digest in observed))
-            for key, rule in _solves(digest, part.settings, chosen):
+            known = None if part.settings.prove_again else sources.known.get(digest)
+            chosen = list(_chosen(instance, part.settings, own, digest in observed, known))
+            spared |= {key for key, _ in _solves(digest, part.settings, chosen, spared=True)}
+            for key, rule in _solves(digest, part.settings, chosen, spared=False):
                 keys[key] = None
                 if rule is not None:
-                    known = rules.setdefault((key.method, key.source_sha256), rule)
-                    if known.spec is None:  # registered in this process, and loaded from a file
+                    first = rules.setdefault((key.method, key.source_sha256), rule)
+                    if first.spec is None:  # registered in this process, and loaded from a file
                         rules[key.method, key.source_sha256] = rule
         for rule in own.values():
             if rule.problem is not None and rule.problem not in problems:
                 raise InputError(f"{rule.name}: a rule for {rule.problem}, of which there is none")
-    entries = [Entry(*where, instance, list(keys)) for where, (instance, keys) in found.items()]
-    return Plan(entries, rules)
+    entries = [
+        Entry(*where, instance, list(keys), sources.known.get(where[1]))
+        for where, (instance, keys) in found.items()
+    ]
+    for entry in entries:
+        spared.difference_update(entry.keys)  # another part asks to prove again
+    return Plan(entries, rules, len(spared), sources.doubts)
+
+
+class _Sources:
+    """Loads what campaigns are about, each source once, and what libraries know of it."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Known] = {}
+        self.doubts: list[str] = []
+        self._libraries = Libraries()
+        self._loaded: dict[Path, list[tuple[str, str, InstanceEnvelope]]] = {}
+
+    def load(self, source: Source) -> list[tuple[str, str, InstanceEnvelope]]:
+        """Return (family, content hash, instance) of all that a source holds."""
+        if isinstance(source, InstanceEnvelope):
+            return [self._hashed(one) for one in load_all(source)]
+        path = Path(source).resolve()
+        if path not in self._loaded:
+            self._loaded[path] = [self._hashed(one) for one in load_all(source)]
+        return self._loaded[path]
+
+    def _hashed(self, one: Loaded) -> tuple[str, str, InstanceEnvelope]:
+        digest = content_hash(one.instance)
+        if one.file is not None and digest not in self.known:
+            try:
+                known = self._libraries.known(one.file, one.instance)
+            except InputError as error:
+                self.doubts.append(str(error))
+            else:
+                if known is not None:
+                    self.known[digest] = known
+        return one.family, digest, one.instance
 
 
 def _load_rules(settings: Settings) -> dict[Choice, Rule]:
@@ -200,24 +245,42 @@ def _load_rules(settings: Settings) -> dict[Choice, Rule]:
     return rules
 
 
+class _Chosen(NamedTuple):
+    """A method that is meant, and whether it is left out since it would prove what is known."""
+
+    name: str
+    options: str
+    rule: Rule | None
+    spared: bool
+
+
 def _solves(
-    digest: str, settings: Settings, chosen: Sequence[tuple[str, str, Rule | None]]
+    digest: str, settings: Settings, chosen: Sequence[_Chosen], *, spared: bool
 ) -> Iterator[tuple[Key, Rule | None]]:
-    for limit, seed, (name, options, rule) in product(
-        settings.time_limits_s, settings.seeds, chosen
+    meant = [one for one in chosen if one.spared == spared]
+    for limit, seed, (name, options, rule, _) in product(
+        settings.time_limits_s, settings.seeds, meant
     ):
         source = "" if rule is None else rule.source_sha256 or NO_SOURCE
         yield Key(digest, name, seed, limit, settings.workers, options, version(), source), rule
 
 
 def _chosen(
-    instance: InstanceEnvelope, settings: Settings, own: Mapping[Choice, Rule], observed: bool
-) -> Iterator[tuple[str, str, Rule | None]]:
-    """Yield name, options and rule of what is meant, and of one that can prove if none can.
+    instance: InstanceEnvelope,
+    settings: Settings,
+    own: Mapping[Choice, Rule],
+    observed: bool,
+    known: Known | None,
+) -> Iterator[_Chosen]:
+    """Yield what is meant, and one method that can prove if none can.
 
     What decides for later loads is among the heuristics of an instance that has later twins, on
-    which it can be seen; what decides on copies is where copies are permitted.
+    which it can be seen; what decides on copies is where copies are permitted. No exact method is
+    needed where the optimum is known, and none is added where a bracket is: what it would prove in
+    its time depends on the machine, the library's bracket does not.
     """
+    proven = known is not None and known.proven
+    bracket = known is not None and known.bound is not None
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
@@ -240,9 +303,10 @@ def _chosen(
         for method in meant:
             proves |= method.kind == "exact"
             name = AUTO if choice == AUTO else method.name
-            yield name, _options(method, settings), method.rule
+            spared = proven and method.kind == "exact"
+            yield _Chosen(name, _options(method, settings), method.rule, spared)
     if not proves:
-        yield exact[0].name, _options(exact[0], settings), None
+        yield _Chosen(exact[0].name, _options(exact[0], settings), None, bracket)
 
 
 def _options(method: Method, settings: Settings) -> str:

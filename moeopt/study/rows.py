@@ -1,7 +1,7 @@
 """The rows of a study: every solve, held against the best that is known of its instance."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moeopt.errors import ModelMismatchError
@@ -10,6 +10,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.settlements import split_name
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Facts, Solved
+from moeopt.study.known import BEST, Known
 from moeopt.study.plan import Key
 
 
@@ -31,6 +32,8 @@ class Row:
         What the problem's view says about the solution, e.g. the bottleneck.
     machine
         Processor, cores and system it was solved on.
+    known
+        What the instance's library knew before; `optimum` and `best_bound` are no worse.
     """
 
     family: str
@@ -40,6 +43,7 @@ class Row:
     best_bound: Objective | None
     facts: Facts = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
+    known: Known | None = None
 
     @property
     def optimal(self) -> bool:
@@ -67,7 +71,9 @@ class Row:
         return self.result.build_s + self.result.solve_s
 
 
-def compare(family: str, solved: Mapping[Key, Solved], keys: Sequence[Key]) -> list[Row]:
+def compare(
+    family: str, solved: Mapping[Key, Solved], keys: Sequence[Key], known: Known | None = None
+) -> list[Row]:
     """Return one row for each of `keys`, the solves of one instance.
 
     Parameters
@@ -78,13 +84,16 @@ def compare(family: str, solved: Mapping[Key, Solved], keys: Sequence[Key]) -> l
         All solves of the instance that are known: optimum and bound come from all of them.
     keys
         Those that get a row, in order; one that is not in `solved` gets none.
+    known
+        What the instance's library knows; it counts like a solve's result.
 
     Raises
     ------
     ModelMismatchError
         If one solve's proven bound is above what another one's solution costs.
     """
-    results = [one.result for one in solved.values()]
+    results: list[Result | Known] = [one.result for one in solved.values()]
+    results += [] if known is None else [known]
     proven = [r for r in results if r.bound is not None]
     found = [r for r in results if r.objective is not None]
     strongest = max(proven, key=lambda r: _entries(r.bound), default=None)
@@ -93,14 +102,23 @@ def compare(family: str, solved: Mapping[Key, Solved], keys: Sequence[Key]) -> l
     objective = best.objective if best else None
     if strongest and best and _entries(objective) < _entries(bound):
         raise ModelMismatchError(
-            f"{best.instance}: {best.method} finds {objective}, "
-            f"but {strongest.method} proves that nothing is below {bound}"
+            f"{_instance(solved)}: {_who(best)} finds {objective}, "
+            f"but {_who(strongest)} proves that nothing is below {bound}"
         )
     optimum = objective if objective == bound else None
     rows = [(key, solved[key]) for key in keys if key in solved]
     return [
-        Row(family, key, one.result, optimum, bound, one.facts, one.machine) for key, one in rows
+        Row(family, key, one.result, optimum, bound, one.facts, one.machine, known)
+        for key, one in rows
     ]
+
+
+def _instance(solved: Mapping[Key, Solved]) -> str:
+    return next(iter(solved.values())).result.instance
+
+
+def _who(found: Result | Known) -> str:
+    return f"{found.method} in {BEST}" if isinstance(found, Known) else found.method
 
 
 def _entries(objective: Objective | None) -> tuple[int, ...]:
@@ -111,6 +129,19 @@ def _ratio(objective: Objective | None, reference: Objective | None) -> float | 
     if objective is None or reference is None:
         return None
     return relative(objective, reference, reference)
+
+
+def as_known(row: Row, known: Known) -> Row:
+    """Return the row as if its solution were the library's."""
+    result = replace(
+        row.result,
+        method=known.method,
+        status="optimal" if known.proven else "feasible",
+        objective=known.objective,
+        bound=known.bound,
+        solution=known.solution,
+    )
+    return replace(row, key=row.key._replace(method=known.method), result=result)
 
 
 TOLD = ("time_limit_s", "workers", "options", "version", "source_sha256")

@@ -11,8 +11,9 @@ from moeopt.errors import InputError
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 3
-"""Version 1 had no `source_sha256`, 2 no `compile_s`; a store is brought up to date when opened."""
+SCHEMA_VERSION = 4
+"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries; a store is brought
+up to date when it is opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -45,6 +46,18 @@ CREATE TABLE member (
     PRIMARY KEY (instance, family)
 );
 """
+
+KNOWN_TABLES = f"""
+CREATE TABLE known (
+    instance TEXT PRIMARY KEY REFERENCES instance (hash),
+    method TEXT NOT NULL,    -- that proved the bound
+    objective TEXT NOT NULL, -- JSON, as in solve
+    bound TEXT,
+    solution BLOB NOT NULL   -- JSON, gzip
+);
+CREATE INDEX unfinished ON solve ({KEY}) WHERE termination = 'interrupted';
+"""
+"""What libraries know; and an index of what is still to be solved, which is hardly anything."""
 
 SOLVE_TABLES = f"""
 CREATE TABLE solve (
@@ -125,7 +138,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         _to_write_ahead_log(connection)
         with transaction(connection):
             if not _recognised(connection, path):  # another process may have been quicker
-                _make(connection, INSTANCE_TABLES + SOLVE_TABLES)
+                _make(connection, INSTANCE_TABLES + SOLVE_TABLES + KNOWN_TABLES)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif _version(connection) < SCHEMA_VERSION:
@@ -133,8 +146,10 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             version = _version(connection)  # as above
             if version < 2:
                 _extend_key(connection)
-            elif version < SCHEMA_VERSION:
+            elif version < 3:
                 connection.execute("ALTER TABLE solve ADD COLUMN compile_s REAL")
+            if version < SCHEMA_VERSION:
+                _make(connection, KNOWN_TABLES)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 

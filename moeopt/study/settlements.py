@@ -107,7 +107,7 @@ def sensitivity(
     """
     instances: dict[str, dict[str, InstanceEnvelope]] = {}
     for source in paths:
-        for _, instance in load_all(source):
+        for _, instance, _ in load_all(source):
             instances.setdefault(instance.problem, {})[content_hash(instance)] = instance
     groups = [
         group

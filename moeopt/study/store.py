@@ -20,6 +20,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Failure, Solved, failed_solve
+from moeopt.study.known import Known
 from moeopt.study.plan import Entry, Key, canonical
 from moeopt.study.rows import Row, compare
 from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, transaction
@@ -91,6 +92,8 @@ class Store:
                 self._connection.execute(
                     "INSERT OR IGNORE INTO member VALUES (?, ?)", (entry.content_hash, entry.family)
                 )
+                if entry.known is not None:
+                    self._keep_known(entry.content_hash, entry.known)
 
     def has(self, key: Key) -> bool:
         """Tell whether a solve is done."""
@@ -145,6 +148,21 @@ class Store:
             failed[key] = failed_solve(problem, name, key, Failure(*columns[width:]))
         return failed
 
+    def known(self, content_hash: str) -> Known | None:
+        """Return what the library of an enrolled instance knew; None if nothing."""
+        query = """
+            SELECT problem, method, objective, bound, solution FROM known
+            JOIN instance ON hash = instance WHERE instance = ?"""
+        with readable_errors(self.path):
+            found = self._connection.execute(query, (content_hash,)).fetchone()
+        if found is None:
+            return None
+        problem, method, objective, bound, blob = found
+        cost, solution = _objective(objective), _unpacked_solution(problem, blob)
+        if cost is None or solution is None:
+            raise InputError(f"{self.path}: what is known of {content_hash} is not readable")
+        return Known(method, cost, _objective(bound), solution)
+
     def ended(self, content_hash: str) -> dict[Key, Solved]:
         """Return results and failures of one instance."""
         return self.failed(content_hash) | self.solved(content_hash)
@@ -159,7 +177,7 @@ class Store:
                 solved, key=lambda k: (k.time_limit_s, k.seed, _place(k.method, order), *k)
             )
             for family in member.families:
-                rows += compare(family, solved, keys)
+                rows += compare(family, solved, keys, self.known(member.content_hash))
         return sorted(rows, key=lambda r: (r.result.problem, r.family, r.result.instance))
 
     def failures(self) -> list[tuple[Key, Failure]]:
@@ -199,6 +217,14 @@ class Store:
             f"INSERT INTO {table} ({columns}) VALUES ({marks}) "  # noqa: S608 - our own names
             f"ON CONFLICT ({KEY}) DO UPDATE SET {update} WHERE {replace}",
             values,
+        )
+
+    def _keep_known(self, content_hash: str, known: Known) -> None:
+        """Keep a library's bracket; what it knew when the store was made may have improved."""
+        values = (known.method, _text(known.objective), _text(known.bound))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?)",
+            (content_hash, *values, _packed_solution(known.solution)),
         )
 
     def _forget_failure(self, key: Key) -> None:

@@ -30,6 +30,7 @@ def gap(
     jobs: int = 1,
     executor: str | None = None,
     watch: Watch | None = None,
+    prove_again: bool = False,
 ) -> list[Row]:
     """Run methods on instances and say how far each is above the optimum.
 
@@ -49,6 +50,9 @@ def gap(
         Called with (solves done, solves in all, instance, method) before each solve.
     store, resume, jobs, executor, watch
         As in `run_campaign`.
+    prove_again
+        Whether exact methods run also where the library that a file stands in has a proven optimum,
+        whose entry in ``best_known.json`` holds (`moeopt.study.known`).
 
     Returns
     -------
@@ -81,7 +85,11 @@ def gap(
         what = "a path or an instance"
         expect(f"paths[{number}]", source, str, Path, InstanceEnvelope, what=what)
     settings = make_settings(
-        methods=methods, time_limits_s=[time_limit_s], seeds=[seed], workers=workers
+        methods=methods,
+        time_limits_s=[time_limit_s],
+        seeds=[seed],
+        workers=workers,
+        prove_again=prove_again,
     )
     return run_campaign(
         Campaign([Part(sources, settings)]),
@@ -125,7 +133,7 @@ def run_campaign(
     -------
     list of Row
         Instance by instance, as in `gap`. Optimum and bound come from all results that the store
-        has for the instance.
+        has for the instance, and from its library.
 
     Raises
     ------
@@ -147,6 +155,7 @@ def run_campaign(
             )
         results.enroll(plan.entries)
         watch.planned(run.total, run.done)
+        watch.spared(plan.spared, plan.doubts)
         for rule in plan.rules.values():
             if jobs != 1 or executor is not None:
                 words_for_others(rule)
@@ -226,5 +235,10 @@ def _rows(plan: Plan, store: Store) -> list[Row]:
     return [
         row
         for entry in plan.entries
-        for row in compare(entry.family, solved[entry.content_hash], entry.keys)
+        for row in compare(
+            entry.family,
+            solved[entry.content_hash],
+            entry.keys,
+            store.known(entry.content_hash),
+        )
     ]

@@ -74,9 +74,9 @@ def to_markdown(summaries: Sequence[Summary]) -> str:
     """Return tables, family by method, without times: the same on every machine.
 
     The first gives the median and the largest excess over the optimum and the share of instances
-    solved to the optimum, and below each method the information about loads that it decided by;
-    the second counts the bottleneck devices of the schedules. Several
-    problems have tables of their own, under headings, as their methods differ.
+    solved to the optimum, of those whose optimum is proven, and below each method the information
+    about loads that it decided by; the second counts the bottleneck devices of the schedules.
+    Several problems have tables of their own, under headings, as their methods differ.
     """
     problems = list(dict.fromkeys(s.problem for s in summaries))
     if len(problems) == 1:
@@ -117,9 +117,10 @@ def _pivot(
         lines.append(f"| *decided by* | | {' | '.join(knew.get(m, '') for m in methods)} |")
     for family, group in by_family(summaries).items():
         found = {s.method: s for s in group}
-        count = max(s.instances for s in group)
+        count, proven = max(s.instances for s in group), max(s.proven for s in group)
+        shown = f"{count}" if proven == count else f"{count}, {proven} proven"
         cells = [cell(found[m]) if m in found else "" for m in methods]
-        lines.append(f"| {family} | {count} | {' | '.join(cells)} |")
+        lines.append(f"| {family} | {shown} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -65,7 +65,8 @@ def test_a_failed_solve_does_not_end_the_campaign(campaign: str, capsys: Capture
     moeopt.save(random_instance(0, experts=40), Path("family/big.json"))
     assert run(["gap", "family", "--methods", "brute-force", "--markdown"]) == 2
     captured = capsys.readouterr()
-    assert captured.out.splitlines()[2].startswith("| family | 3 | 0 / 0 % (100 %), 1 failed |")
+    row = captured.out.splitlines()[2]
+    assert row.startswith("| family | 3, 2 proven | 0 / 0 % (100 %), 1 failed |")
     line, last = captured.err.splitlines()
     assert line.startswith("moeopt: error: ")
     assert "method brute-force: brute-force: " in line

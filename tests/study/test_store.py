@@ -198,6 +198,7 @@ def test_a_store_of_the_first_schema_opens(path: Path) -> None:
             assert "source" not in columns
             connection.execute(f"INSERT INTO {table} SELECT {columns} FROM new")
             connection.execute("DROP TABLE new")
+        connection.execute("DROP TABLE known")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     with Store(path) as again:
@@ -218,6 +219,8 @@ def test_a_store_of_schema_2_does_not_know_how_long_was_compiled(path: Path) -> 
     store.add(key, solved)
     store.close()
     with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE known")
+        connection.execute("DROP INDEX unfinished")
         connection.execute("ALTER TABLE solve DROP COLUMN compile_s")
         connection.execute("PRAGMA user_version = 2")
     connection.close()

@@ -26,15 +26,13 @@ INFO = ProblemInfo(
     robust=True,
     sample_rule="prefix-split",
     exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
-    absent={
-        "lanes": "widths are no schedule",
-        "executor": "the objective is a loss, and takes no time",
-    },
+    absent={"lanes": "widths are no schedule"},
     knows={
         "uniform": NOTHING,
         "prefix-split": "the prompt's importance, and the losses",
         "greedy-marginal": "the losses",
     },
+    unpriced={"BW-C1": "without it no expert needs a width"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Layer": "instance", "Expert": "instance"})

@@ -51,6 +51,10 @@ class Engine:
         self._times: list[int] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {}
 
+    def __len__(self) -> int:
+        """Return how many bundles there are; their numbers are those below."""
+        return len(self._bundles)
+
     def index(self, name: str) -> int:
         """Return the index of a resource."""
         if name not in self._index:

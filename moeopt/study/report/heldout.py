@@ -17,7 +17,7 @@ from moeopt.sim.holdout.twins import twins
 from moeopt.study.hindsight import Bracket, hindsight_static, share_between
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, as_known
 
 OPTIMUM = "the optimum"
 
@@ -284,6 +284,9 @@ def _decisions(
             of.setdefault(OPTIMUM, row)
         if not is_exact(problem, row.key.method):
             of[_plain(labels[row.key])] = row
+    for row in rows:
+        if row.known is not None and row.known.objective == row.optimum:
+            found.setdefault(row.key.instance, {}).setdefault(OPTIMUM, as_known(row, row.known))
     return found
 
 

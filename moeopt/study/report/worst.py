@@ -9,7 +9,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.view import Bar, Lane
 from moeopt.study.pictures import Panel
 from moeopt.study.report.words import amount
-from moeopt.study.rows import Row
+from moeopt.study.rows import Row, as_known
 from moeopt.study.table import percent
 
 CASES, NAMED = 2, 10
@@ -53,6 +53,9 @@ def worst_cases(
     for row in rows:
         if row.optimal and row.result.solution is not None:
             best.setdefault(row.key.instance, row)
+    for row in rows:
+        if row.known is not None and row.known.objective == row.optimum:
+            best.setdefault(row.key.instance, as_known(row, row.known))
     candidates = [
         row
         for row in rows

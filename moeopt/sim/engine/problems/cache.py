@@ -37,18 +37,20 @@ def execute(instance: Instance, solution: Solution) -> Executed:
             ways = solution.ways[layer] or 0
             missing = [expert for expert in used if expert not in recent[layer]]
             found = len(used) - len(missing)
-            other = engine.add("GPU", instance.other_ns, after=done, kind="other", number=number)
-            done = [
-                engine.add(
-                    "GPU", found * instance.gpu_ns, after=[other], kind="hits", number=number
-                )
-            ]
+            label = f"token {number}, layer {layer}"
+            other = engine.add("GPU", instance.other_ns, after=done, kind="other", label=label)
+            on_gpu_ns = found * instance.gpu_ns
+            done = [engine.add("GPU", on_gpu_ns, after=[other], kind="hits", label=label)]
             if missing:
                 there = engine.add(
-                    "hand-over", instance.activation_ns, after=[other], kind="hand-over"
+                    "hand-over",
+                    instance.activation_ns,
+                    after=[other],
+                    kind="hand-over",
+                    label=label,
                 )
                 on_cpu_ns = len(missing) * instance.cpu_ns
-                done.append(engine.add("CPU", on_cpu_ns, after=[there], kind="misses"))
+                done.append(engine.add("CPU", on_cpu_ns, after=[there], kind="misses", label=label))
                 fetches += len(missing) if ways else 0
             rest = [expert for expert in recent[layer] if expert not in used]
             recent[layer] = [*reversed(used), *rest][:ways]

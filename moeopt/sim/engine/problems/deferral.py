@@ -14,6 +14,9 @@ from moeopt.sim.engine.resource import Resource
 
 Kind = Literal["attention", "shared", "immediate", "deferred"]
 
+WAITS: dict[Kind, int] = {"immediate": 1, "deferred": 2}
+"""How many layers later attention waits for experts."""
+
 
 def execute(instance: Instance, solution: Solution) -> Executed:
     """Run every task no earlier than the solution starts it.
@@ -58,11 +61,12 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                 "CPU" if length_ns else "hand-over", length_ns, after=[there], kind=kind,
                 number=layer, release_ns=getattr(starts, kind)[layer],
             )  # fmt: skip
-            handed[kind, layer] = engine.add(
-                "hand-over", sync_ns, after=[ran], kind="to GPU", number=layer
-            )
+            if layer + WAITS[kind] < instance.layers:
+                handed[kind, layer] = engine.add(
+                    "hand-over", sync_ns, after=[ran], kind="to GPU", number=layer
+                )
             ends.append(ran)
     engine.run()
     makespan_ns = max(engine.finish_ns(task) for task in (*shared, *ends))
     penalty = sum(instance.penalty[count or 0] for count in solution.deferred)
-    return Executed(engine.timeline(), (makespan_ns, penalty))
+    return Executed(engine.timeline(), (makespan_ns, penalty), numbers="layer")

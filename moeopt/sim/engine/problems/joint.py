@@ -36,7 +36,8 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     copies: list[int] = []
     done: list[int] = []
     for number, step in enumerate(instance.steps):
-        done = [engine.add("GPU", context.step_ns, after=done, kind="other", number=number)]
+        label = f"step {number}"
+        done = [engine.add("GPU", context.step_ns, after=done, kind="other", label=label)]
         joins: list[int] = []
         on_cpu: list[int] = []
         for layer, active in enumerate(step):
@@ -53,20 +54,26 @@ def execute(instance: Instance, solution: Solution) -> Executed:
             if ways:
                 copies += [instance.copy_ns[width[e]] for e in asked if e not in recent]
             caches[layer] = [*reversed(asked), *(e for e in recent if e not in asked)][:ways]
+            label = f"step {number}, layer {layer}"
             attention = engine.add(
-                "GPU", context.attention_ns[layer], after=done, kind="attention", number=layer
+                "GPU", context.attention_ns[layer], after=done, kind="attention", label=label
             )
             shared = engine.add(
-                "GPU", instance.shared_ns[layer], after=[attention], kind="shared", number=layer
+                "GPU", instance.shared_ns[layer], after=[attention], kind="shared", label=label
             )
             done, joins = [shared, *joins], []
             for expert, tokens in on_gpu:
                 time_ns = instance.gpu_ns[width[expert]][tokens]
                 done.append(
-                    engine.add("GPU", time_ns, after=[shared], kind="expert", number=expert)
+                    engine.add(
+                        "GPU", time_ns, after=[shared], kind="expert", label=label, number=expert
+                    )
                 )
             if away:
-                there = engine.add("hand-over", instance.hand_over_ns, after=[attention])
+                there = engine.add(
+                    "hand-over", instance.hand_over_ns, after=[attention], kind="to CPU",
+                    label=label,
+                )  # fmt: skip
                 first = max(0, len(away) - (solution.deferred[layer] or 0))
                 on_cpu = [*on_cpu, there]
                 for kind, part, waiting in (
@@ -75,11 +82,18 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                 ):
                     for expert, tokens in part:
                         time_ns = instance.cpu_ns[width[expert]][tokens]
-                        ran = engine.add("CPU", time_ns, after=on_cpu, kind=kind, number=expert)
+                        ran = engine.add(
+                            "CPU", time_ns, after=on_cpu, kind=kind, label=label, number=expert
+                        )
                         on_cpu = [ran]
                     if part or kind == "immediate":
                         # Without immediate experts the CPU still answers, in its turn.
-                        waiting.append(engine.add("hand-over", instance.hand_over_ns, after=on_cpu))
+                        waiting.append(
+                            engine.add(
+                                "hand-over", instance.hand_over_ns, after=on_cpu, kind="to GPU",
+                                label=label,
+                            )
+                        )  # fmt: skip
         done += joins
     if copies:
         engine.add_many("copies", np.array(copies), kind="copy")

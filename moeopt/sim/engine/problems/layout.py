@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.solution import Domain, Solution
 from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.problems.execute import Executed
+from moeopt.sim.engine.problems.execute import BETWEEN, Executed, Windows
 from moeopt.sim.engine.resource import Resource
 
 READS_FIRST, WORK = 0, 1
@@ -34,23 +34,26 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     Executed
         With the sum of weight x makespan in ns as objective.
     """
+    several = len(instance.scenarios) > 1
     devices = ["GPU", "CPU", *(f"DIMM {number}" for number in range(instance.dimms))]
     devices += _channels(instance, range(instance.dimms))
     if instance.in_two_parts:
         devices.append("PCIe")
-    engine = Engine([Resource(name) for name in devices])
-    objective = clock = 0
+    engine = Engine([*(Resource(name) for name in devices), *[BETWEEN] * several])
+    windows = Windows(engine)
+    objective = 0
     for number, scenario in enumerate(instance.scenarios):
+        label = f"window {number}" if several else ""
         if instance.base_ns:
-            engine.add("GPU", instance.base_ns, release_ns=clock, priority=READS_FIRST, kind="base")
+            engine.add(
+                "GPU", instance.base_ns, after=windows.before, priority=READS_FIRST, kind="base",
+                label=label,
+            )  # fmt: skip
         for expert, domain in enumerate(solution.assignment[number]):
             if domain is not None:
-                _run(engine, instance, solution, (number, expert), domain, clock)
-        engine.run()
-        end = max(clock, engine.timeline().makespan_ns)
-        objective += scenario.weight * (end - clock)
-        clock = end
-    return Executed(engine.timeline(), objective)
+                _run(engine, instance, solution, (number, expert), domain, windows.before, label)
+        objective += windows.end(scenario.weight, label)
+    return Executed(engine.timeline(), objective, weights=windows.weights)
 
 
 def _run(
@@ -59,7 +62,8 @@ def _run(
     solution: Solution,
     which: tuple[int, int],
     domain: Domain,
-    start_ns: int,
+    after: Sequence[int],
+    label: str,
 ) -> None:
     """Add one expert's tasks in one scenario: on its device, and the read that feeds it."""
     number, expert = which
@@ -80,7 +84,7 @@ def _run(
 
     def add(device: str, length_ns: int, priority: int, kind: str) -> None:
         engine.add(
-            device, length_ns, release_ns=start_ns, priority=priority, kind=kind, number=expert
+            device, length_ns, after=after, priority=priority, kind=kind, label=label, number=expert
         )
 
     add(f"DIMM {dimm}" if domain == "ndp" else domain.upper(), length, WORK, "expert")

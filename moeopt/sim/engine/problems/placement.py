@@ -38,19 +38,26 @@ def execute(instance: Instance, solution: Solution) -> Executed:
             on_gpu = {e: instance.gpu_ns(layer, e, n) for e, n in active if e in there}
             away = {e: instance.offload_ns(layer, e, n) for e, n in active if e not in there}
             before, done = done, []
+            label = f"step {number}, layer {layer}"
             if away:
                 fixed_ns = instance.layer_offload_fixed_ns
-                handed = engine.add("hand-over", fixed_ns, after=before, kind="hand-over")
-                done.append(_computed(engine, "offload", away, [handed]))
+                handed = engine.add(
+                    "hand-over", fixed_ns, after=before, kind="hand-over", label=label
+                )
+                done.append(_computed(engine, "offload", away, [handed], label))
             if on_gpu:
-                done.append(_computed(engine, "GPU", on_gpu, before))
+                done.append(_computed(engine, "GPU", on_gpu, before, label))
             done = done or before
     engine.run()
     timeline = engine.timeline()
     return Executed(timeline, timeline.makespan_ns)
 
 
-def _computed(engine: Engine, device: str, times_ns: dict[int, int], after: list[int]) -> int:
+def _computed(
+    engine: Engine, device: str, times_ns: dict[int, int], after: list[int], label: str
+) -> int:
     """Add one task per expert and return their bundle."""
     numbers, durations = np.array(list(times_ns)), np.array(list(times_ns.values()))
-    return engine.add_many(device, durations, after=after, kind=device, number=numbers)
+    return engine.add_many(
+        device, durations, after=after, kind="expert", label=label, number=numbers
+    )

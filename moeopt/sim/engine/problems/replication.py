@@ -8,7 +8,7 @@ from moeopt.problems.replication.check import device_loads, moved
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.problems.execute import Executed
+from moeopt.sim.engine.problems.execute import BETWEEN, Executed, Windows
 from moeopt.sim.engine.resource import Resource
 
 
@@ -28,23 +28,26 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the sum of weight x length of the windows, and the moves, in units as objective.
     """
     devices = [f"device {number}" for number in range(instance.devices)]
-    engine = Engine([*map(Resource, devices), Resource("moves")])
-    for expert, _ in moved(instance, solution):
+    copies = moved(instance, solution)
+    several = bool(copies) or len(instance.windows) > 1
+    engine = Engine([*map(Resource, [*devices, "moves"]), *[BETWEEN] * several])
+    for expert, _ in copies:
         engine.add("moves", instance.move_cost, kind="copy", number=expert)
-    engine.run()
-    objective = clock = engine.timeline().makespan_ns if instance.move_cost else 0
+    windows = Windows(engine)
+    objective = windows.end(1, "")
     loads = device_loads(instance, solution) if instance.split == "free" else None
     for number, window in enumerate(instance.windows):
+        label = f"window {number}"
         if loads is not None:
             for name, units in zip(devices, loads[number], strict=True):
-                engine.add(name, units, release_ns=clock, kind="tokens")
+                engine.add(name, units, after=windows.before, kind="tokens", label=label)
         else:
             for expert, row in enumerate(solution.copies):
                 units = window.loads[expert] * instance.units_per_token // len(row)
                 for device in row:
-                    engine.add(devices[device], units, release_ns=clock, number=expert)
-        engine.run()
-        end = max(clock, engine.timeline().makespan_ns)
-        objective += window.weight * (end - clock)
-        clock = end
-    return Executed(engine.timeline(), objective)
+                    engine.add(
+                        devices[device], units, after=windows.before, kind="expert", label=label,
+                        number=expert,
+                    )  # fmt: skip
+        objective += windows.end(window.weight, label)
+    return Executed(engine.timeline(), objective, weights=windows.weights)

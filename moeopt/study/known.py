@@ -1,0 +1,138 @@
+"""What a library has proven already: brackets are read and checked instead of proven again.
+
+A library is a folder with ``index.json``, which lists the instances' files with their SHA-256, and
+``best_known.json``: objective, bound, the exact method that proved it, and a solution below
+``solutions/``. An entry counts only if the file is the one that was indexed, the checker accepts
+the solution and counts the objective, and the bound is recorded as a method's that can prove.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.files import load_solution
+from moeopt.problems.json_files import read_object
+from moeopt.problems.objective import Objective, entries
+from moeopt.problems.reading import reading
+from moeopt.problems.registry import get_problem
+from moeopt.problems.wording import describe
+from moeopt.solvers.methods import method_kind
+from moeopt.solvers.verdict import check
+
+INDEX, BEST, SOLUTIONS = "index.json", "best_known.json", "solutions"
+
+LEVELS = 2
+"""A library's instances stand in its folder, or in that of their family."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The bracket of an instance's optimum that its library has, checked.
+
+    Attributes
+    ----------
+    method
+        The exact method that proved the bound.
+    objective, bound
+        What the solution costs, by the checker, and what nothing is below.
+    solution
+        The decision.
+    """
+
+    method: str
+    objective: Objective
+    bound: Objective | None
+    solution: SolutionEnvelope
+
+    @property
+    def proven(self) -> bool:
+        """Whether the solution is proven to be optimal."""
+        return self.bound == self.objective
+
+
+_Value = Annotated[int, Field(strict=True)]
+
+
+class _Entry(BaseModel):
+    """What is read of an entry of ``best_known.json``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    objective: _Value | tuple[_Value, ...]
+    bound: _Value | tuple[_Value, ...] | None
+    status: Literal["optimal", "feasible"]
+    method: str
+    solution: str
+
+
+class Libraries:
+    """Looks instances up in the libraries that their files stand in; each index is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, tuple[Mapping[str, Any], Mapping[str, Any]] | None] = {}
+
+    def known(self, file: Path, instance: InstanceEnvelope) -> Known | None:
+        """Return what the library of an instance's file knows; None if it stands in none.
+
+        Raises
+        ------
+        InputError
+            If there is an entry that does not hold; the message says why.
+        """
+        for folder in file.resolve().parents[:LEVELS]:
+            key = file.resolve().relative_to(folder).as_posix()
+            index, best = self._library(folder) or ({}, {})
+            if key in index and key in best:
+                try:
+                    return _checked(folder, key, index[key], best[key], instance)
+                except InputError as error:
+                    raise InputError(f"{file}: {BEST} does not hold: {error}") from None
+        return None
+
+    def _library(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        if folder not in self._read:
+            self._read[folder] = _indexes(folder)
+        return self._read[folder]
+
+
+def _indexes(folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """Return both indexes of a library, or None if the folder is none."""
+    if not (folder / INDEX).is_file() or not (folder / BEST).is_file():
+        return None
+    return read_object(folder / INDEX), read_object(folder / BEST)
+
+
+def _checked(
+    folder: Path, key: str, indexed: Any, claimed: Any, instance: InstanceEnvelope
+) -> Known:
+    """Return an entry's bracket if all that it claims holds."""
+    try:
+        entry = _Entry.model_validate(claimed)
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    with reading(folder / key):
+        digest = hashlib.sha256((folder / key).read_bytes()).hexdigest()
+    if not isinstance(indexed, dict) or indexed.get("sha256") != digest:
+        raise InputError(f"the file is not the one that {INDEX} lists")
+    if entry.solution != f"{SOLUTIONS}/{key}":  # a name in a file is no path to be opened
+        raise InputError(f"solution: must be {SOLUTIONS}/{key}")
+    if method_kind(get_problem(instance.problem), entry.method) != "exact":
+        raise InputError(f"method: {entry.method!r} can prove no bound")
+    solution = load_solution(folder / entry.solution)
+    verdict = check(instance, solution)
+    if not verdict.valid:
+        raise InputError(f"the solution breaks {': '.join(verdict.violations[0])}")
+    if verdict.objective != entry.objective:
+        raise InputError(f"the solution costs {verdict.objective}, not {entry.objective}")
+    known = Known(entry.method, entry.objective, entry.bound, solution)
+    if entry.bound is not None and entries(entry.bound) > entries(entry.objective):
+        raise InputError(f"the bound {entry.bound} is above the objective {entry.objective}")
+    if known.proven != (entry.status == "optimal"):
+        raise InputError(f"status: {entry.status!r} goes not with bound and objective")
+    return known
