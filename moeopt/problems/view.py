@@ -1,7 +1,8 @@
 """What a problem's ``view.py`` shows: schedules to look at, and decisions that differ.
 
 ``view.py`` has ``facts(instance, solution)``, which reports ask for, ``differences(instance, ours,
-best)`` and, where a solution is a schedule, ``lanes(instance, solution)``.
+best)``, ``changes(instance, solution)`` and, where a solution is a schedule, ``lanes(instance,
+solution)``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,19 @@ Difference = tuple[int, str, str, str]
 
 How much it matters (in tokens, slices, units of loss), what is decided, and what each one does.
 """
+
+
+Changes = Iterator[tuple[str, Any]]
+"""Solutions in which one decision is another, each with what is changed, in words.
+
+Where a budget is full the smallest change may be an exchange. Those that might help most come first
+if they are many. They need not be valid: whoever asks has them checked.
+"""
+
+
+def replaced(values: Sequence[Any], at: int, value: Any) -> tuple[Any, ...]:
+    """Return the values with another one in a place."""
+    return (*values[:at], value, *values[at + 1 :])
 
 
 def expert_words(number: int, tokens: int) -> str:

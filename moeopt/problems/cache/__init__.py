@@ -33,6 +33,7 @@ INFO = ProblemInfo(
         "proportional": HINDSIGHT,
         "greedy-marginal": HINDSIGHT,
     },
+    unpriced={"CA-C1": "it says what is decided"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__)

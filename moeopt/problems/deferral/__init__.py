@@ -32,6 +32,7 @@ INFO = ProblemInfo(
         "uniform-d": "all layers' times",
         "saturate": "a layer's times",
     },
+    unpriced={"DE-C1": "it says what is decided", "DE-C8": "it says what the makespan is"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"StartTimes": "solution"})

@@ -1,6 +1,6 @@
 """The checker: what makes a schedule valid and what it costs. Knows nothing of solvers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .instance import Instance
@@ -41,15 +41,6 @@ def tasks(instance: Instance, solution: Solution) -> dict[str, list[Task]]:
 
     The experts of a layer without a valid count take no time; `violations` reports it.
     """
-    counts = [_valid(instance, layer, solution) for layer in range(instance.layers)]
-    per_expert = list(zip(counts, instance.expert_cpu_ns, strict=True))
-    k = instance.top_k
-    lengths = {
-        "attention": instance.attention_ns,
-        "shared": instance.shared_ns,
-        "immediate": [0 if d is None else (k - d) * te for d, te in per_expert],
-        "deferred": [0 if d is None else d * te for d, te in per_expert],
-    }
     return {
         kind: [
             Task(kind, layer, start, start + length)
@@ -57,7 +48,7 @@ def tasks(instance: Instance, solution: Solution) -> dict[str, list[Task]]:
                 zip(getattr(solution.start_ns, kind), times, strict=False)
             )
         ]
-        for kind, times in lengths.items()
+        for kind, times in _lengths(instance, _valid(instance, solution)).items()
     }
 
 
@@ -82,7 +73,7 @@ def violations(
     work = tasks(instance, solution)
     found += _waits(instance, work)
     found += _overlaps(work)
-    total = _total_penalty(instance, solution)
+    total = _total_penalty(instance, _valid(instance, solution))
     if instance.max_total_penalty is not None and total > instance.max_total_penalty:
         limit = instance.max_total_penalty
         found.append(("DE-C7", f"the penalties sum to {total}, max_total_penalty is {limit}"))
@@ -96,18 +87,34 @@ def violations(
 
 def objective(instance: Instance, solution: Solution) -> tuple[int, int]:
     """Return when the last task ends, in ns, and the sum of the penalties."""
-    ends = [task.end_ns for kind in tasks(instance, solution).values() for task in kind]
-    return max(ends, default=0), _total_penalty(instance, solution)
+    counts = _valid(instance, solution)
+    ends = [
+        start + length
+        for kind, times in _lengths(instance, counts).items()
+        for start, length in zip(getattr(solution.start_ns, kind), times, strict=False)
+    ]
+    return max(ends, default=0), _total_penalty(instance, counts)
 
 
-def _valid(instance: Instance, layer: int, solution: Solution) -> int | None:
-    """Return the count of a layer if it is one of those that the penalties know, else None."""
-    count = solution.deferred[layer] if layer < len(solution.deferred) else None
-    return None if count is None or count > instance.max_deferred else count
+def _valid(instance: Instance, solution: Solution) -> list[int | None]:
+    """Return each layer's count if it is one of those that the penalties know, else None."""
+    most, stated = instance.max_deferred, solution.deferred[: instance.layers]
+    counts = [None if count is None or count > most else count for count in stated]
+    return counts + [None] * (instance.layers - len(counts))
 
 
-def _total_penalty(instance: Instance, solution: Solution) -> int:
-    counts = (_valid(instance, layer, solution) for layer in range(instance.layers))
+def _lengths(instance: Instance, counts: Sequence[int | None]) -> dict[str, Sequence[int]]:
+    """Return how long the tasks of each kind take, by layer."""
+    per_expert, k = list(zip(counts, instance.expert_cpu_ns, strict=True)), instance.top_k
+    return {
+        "attention": instance.attention_ns,
+        "shared": instance.shared_ns,
+        "immediate": [0 if d is None else (k - d) * te for d, te in per_expert],
+        "deferred": [0 if d is None else d * te for d, te in per_expert],
+    }
+
+
+def _total_penalty(instance: Instance, counts: Sequence[int | None]) -> int:
     return sum(instance.penalty[count] for count in counts if count is not None)
 
 

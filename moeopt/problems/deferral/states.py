@@ -29,16 +29,35 @@ the least makespan T* is that of maximal deferral; a state with no smaller a, c,
 leads to nothing better; once a' no longer falls with d, larger counts only cost; and from a state
 the makespan T can be kept if and only if maximal deferral keeps it, that is, if (a, c) lies within
 the latest box, which is computed backwards.
+
+Raised states. Let l not be the last layer. If c <= a + min(A + sync, A + S - sync of l - 1), c is
+nowhere the larger in the maxima above: any c up to there leads to the same a' and c'. Likewise a,
+if it is so far below c that r = c and a' is due to the CPU: A + sync below, and A + S below what of
+c + sync of l - 1 and c + m te + sync is larger, where m te is the least that I takes; where I may
+have no length, only the first of the two counts, and a + A + 2 sync must be below it as well. In
+the last layer the end says which of the two counts. A state is raised to the largest (a, c) that
+leads to the same: the two never both rise, as c is below a + A + sync in one case and above in the
+other. So more states are equal to others, or dominated, and no schedule is lost. What a may be
+raised to is also where larger counts gain nothing more.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
-from .instance import Instance
+import numpy as np
+from numpy.typing import NDArray
 
-STATES_PER_LOOK = 1000
-"""States made between two looks at the clock: a millisecond or so."""
+from .instance import Instance
+from .kernels import extensions, pareto
+
+Ints = NDArray[np.int64]
+
+EXTENSIONS_PER_LOOK = 2**18
+"""Most states made between two looks at the clock: some 20 ms."""
+
+NO_LIMIT = 2**62
+"""Above all penalties, and all times: the file's limits keep these below 2**61."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error
@@ -81,14 +100,25 @@ class Layer(NamedTuple):
         on_gpu = max(a + self.attention + self.shared, c + self.sync_before)
         return Box(max(on_gpu, handed), ran + self.all_experts)
 
+    @property
+    def raised(self) -> tuple[int, int]:
+        """What a is raised to above c, and c above a: negative, and of any sign."""
+        lead, gpu = self.attention + self.sync, self.attention + self.shared
+        if self.last:
+            end = max(gpu - self.all_experts, lead)
+            return -end, end
+        on_cpu = self.sync_before
+        if self.least_immediate:
+            on_cpu = max(on_cpu, self.least_immediate + self.sync)
+            above_c = min(-lead, on_cpu - gpu)
+        else:
+            above_c = min(-lead, on_cpu - gpu, on_cpu - lead - self.sync)
+        return above_c, min(lead, gpu - self.sync_before)
+
     def end(self, a: int, c: int) -> int:
         """Return when the step ends, if this is the last layer."""
         on_cpu = max(a + self.attention + self.sync, c) + self.all_experts
         return max(a + self.attention + self.shared, on_cpu)
-
-
-State = tuple[int, int, int, "State | None", int]
-"""Penalty, a, c, the state it comes from, and the count of the layer between the two."""
 
 
 def layers_of(instance: Instance) -> list[Layer]:
@@ -148,7 +178,7 @@ def finished(
     makespan_ns, penalty
         The limits; None is no limit on the penalty.
     stopped
-        Asked every millisecond or so.
+        Asked every 20 ms or so.
 
     Raises
     ------
@@ -156,86 +186,69 @@ def finished(
         As soon as `stopped` says so.
     """
     latest = boxes(instance, makespan_ns)
-    least = instance.penalty[0]
-    states: list[State] = [(0, 0, 0, None, 0)]
+    penalties = np.array(instance.penalty, dtype=np.int64)
+    last_penalty = instance.penalty[0]
     layers = layers_of(instance)
-    for number, layer in enumerate(layers[:-1]):
-        to_come = (len(layers) - number - 1) * least
-        most = None if penalty is None else penalty - to_come
-        states = undominated(
-            _extensions(instance, layer, states, latest[number + 1], most, stopped)
-        )
-    if penalty is not None and states and states[0][0] + least > penalty:
-        return []
-    ends = undominated(
-        (state[0] + least, layers[-1].end(*state[1:3]), 0, state, 0) for state in states
-    )
-    return [Finished(e[1], e[0], tuple(_counts(e))) for e in ends if e[1] <= makespan_ns]
+    states = np.zeros((1, 3), dtype=np.int64)
+    steps: list[Ints] = []  # of every layer but the last: the state before, and the count
+    for number, (layer, following) in enumerate(pairwise(layers)):
+        to_come = (len(layers) - number - 1) * last_penalty
+        most = NO_LIMIT if penalty is None else penalty - to_come
+        limits = np.array([most, *latest[number + 1]], dtype=np.int64)
+        states = _after(layer, following, states, penalties, limits, stopped)
+        steps.append(states[:, 3:])
+    a, c = states[:, 1], states[:, 2]
+    layer = layers[-1]
+    on_cpu = np.maximum(a + layer.attention + layer.sync, c) + layer.all_experts
+    end = np.maximum(a + layer.attention + layer.shared, on_cpu)
+    total = states[:, 0] + last_penalty
+    keeps = (end <= makespan_ns) & (total <= (NO_LIMIT if penalty is None else penalty))
+    complete = np.column_stack([total, end, np.zeros_like(end), np.arange(len(end))])[keeps]
+    best = complete[pareto(complete, np.argsort(complete[:, 0], kind="stable"))]
+    counts = _counts(steps, best[:, 3])
+    return [
+        Finished(makespan, cost, tuple(of))
+        for (cost, makespan), of in zip(best[:, :2].tolist(), counts.tolist(), strict=True)
+    ]
 
 
-def _extensions(
-    instance: Instance,
+def _after(
     layer: Layer,
-    states: list[State],
-    latest: Box,
-    most: int | None,
+    following: Layer,
+    states: Ints,
+    penalties: Ints,
+    limits: Ints,
     stopped: Callable[[], bool],
-) -> Iterator[State]:
-    """Yield the states after a layer that lie in the box and within the penalty.
-
-    Counts run from the least that reaches the box to the least that gains all there is to gain;
-    where that takes more than there are, the largest is tried, which may leave I without length.
-    """
-    penalties, most_deferred = instance.penalty, instance.max_deferred
-    lead, gpu = layer.attention + layer.sync, layer.attention + layer.shared
-    for number, state in enumerate(states):
-        if number % STATES_PER_LOOK == 0 and stopped():
+) -> Ints:
+    """Return the Pareto states after a layer: penalty, a, c, the state before, and the count."""
+    times = np.array(
+        [
+            layer.attention + layer.sync,
+            layer.attention + layer.shared,
+            layer.sync,
+            layer.expert,
+            layer.all_experts,
+            layer.sync_before,
+        ],
+        dtype=np.int64,
+    )
+    raised = np.array(following.raised, dtype=np.int64)
+    kept = np.empty((0, 5), dtype=np.int64)
+    block = max(1, EXTENSIONS_PER_LOOK // len(penalties))
+    for first in range(0, len(states), block):
+        if stopped():
             raise Stopped
-        p, a, c = state[:3]
-        ran = max(a + lead, c)
-        on_gpu, after_c = max(a + gpu, c + layer.sync_before), ran + layer.all_experts
-        if after_c > latest.c or on_gpu > latest.a:
-            continue
-        handed = after_c + layer.sync  # when A of the next layer could start if nothing is deferred
-        first = useful = 0
-        if layer.expert:
-            first = min(max(0, -((latest.a - handed) // layer.expert)), most_deferred)
-            useful = min(max(0, -((on_gpu - handed) // layer.expert)), most_deferred)
-        for count in range(first, useful + 1):
-            cost = p + penalties[count]
-            if most is not None and cost > most:
-                break
-            after_a = layer.after(a, c, count).a
-            if after_a <= latest.a:
-                yield cost, after_a, after_c, state, count
-
-
-def undominated(states: Iterable[State]) -> list[State]:
-    """Return the Pareto states: those that no other one with no larger p, a and c dominates.
-
-    By rising p; those kept so far form a staircase in (a, c), in which the last one with no larger
-    a has the least c of all such.
-    """
-    kept: list[State] = []
-    stair_a: list[int] = []
-    stair_c: list[int] = []
-    for state in sorted(states, key=lambda state: state[:3]):
-        _, a, c = state[:3]
-        at = bisect_right(stair_a, a)
-        if at and stair_c[at - 1] <= c:
-            continue
-        kept.append(state)
-        end = at
-        while end < len(stair_c) and stair_c[end] >= c:
-            end += 1
-        stair_a[at:end], stair_c[at:end] = [a], [c]
+        end = min(len(states), first + block)
+        made = extensions(states, times, penalties, limits, raised, first, end)
+        kept = np.concatenate([kept, made]) if len(kept) else made
+        kept = kept[pareto(kept, np.argsort(kept[:, 0], kind="stable"))]
     return kept
 
 
-def _counts(state: State) -> list[int]:
-    """Return the counts of the layers that led to a state."""
-    counts = []
-    while state[3] is not None:
-        counts.append(state[4])
-        state = state[3]
-    return counts[::-1]
+def _counts(steps: list[Ints], rows: Ints) -> Ints:
+    """Return the counts of all layers that led to some last states, shape (states, layers)."""
+    counts = np.zeros((len(rows), len(steps) + 1), dtype=np.int64)
+    for number in range(len(steps) - 1, -1, -1):
+        taken = steps[number][rows]
+        rows, counts[:, number] = taken[:, 0], taken[:, 1]
+    return counts

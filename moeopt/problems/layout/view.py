@@ -1,14 +1,14 @@
 """A solution as schedules to look at, and the facts about it that reports ask for."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from moeopt.problems.info import HINDSIGHT, THIS_STEP
-from moeopt.problems.view import Bar, Difference, Kind, Lane, expert_words
+from moeopt.problems.view import Bar, Changes, Difference, Kind, Lane, expert_words, replaced
 
 from .check import loads, miss_ns
 from .instance import Instance, Scenario
-from .solution import Solution
+from .solution import DOMAINS, Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
 from .with_copies import COPIES
 
@@ -97,6 +97,51 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
             if one != other:
                 what = where + expert_words(row, tokens)
                 yield tokens, what, one or "nowhere", other or "nowhere"
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield other domains of each expert in each window, other places, and another residence.
+
+    An expert that lies elsewhere runs as it did, or in one domain in all windows.
+    """
+    several = len(instance.scenarios) > 1
+    for row in range(instance.experts):
+        runs = [number for number, s in enumerate(instance.scenarios) if s.tokens[row]]
+        what = expert_words(row, sum(scenario.tokens[row] for scenario in instance.scenarios))
+
+        def running(domain: str, row: int = row, runs: Sequence[int] = runs) -> dict[str, Any]:
+            rows = solution.assignment
+            for number in runs:
+                rows = replaced(rows, number, replaced(rows[number], row, domain))
+            return {"assignment": rows}
+
+        for number in runs:
+            now = solution.assignment[number][row]
+            where = f"window {number}, " if several else ""
+            for domain in DOMAINS:
+                if domain != now:
+                    rows = replaced(solution.assignment[number], row, domain)
+                    update = {"assignment": replaced(solution.assignment, number, rows)}
+                    words = f"{where}{what} from {now} to {domain}"
+                    yield words, solution.model_copy(update=update)
+        if not runs:
+            continue
+        for dimm in (None, *range(instance.dimms)):
+            if dimm != solution.dimm[row]:
+                lies: dict[str, Any] = {"dimm": replaced(solution.dimm, row, dimm)}
+                words = f"{what} {'striped' if dimm is None else f'on DIMM {dimm}'}"
+                yield words, solution.model_copy(update=lies)
+                for domain in DOMAINS:
+                    yield (
+                        f"{words}, run on {domain}",
+                        solution.model_copy(update=lies | running(domain)),
+                    )
+        held = solution.resident[row]
+        lies = {"resident": replaced(solution.resident, row, not held)}
+        words = f"{what} {'not ' if held else ''}resident"
+        for domain in DOMAINS:
+            update = lies | running(domain)
+            yield f"{words}, run on {domain}", solution.model_copy(update=update)
 
 
 def _lies(solution: Solution, row: int) -> str:

@@ -45,6 +45,7 @@ INFO = ProblemInfo(
         "importance-stop": "prefill counts and scores, stops in hindsight",
         "offload-time-stop": HINDSIGHT,
     },
+    unpriced={"PL-C9": "it says what an expert on the GPU is for"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Known": "known"})

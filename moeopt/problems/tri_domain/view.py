@@ -3,11 +3,19 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from moeopt.problems.view import Bar, Difference, Lane, different_domains
+from moeopt.problems.view import (
+    Bar,
+    Changes,
+    Difference,
+    Lane,
+    different_domains,
+    expert_words,
+    replaced,
+)
 
 from .check import loads, used_copy
 from .instance import Copy, Expert, Instance
-from .solution import Solution
+from .solution import DOMAINS, Solution
 
 Piece = tuple[int, str, Literal["work", "read", "transfer"]]
 
@@ -70,6 +78,25 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
     """Yield the experts that run in different domains, by their tokens."""
     yield from different_domains(instance.experts, ours.assignment, best.assignment)
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield every other domain of each expert, from each of its copies."""
+    for row, (expert, domain) in enumerate(zip(instance.experts, solution.assignment, strict=True)):
+        here, what = solution.source_of(row), expert_words(expert.expert, expert.tokens)
+        for number, lie in enumerate(expert.lies):
+            source = lie.dimm if number else None
+            for other in DOMAINS if lie.ndp_ns is not None else DOMAINS[:2]:
+                if (other, source) == (domain, here):
+                    continue
+                update: dict[str, object] = {
+                    "assignment": replaced(solution.assignment, row, other)
+                }
+                if instance.has_copies:
+                    sources = solution.source or (None,) * len(instance.experts)
+                    update["source"] = replaced(sources, row, source)
+                copy = "" if source is None else f", copy on DIMM {source}"
+                yield f"{what} from {domain} to {other}{copy}", solution.model_copy(update=update)
 
 
 def _dimm_pieces(

@@ -4,12 +4,14 @@ import random
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
 
 from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
+from moeopt.problems.deferral.kernels import pareto
 from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import cycle_ns, schedule
 from moeopt.problems.search import Search
@@ -197,17 +199,34 @@ def test_states_are_thinned_to_those_that_count() -> None:
     """Against all pairs compared: none kept that another one dominates, one of equal ones."""
     for seed in range(50):
         rng = random.Random(seed)
-        made = [
-            (rng.randint(0, 6), rng.randint(0, 6), rng.randint(0, 6), None, n) for n in range(40)
-        ]
-        kept = [state[:3] for state in states.undominated(made)]
-        triples = {state[:3] for state in made}
+        made = np.array([[rng.randint(0, 6) for _ in range(3)] for _ in range(40)])
+        order = np.argsort(made[:, 0], kind="stable")
+        kept = [tuple(made[row].tolist()) for row in pareto(made, order)]
+        triples = {tuple(state) for state in made.tolist()}
         best = {
             t
             for t in triples
             if not any(o != t and all(x <= y for x, y in zip(o, t, strict=True)) for o in triples)
         }
         assert sorted(kept) == sorted(best)
+
+
+def test_raised_states_lead_to_the_same() -> None:
+    """Whatever is deferred, or the end of the step, is as from the state itself."""
+    rng, raised = random.Random(1), 0
+    for seed in range(200):
+        instance = random_instance(seed, KINDS[seed % len(KINDS)])
+        for layer in states.layers_of(instance):
+            above_c, above_a = layer.raised
+            a, c = (rng.randint(0, instance.horizon_ns) for _ in range(2))
+            to = max(a, c + above_c), max(c, a + above_a)
+            raised += to != (a, c)
+            if layer.last:
+                assert layer.end(*to) == layer.end(a, c)
+                continue
+            for d in range(instance.max_deferred + 1):
+                assert layer.after(*to, d) == layer.after(a, c, d)
+    assert raised > 300
 
 
 @pytest.mark.parametrize("factor", [2, 1000])
