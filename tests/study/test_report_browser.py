@@ -29,7 +29,7 @@ addEventListener("load", () => setTimeout(() => {
   input.dispatchEvent(new Event("input"));
   const kept = [...table.tBodies[0].rows].filter(row => !row.hidden).length;
   const report = {
-    figures: drawn.filter(box => box.width > 200 && box.height > 100).length,
+    figures: drawn.filter(box => box.width > 200 && box.height > 60).length,
     overflow: inner.documentElement.scrollWidth - inner.documentElement.clientWidth,
     rising, kept,
   };
