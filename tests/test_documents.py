@@ -40,6 +40,15 @@ def test_ci_runs_the_readmes_test_command(readme: str, root: Path) -> None:
     assert (root / ".ci" / "run").read_text().splitlines()[-1] == command
 
 
+def test_the_workflow_runs_the_readmes_commands(readme: str, root: Path) -> None:
+    """Both word for word, and builds the wheel and the site."""
+    jobs = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
+    assert set(SHELL.findall(readme)[:2]) <= set(steps["readme"])
+    assert any("build --wheel" in run for run in steps["wheel"])
+    assert any(run.endswith("mkdocs build --strict") for run in steps["site"])
+
+
 def test_the_first_command_names_what_exists(readme: str, root: Path) -> None:
     """The folder is there, with the instances and methods that the sentence promises."""
     command = SHELL.findall(readme)[0]

@@ -1,4 +1,4 @@
-"""``moeopt explain``: which rules conflict, or what each rule costs."""
+"""``moeopt explain``: which rules conflict; or what binds, what would help, what rules cost."""
 
 import json
 from dataclasses import asdict
@@ -10,24 +10,45 @@ import typer
 from moeopt.cli.options import Json, Seed, TimeLimit, Workers, shown
 
 if TYPE_CHECKING:
-    from moeopt.solvers.explain import Explanation
+    from moeopt.problems.objective import Objective
+    from moeopt.solvers.explain import Binding, Explanation
 
 
 def explain_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.")],
+    solution: Annotated[
+        Path | None,
+        typer.Option(
+            "--solution", metavar="FILE", help="What to look at; default: the best found."
+        ),
+    ] = None,
     method: Annotated[str, typer.Option("--method", help="cp-sat, milp or mathprog.")] = "cp-sat",
     time_limit: TimeLimit = 60.0,
     seed: Seed = 0,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> int:
-    """Say which rules make an instance infeasible (exit 3), or what each rule costs (exit 0)."""
+    """Say which rules make an instance infeasible (exit 3); or what binds, helps, costs (exit 0).
+
+    For a solution: the device on which the critical path lies, and which single change would help
+    most. For the instance: what each rule costs, which is the optimum's fall without it.
+    """
     import moeopt
     from moeopt.cli.progress import solving
+    from moeopt.errors import InputError
+    from moeopt.sim.engine.problems.execute import checked
 
     loaded = moeopt.load(instance)
+    decision = None if solution is None else moeopt.load_solution(solution)
+    if decision is not None:
+        try:
+            checked(loaded, decision)
+        except InputError as error:
+            raise InputError(f"{solution}: {error}") from None
     with solving(f"{loaded.name}  explain", loaded.problem):
-        found = moeopt.explain(loaded, method, time_limit_s=time_limit, seed=seed, workers=workers)
+        found = moeopt.explain(
+            loaded, method, decision, time_limit_s=time_limit, seed=seed, workers=workers
+        )
     if as_json:
         names = {"problem": loaded.problem, "instance": loaded.name}
         print(json.dumps(names | asdict(found)))
@@ -44,15 +65,55 @@ def _print(problem: str, found: "Explanation") -> None:
     from moeopt.problems.registry import get_problem
 
     sentences = get_problem(problem).part("check").CONSTRAINTS
-    if found.conflict:
+    if found.status == "infeasible":
         print("these rules cannot hold together:" if found.minimal else "among these rules:")
-    for rule in found.conflict:
-        print(f"  {rule}  {sentences[rule]}")
-    if not found.without:
+        for rule in found.conflict:
+            print(f"  {rule}  {sentences[rule]}")
         return
-    print(f"  optimum with every rule: {shown(problem, found.objective)}")
-    for rule, optimum in found.without.items():
-        cost = "unknown"
-        if found.objective is not None and optimum is not None and found.status == "optimal":
+    if found.binding is not None:
+        _print_binding(problem, found.binding)
+    word = "optimum" if found.status == "optimal" else f"best known, {found.status},"
+    print(f"rules: {word} with all of them {shown(problem, found.objective)}")
+    for rule, sentence in sentences.items():
+        optimum, reason = found.without.get(rule), found.reasons.get(rule)
+        if rule not in found.without:
+            print(f"  {rule} has no price, {reason}: {sentence}")
+        elif found.objective is None or optimum is None or reason:
+            print(f"  {rule} costs unknown: {sentence}\n      {reason}")
+        else:
             cost = shown(problem, difference(found.objective, optimum))
-        print(f"  {rule} costs {cost}: {sentences[rule]}")
+            print(f"  {rule} costs {cost}: {sentence}")
+
+
+def _print_binding(problem: str, found: "Binding") -> None:
+    """Print where the critical path lies, and the best changes."""
+    from moeopt.problems.objective import below, difference
+    from moeopt.problems.registry import get_problem
+
+    print(f"solution: {shown(problem, found.objective)}")
+    whole = sum(found.devices.values())
+    unit = get_problem(problem).part("check").OBJECTIVE[0].rpartition("_")[2]
+    if found.devices:
+        print(f"  {next(iter(found.devices))} binds most; the critical path is")
+    for name, part in found.parts.items():
+        share = f"{100 * part / whole:.0f} %"
+        print(f"    {name:24} {part:,} {unit} ({share})")
+    if found.tied:
+        print(f"  without slack as well: {', '.join(found.tied)}")
+    tried = f"{found.tried:,} valid single changes" + ("" if found.complete else ", not all")
+    if not found.changes:
+        print(f"changes: none is valid ({tried})")
+        return
+    helps = below(found.changes[0].objective, found.objective)
+    print(f"changes: the best of {tried}" + ("" if helps else "; none helps"))
+    for change in found.changes:
+        more = difference(change.objective, found.objective)
+        others = "other" if change.alike == 1 else "others"
+        alike = f"; {change.alike:,} {others} alike" if change.alike else ""
+        print(f"  {shown(problem, change.objective)} ({_signed(more)}): {change.what}{alike}")
+
+
+def _signed(more: "Objective") -> str:
+    from moeopt.problems.objective import entries
+
+    return ", ".join(f"{entry:+,}" for entry in entries(more))

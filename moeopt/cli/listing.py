@@ -111,4 +111,5 @@ def _list_instances(path: Path) -> None:
         best = read_object(index.with_name("best_known.json"))
         for file in read_object(index):
             known = best.get(file, {})
-            print(f"{index.parent / file}\t{known.get('objective')}\t{known.get('status')}")
+            fields = [known.get(name) for name in ("objective", "status", "bound")]
+            print("\t".join(map(str, [index.parent / file, *fields])))

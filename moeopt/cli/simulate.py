@@ -49,16 +49,20 @@ def simulate_command(
     chrome: Annotated[Path | None, typer.Option(help="Save a trace for Perfetto.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Execute decode steps under a plan, or a solution; exit 5 if engine and checker disagree."""
+    """Execute decode steps under a plan, or a solution; exit 5 if engine and checker disagree.
+
+    A solution of bitwidth becomes a plan where a machine, a model and loads are given, too.
+    """
     if instance is not None or solution is not None:
-        others = {"--machine": machine, "--model": model, "--trace": trace}
-        others |= {"--workload": workload, "--plan": plan, "--policy": policy}
-        for name, value in others.items():
+        for name, value in {"--plan": plan, "--policy": policy}.items():
             if value is not None:
                 raise InputError(f"{name}: not with --instance and --solution")
         if instance is None or solution is None:
             raise InputError("--instance, --solution: must be given together")
-        return _execute(instance, solution, chrome, as_json)
+        given = {"--machine": machine, "--model": model, "--trace": trace, "--workload": workload}
+        named = [name for name, value in given.items() if value is not None]
+        if not named:
+            return _execute(instance, solution, chrome, as_json)
     if machine is None or model is None:
         raise InputError("--machine, --model: are missing")
     if (trace is None) == (workload is None):
@@ -68,9 +72,12 @@ def simulate_command(
     from moeopt.sim.presets import get_model
 
     shape = get_model(model)
+    chosen = _plan(plan, policy)
+    if instance is not None and solution is not None:
+        chosen = _widths(instance, solution, machine, shape, layers)
+        layers = len(chosen.bits or ())
     loads = _loads(shape, trace, workload, batch, steps, layers, seed)
     times = {"attention_ns": attention_ns, "other_ns": other_ns}
-    chosen = _plan(plan, policy)
     if context is not None:
         chosen = _with_model_times(chosen, machine, shape, batch, context, runtime)
     return _simulate(machine, shape, loads, chosen, times, chrome, as_json, runtime)
@@ -101,6 +108,27 @@ def _simulate(
     if not as_json:
         print(expect)
     return DONE
+
+
+def _widths(
+    instance: Path, solution: Path, machine: str, model: "ModelShape", layers: int | None
+) -> "Plan":
+    """Return the plan of a solution of bitwidth, the one problem whose solutions lack a machine."""
+    import moeopt
+    from moeopt.problems.bitwidth.instance import Instance
+    from moeopt.problems.bitwidth.solution import Solution
+    from moeopt.sim.engine.problems.execute import compare
+    from moeopt.sim.plan.widths import plan_of_widths
+    from moeopt.sim.presets import get_machine
+
+    problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
+    if not isinstance(problem, Instance) or not isinstance(decision, Solution):
+        raise InputError("--machine: with --instance and --solution for bitwidth only")
+    try:
+        compare(problem, decision)
+        return plan_of_widths(problem, decision, get_machine(machine), model, layers)
+    except InputError as error:
+        raise InputError(f"{solution}: {error}") from None
 
 
 def _with_model_times(

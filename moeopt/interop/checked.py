@@ -12,6 +12,9 @@ from moeopt.interop import limits
 from moeopt.problems.reading import reading
 from moeopt.sim.trace import NO_EXPERT, Counts, Trace
 
+TOKENS_AT_ONCE = 2**16
+"""Looked at together for experts that a token has twice, to save memory."""
+
 MAX_COUNT = 2**42
 """Largest number of tokens that an expert may have got."""
 
@@ -122,6 +125,14 @@ def _check_ids(path: Path, ids: NDArray[Any]) -> None:
         raise InputError(f"{path}: topk_ids: must not be negative, except -1 for none, not {low}")
     if high > limits.MAX_EXPERT:
         raise InputError(f"{path}: topk_ids: must be at most {limits.MAX_EXPERT}, not {high}")
+    for first in range(0, len(ids), TOKENS_AT_ONCE):
+        ordered = np.sort(ids[first : first + TOKENS_AT_ONCE], axis=2)
+        twice = (ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != NO_EXPERT)
+        if twice.any():
+            token, layer, place = (int(at) for at in np.argwhere(twice)[0])
+            expert = int(ordered[token, layer, place])
+            where = f"token {first + token}, layer {layer}"
+            raise InputError(f"{path}: topk_ids: {where}: has expert {expert} twice")
 
 
 def _check_weights(path: Path, weights: NDArray[Any], ids: NDArray[Any]) -> None:

@@ -155,6 +155,9 @@ class ProblemInfo:
     needs
         Heuristic -> the optional field of an instance without which it is no more than another
         rule; it is not among those run by default there.
+    unpriced
+        Constraint ID -> why it has no price: left out it would not be relaxed but leave no problem,
+        as "each expert runs somewhere".
     """
 
     title: str
@@ -170,3 +173,4 @@ class ProblemInfo:
     sample_rule: str | None = None
     robust: bool = False
     needs: Mapping[str, str] = field(default_factory=dict)
+    unpriced: Mapping[str, str] = field(default_factory=dict)

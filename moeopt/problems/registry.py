@@ -1,7 +1,7 @@
 """The list of problems, and lazy access to each one's modules."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -127,4 +127,10 @@ def get_problem(name: object) -> Problem:
     if not isinstance(name, str) or name not in PROBLEMS:
         known = ", ".join(PROBLEMS)
         raise InputError(f"problem: {shown(name)} is unknown; known problems: {known}")
-    return Problem(name, PROBLEMS[name])
+    return _problem(name, PROBLEMS[name])
+
+
+@cache
+def _problem(name: str, package: str) -> Problem:
+    """Return the one `Problem` of a package: what it remembers is looked up once."""
+    return Problem(name, package)

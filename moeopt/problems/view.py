@@ -1,10 +1,11 @@
 """What a problem's ``view.py`` shows: schedules to look at, and decisions that differ.
 
 ``view.py`` has ``facts(instance, solution)``, which reports ask for, ``differences(instance, ours,
-best)`` and, where a solution is a schedule, ``lanes(instance, solution)``.
+best)``, ``changes(instance, solution)`` and, where a solution is a schedule, ``lanes(instance,
+solution)``, with ``SUMS = True`` if its bars are sums over many steps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
@@ -24,6 +25,8 @@ class Bar:
     end_ns: int
     label: str
     kind: Kind
+    critical: bool = False
+    """Whether it lies on a critical path: see `moeopt.sim.engine.critical_lanes`."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,42 @@ class Lane:
         return self.bars[-1].end_ns if self.bars else 0
 
 
+def longest_first(device: str, pieces: Iterable[tuple[int, str, Kind]]) -> Lane:
+    """Return a lane of (length in ns, label, kind) whose order is free.
+
+    Reads come before work, the longest first, and of equally long ones the lowest number.
+    """
+    bars, clock = [], 0
+    for length, label, kind in sorted(pieces, key=_by_length):
+        if length:
+            bars.append(Bar(clock, clock + length, label, kind))
+            clock += length
+    return Lane(device, tuple(bars))
+
+
+def _by_length(piece: tuple[int, str, Kind]) -> tuple[str, int, int, str]:
+    length, label, kind = piece
+    return kind, -length, int(label) if label.isdecimal() else -1, label
+
+
 Difference = tuple[int, str, str, str]
 """A decision that two solutions take differently.
 
 How much it matters (in tokens, slices, units of loss), what is decided, and what each one does.
 """
+
+
+Changes = Iterator[tuple[str, Any]]
+"""Solutions in which one decision is another, each with what is changed, in words.
+
+Where a budget is full the smallest change may be an exchange. Those that might help most come first
+if they are many. They need not be valid: whoever asks has them checked.
+"""
+
+
+def replaced(values: Sequence[Any], at: int, value: Any) -> tuple[Any, ...]:
+    """Return the values with another one in a place."""
+    return (*values[:at], value, *values[at + 1 :])
 
 
 def expert_words(number: int, tokens: int) -> str:

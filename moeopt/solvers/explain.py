@@ -1,14 +1,66 @@
-"""Which rules make an instance infeasible, and what each rule costs where it is not."""
+"""Which rules make an instance infeasible; else what binds, what would help, what rules cost."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.objective import Objective
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.objective import Objective, below, difference, entries
 from moeopt.problems.registry import get_problem
+from moeopt.sim.engine.event_graph import graph_of, on_critical_path
+from moeopt.sim.engine.problems.execute import checked, execute
 from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline
-from moeopt.solvers.result import Status
+from moeopt.solvers.result import Result, Status
 from moeopt.solvers.run import solve
+
+SHOWN = 3
+"""How many changes are kept: the best one, and what comes next."""
+
+SHARE_OF_CHANGES, MOST_S = 0.25, 10.0
+"""How much of the time limit is left for trying changes, and how long that may take."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A solution with one decision changed: what is changed, and its objective.
+
+    `alike` is how many other changes were found that have the same objective.
+    """
+
+    what: str
+    objective: Objective
+    alike: int = 0
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What one solution consists of, and what would become of it with one change.
+
+    Attributes
+    ----------
+    objective
+        The solution's.
+    devices
+        Device -> how much of the critical path lies on it, most first, in the objective's unit;
+        times count as often as their window does. Empty where a problem's solutions do not run.
+    parts
+        The same by device and kind of task, as "DIMM 3: read".
+    tied
+        Other devices that have work without slack: they bind as well.
+    changes
+        The valid single changes with the best objectives, the best one first; one of each that
+        have the same objective.
+    tried, complete
+        How many valid changes were evaluated, and whether these were all.
+    """
+
+    objective: Objective
+    devices: dict[str, int]
+    parts: dict[str, int]
+    tied: tuple[str, ...]
+    changes: tuple[Change, ...]
+    tried: int
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -28,6 +80,11 @@ class Explanation:
         False if the time limit left some rule of `conflict` undecided.
     without
         If feasible: constraint ID -> the proven optimum without that rule, None if not proven.
+    reasons
+        If feasible: constraint ID -> why it has no price: it is not in `without` because it cannot
+        be relaxed, or its optimum is None because something was not proven.
+    binding
+        Of the solution given, or else of the best one found; None without a solution.
     """
 
     status: Status
@@ -35,22 +92,26 @@ class Explanation:
     conflict: tuple[str, ...]
     minimal: bool
     without: dict[str, Objective | None]
+    reasons: dict[str, str] = field(default_factory=dict)
+    binding: Binding | None = None
 
 
 def explain(
     instance: InstanceEnvelope,
     method: str = "cp-sat",
+    solution: SolutionEnvelope | None = None,
     *,
     time_limit_s: float = 60.0,
     seed: int = 0,
     workers: int = 1,
 ) -> Explanation:
-    """Explain an instance by solving it again with rules left out.
+    """Explain an instance by solving it again with rules left out, and one solution of it.
 
     For an infeasible instance rules are dropped one after the other, and a rule whose absence
     leaves it infeasible stays dropped; what remains is a conflict that would vanish with any one
     rule less. For a feasible one each rule is dropped alone: the fall of the optimum is what the
-    rule costs.
+    rule costs. Of the solution, the critical path says which devices bind (`moeopt.event_graph`),
+    and every single change of a decision is evaluated by the checker.
 
     Parameters
     ----------
@@ -58,18 +119,22 @@ def explain(
         As in `moeopt.solve`.
     method
         An exact method that can leave constraints out: cp-sat, milp or mathprog.
+    solution
+        What to look at; by default the best solution found with all rules.
     time_limit_s
-        For all solves together.
+        For all together. The first solve has three quarters of it; changes are tried for at most
+        10 s. Rules have no price if the first solve proves no optimum.
 
     Returns
     -------
     Explanation
-        `conflict` if the instance is infeasible, else `without`: the optimum without each rule.
+        `conflict` if the instance is infeasible, else `without`, the optimum without each rule,
+        and `binding`, what the solution consists of.
 
     Raises
     ------
     InputError
-        As in `moeopt.solve`.
+        As in `moeopt.solve`, and if `solution` is not valid for the instance.
 
     Examples
     --------
@@ -79,36 +144,121 @@ def explain(
     >>> explanation = moeopt.explain(instance)
     >>> explanation.objective, explanation.without["TD-C4"]
     (3965000, 2505000)
+    >>> list(explanation.binding.devices), explanation.binding.changes[0].objective
+    (['CPU'], 3965000)
     """
     instance = arguments.an_instance(instance)
+    if solution is not None:
+        checked(instance, solution)
     deadline = Deadline(arguments.seconds(time_limit_s))
-    rules = get_problem(instance.problem).constraint_ids
+    problem = get_problem(instance.problem)
 
-    def relaxed(without: set[str], share: int) -> tuple[Status, Objective | None]:
+    def relaxed(without: set[str], share: float) -> Result:
         limit = max(deadline.remaining_s / share, 1e-9)  # a limit must be positive
-        result = solve(
-            instance,
-            method,
-            time_limit_s=limit,
-            seed=seed,
-            workers=workers,
-            without=without,
+        return solve(
+            instance, method, time_limit_s=limit, seed=seed, workers=workers, without=without
         )
-        return result.status, result.objective
 
-    status, objective = relaxed(set(), 1)
-    if status != "infeasible":
-        optima: dict[str, Objective | None] = {}
-        for number, rule in enumerate(rules):
-            found, value = relaxed({rule}, len(rules) - number)
-            optima[rule] = value if found == "optimal" else None
-        return Explanation(status, objective, (), True, optima)
+    whole = relaxed(set(), 1 / (1 - SHARE_OF_CHANGES))
+    if whole.status == "infeasible":
+        return _conflict(problem.constraint_ids, relaxed)
+    shown = whole.solution if solution is None else solution
+    binding = None
+    if shown is not None:
+        limit_s = min(SHARE_OF_CHANGES * time_limit_s, MOST_S, deadline.remaining_s)
+        binding = bind(instance, shown, limit_s)
+    optima: dict[str, Objective | None] = {}
+    reasons = dict(problem.info.unpriced)
+    rules = [rule for rule in problem.constraint_ids if rule not in reasons]
+    for number, rule in enumerate(rules):
+        # A price is the difference of two optima: without the first there is no use in the second.
+        found = relaxed({rule}, len(rules) - number) if whole.status == "optimal" else whole
+        optima[rule] = found.objective if found.status == "optimal" else None
+        if reason := _unknown(whole, found):
+            reasons[rule] = reason
+    return Explanation(whole.status, whole.objective, (), True, optima, reasons, binding)
+
+
+def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float) -> Binding:
+    """Return what a valid solution consists of, and its best single changes found within a limit.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> from moeopt.solvers.explain import bind
+    >>> instance = moeopt.tri_domain.Instance.from_arrays(
+    ...     gpu_ns=[30, 40], cpu_ns=[50, 20], ndp_ns=[-1, 30], dimm=[-1, 0], dimms=1
+    ... )
+    >>> both_on_cpu = moeopt.tri_domain.Solution(instance=instance.name, assignment=("cpu", "cpu"))
+    >>> bind(instance, both_on_cpu, 1.0).changes[0]
+    Change(what='expert 0 (1 token) from cpu to gpu', objective=50)
+    """
+    problem = get_problem(instance.problem)
+    checker, deadline = problem.part("check"), Deadline(limit_s)
+    devices: dict[str, int] = {}
+    parts: dict[str, int] = {}
+    tied: tuple[str, ...] = ()
+    if "executor" not in problem.info.absent:
+        graph = graph_of(instance, execute(instance, solution))
+        devices = on_critical_path(graph, "device")
+        parts = on_critical_path(graph, "device", "kind")
+        free = {
+            data["device"]: None
+            for _, data in graph.nodes(data=True)
+            if "device" in data and data["duration_ns"] and not data["slack_ns"]
+        }
+        tied = tuple(name for name in free if name not in devices)
+    best: dict[Objective, Change] = {}
+    tried, complete = 0, True
+    for what, other in problem.part("view").changes(instance, solution):
+        if deadline.remaining_s == 0:
+            complete = False
+            break
+        if not checker.violations(instance, other):
+            objective, tried = checker.objective(instance, other), tried + 1
+            first = best.get(objective, Change(what, objective, -1))
+            best[objective] = replace(first, alike=first.alike + 1)
+    changes = tuple(best[objective] for objective in sorted(best, key=entries)[:SHOWN])
+    objective = checker.objective(instance, solution)
+    return Binding(objective, devices, parts, tied, changes, tried, complete)
+
+
+def _conflict(rules: tuple[str, ...], relaxed: Callable[[set[str], float], Result]) -> Explanation:
+    """Return rules that cannot hold together."""
     dropped: set[str] = set()
     minimal = True
     for number, rule in enumerate(rules):
-        found, _ = relaxed(dropped | {rule}, len(rules) - number)
+        found = relaxed(dropped | {rule}, len(rules) - number).status
         if found == "infeasible":
             dropped.add(rule)
         minimal = minimal and found != "unknown"
     conflict = tuple(rule for rule in rules if rule not in dropped)
-    return Explanation(status, None, conflict, minimal, {})
+    return Explanation("infeasible", None, conflict, minimal, {})
+
+
+def _unknown(whole: Result, relaxed: Result) -> str | None:
+    """Return why a rule's price is unknown, and between which values it is; None if it is known."""
+    if whole.status != "optimal" or whole.objective is None:
+        return f"the optimum with every rule is not proven: {_why(whole)}"
+    if relaxed.status == "optimal":
+        return None
+    reason = f"the optimum without it is not proven: {_why(relaxed)}"
+    if relaxed.objective is None or relaxed.bound is None:
+        return reason
+    least, most = (difference(whole.objective, at) for at in (relaxed.objective, relaxed.bound))
+    # What was found without the rule may be worse than the optimum with it, which is valid too.
+    nothing = difference(whole.objective, whole.objective)
+    least = nothing if below(least, nothing) else least
+    return f"{reason}; it is from {_number(least)} to {_number(most)}"
+
+
+def _why(result: Result) -> str:
+    if result.termination == "time_limit":
+        return f"the time limit came after {result.build_s + result.solve_s:.1f} s"
+    if result.termination == "interrupted":
+        return "it was interrupted"
+    return f"the solver ended with {result.raw_status!r}"
+
+
+def _number(objective: Objective) -> str:
+    return ", ".join(f"{entry:,}" for entry in entries(objective))

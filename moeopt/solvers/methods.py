@@ -38,6 +38,15 @@ def _own(name: str, exact: ExactMethod | ExactModel) -> Method:
     return Method(name, "exact", "own", exact.module, exact.then)
 
 
+def _one_of(problem: Problem, name: str) -> Method | None:
+    """Return a problem's method of a name, without making all the others; None if there is none."""
+    if name in problem.part("heuristics").HEURISTICS:
+        return Method(name, "heuristic", "heuristic")
+    if own := problem.info.exact_methods.get(name):
+        return _own(name, own)
+    return problem_methods(problem).get(name)
+
+
 def automatic(problem: Problem, relaxed: bool = False) -> Method:
     """Return what ``auto`` stands for: the problem's best own exact method, and CP-SAT after it.
 
@@ -46,9 +55,9 @@ def automatic(problem: Problem, relaxed: bool = False) -> Method:
     relaxed
         Whether constraints are left out, which models can and a problem's own algorithms cannot.
     """
-    methods = problem_methods(problem)
     own = next(iter(problem.info.exact_methods), GOES_ON)
-    chosen = methods[GOES_ON if relaxed else own]
+    name = GOES_ON if relaxed else own
+    chosen = _one_of(problem, name) or problem_methods(problem)[name]
     if chosen.backend != "own":
         return chosen
     return replace(chosen, then=chosen.then or GOES_ON)
@@ -77,9 +86,9 @@ def get_method(problem: Problem, name: str | Rule | Callable[[Any], Any]) -> Met
         raise InputError(f"method: must be a method's name or a function, not {shown(name)}")
     if name == AUTO:
         return automatic(problem)
+    if (one := _one_of(problem, name)) is not None:
+        return one
     found = problem_methods(problem)
-    if name in found:
-        return found[name]
     rule = get_rule(problem.name, name)
     if rule is not None:
         return _rule(problem, rule)

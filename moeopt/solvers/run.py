@@ -14,6 +14,7 @@ from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import shown
 from moeopt.solvers import arguments, in_parts
+from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.methods import automatic, get_method
 from moeopt.solvers.result import Result, Status
@@ -28,6 +29,9 @@ SOFTWARE = {
     "own": ["numpy", "numba", "scipy", "ortools"],
 }
 """Backend -> packages whose version is recorded with the result."""
+
+THE_MEAN = Futures()
+"""How `robust` looks at later loads unless told otherwise."""
 
 
 def solve(
@@ -138,15 +142,17 @@ def solve(
         without=left_out,
         verify=arguments.flag("verify", verify),
         enough_gap=arguments.share("enough_gap", enough_gap),
-        futures=futures or Futures(),
+        futures=futures or THE_MEAN,
     )
     warm_start = arguments.flag("warm_start", warm_start)
     prepared_s = 0.0
     try:
         if chosen.kind == "exact":
             deadline.checkpoint()
-            if warm_start and (chosen.warm_starts or is_auto):
-                _prepare(task)
+            if warm_start and is_auto and is_brief(task):
+                task.prepares_late = True
+            elif warm_start and (chosen.warm_starts or is_auto):
+                task.prepare()
                 prepared_s = deadline.elapsed_s
         outcome = _closed_by_bound(task) or in_parts.run(task)
     except TimeLimitError:
@@ -165,20 +171,6 @@ def _validate_without(without: Collection[str], known: Collection[str], method: 
             raise InputError(f"without: {constraint!r} is not a constraint; known: {names}")
     if without and method.backend not in MODELS:
         raise InputError(f"without: method {method.name!r} has no constraints to leave out")
-
-
-def _prepare(task: Task) -> None:
-    """Give the task a starting solution and a combinatorial bound."""
-    start = task.problem.part("heuristics").WARM_START(task.instance)
-    check = task.problem.part("check")
-    if start is not None and not check.violations(task.instance, start):
-        task.start, task.upper = start, task.checked_objective(start)
-    task.deadline.checkpoint()
-    if not task.without:  # a rule left out can lower the optimum below the bound
-        bounds = task.problem.part("bounds")
-        lower = task.packing.pack(bounds.lower_bound(task.instance))
-        task.lower = _up_to_grid(task, lower)
-    task.trace.record(task.upper, task.lower)
 
 
 def _closed_by_bound(task: Task) -> Outcome | None:
@@ -264,13 +256,7 @@ def _best_bound(task: Task, outcome: Outcome) -> int | None:
     known = [bound for bound in (outcome.bound, task.lower) if bound is not None]
     if not known:
         return None
-    return max(known) if task.without else _up_to_grid(task, max(known))
-
-
-def _up_to_grid(task: Task, bound: int) -> int:
-    """Round a bound up to the next number that an objective can be."""
-    grid: int = task.problem.part("bounds").objective_grid(task.instance)
-    return -(-bound // grid) * grid
+    return max(known) if task.without else task.up_to_grid(max(known))
 
 
 def _unpacked(task: Task, value: int | None) -> Objective | None:

@@ -112,6 +112,7 @@ class Task:
     lower: int | None = None
     upper: int | None = None
     start: SolutionEnvelope | None = None
+    prepares_late: bool = False
 
     @property
     def packing(self) -> Packing:
@@ -121,6 +122,29 @@ class Task:
     def checked_objective(self, solution: SolutionEnvelope) -> int:
         """Return the checker's objective of a solution, packed."""
         return self.packing.pack(self.problem.part("check").objective(self.instance, solution))
+
+    def prepare(self) -> None:
+        """Look for a starting solution and a combinatorial bound.
+
+        Raises
+        ------
+        TimeLimitError
+            If the limit passes meanwhile.
+        """
+        start = self.problem.part("heuristics").WARM_START(self.instance)
+        check = self.problem.part("check")
+        if start is not None and not check.violations(self.instance, start):
+            self.start, self.upper = start, self.checked_objective(start)
+        self.deadline.checkpoint()
+        if not self.without:  # a rule left out can lower the optimum below the bound
+            bounds = self.problem.part("bounds")
+            self.lower = self.up_to_grid(self.packing.pack(bounds.lower_bound(self.instance)))
+        self.trace.record(self.upper, self.lower)
+
+    def up_to_grid(self, bound: int) -> int:
+        """Round a bound up to the next number that an objective can be."""
+        grid: int = self.problem.part("bounds").objective_grid(self.instance)
+        return -(-bound // grid) * grid
 
 
 @dataclass

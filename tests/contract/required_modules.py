@@ -118,6 +118,8 @@ def _info(home: Home) -> Iterator[str]:
         yield "INFO: robust needs robust.py and a module of moeopt.sim.forecast"
     if odd := set(info.absent) - set(OPTIONAL_PARTS):
         yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
+    if odd := set(info.unpriced) - set(home.problem.constraint_ids):
+        yield f"INFO: unpriced {sorted(odd)} are no constraints"
     if odd := set(info.restrictions or ()) - set(_fields(home.problem)):
         yield f"INFO: restrictions {sorted(odd)} are no fields of the instance"
     for name in {"Options", "generate"} - set(dir(generator)):
@@ -153,7 +155,7 @@ def _methods(home: Home) -> Iterator[str]:
         ("check", ("violations", "objective", "CONSTRAINTS", "OBJECTIVE")),
         ("oracle", ("candidates", "count", "MAX_CANDIDATES")),
         ("bounds", ("lower_bound", "objective_grid")),
-        ("view", ("facts", "differences")),
+        ("view", ("facts", "differences", "changes")),
     ):
         for name in names:
             if not hasattr(home.problem.part(part), name):

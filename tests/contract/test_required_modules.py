@@ -116,6 +116,13 @@ def _leave_unsaid_what_a_rule_knows(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '"densest-first": "sizes', '"dream": "sizes')
 
 
+@_removal("INFO: unpriced ['TM-C9'] are no constraints")
+def _leave_unpriced_what_is_not_there(home: Home) -> None:
+    _edit(
+        _package(home) / "__init__.py", "    absent={", '    unpriced={"TM-C9": "x"},\n    absent={'
+    )
+
+
 @_removal("INFO: restrictions ['least'] are no fields of the instance")
 def _restrict_what_is_not_there(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '{"min_kept": 0}', '{"least": 0}')
@@ -142,6 +149,11 @@ def _remove_generate(home: Home) -> None:
 @_removal("view.py: differences is missing")
 def _remove_differences(home: Home) -> None:
     _edit(_package(home) / "view.py", "def differences(", "def other(")
+
+
+@_removal("view.py: changes is missing")
+def _remove_changes(home: Home) -> None:
+    _edit(_package(home) / "view.py", "def changes(", "def other(")
 
 
 @_removal("Instance.from_arrays is missing")

@@ -133,6 +133,10 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
         {"topk_ids": changed(IDS.astype(np.int8), -3)},
         "topk_ids: must not be negative, except -1 for none, not -3",
     ),
+    "an expert twice": (
+        {"topk_ids": changed(IDS, IDS[-1, -1, 0])},
+        f"topk_ids: token 4, layer 2: has expert {IDS[-1, -1, 0]} twice",
+    ),
     "no tokens": ({"topk_ids": IDS[:0]}, "topk_ids: is empty, shape (0, 3, 2)"),
     "no layers": ({"topk_ids": IDS[:, :0]}, "topk_ids: is empty, shape (5, 0, 2)"),
     "weights of another shape": (

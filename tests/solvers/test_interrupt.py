@@ -8,6 +8,9 @@ import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
+from moeopt.problems.search import Search
+from moeopt.problems.tri_domain import threshold
+from moeopt.problems.tri_domain.check import objective
 from moeopt.solvers.engines import highs
 from moeopt.solvers.interrupt import run_interruptible
 from tests.solvers.test_statuses import partition
@@ -57,6 +60,25 @@ def test_ctrl_c_during_brute_force() -> None:
     result = moeopt.solve(partition(11), "brute-force", time_limit_s=600, on_progress=press_once)
     assert (result.status, result.termination) == ("feasible", "interrupted")
     assert result.bound is None
+
+
+def test_ctrl_c_where_the_algorithm_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A brief algorithm runs without a thread; Ctrl-C leaves its best so far, checked."""
+    found = moeopt.solve(partition(), "trimoe").solution
+
+    def offer_and_stay(_: object, search: Search) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        search.offer(found, objective(partition(), found))
+        search.prove(1)
+        _thread.interrupt_main()
+        time.sleep(30)
+
+    monkeypatch.setattr(threshold, "solve", offer_and_stay)
+    for method in ("threshold", "auto"):
+        result = moeopt.solve(partition(), method, time_limit_s=60)
+        assert (result.status, result.termination) == ("feasible", "interrupted")
+        assert result.solution == found
+        assert result.bound is not None
 
 
 def test_a_call_that_does_not_stop_is_left_behind() -> None:

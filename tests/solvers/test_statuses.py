@@ -167,7 +167,9 @@ def test_an_engine_that_is_not_installed_is_named(engine: str, instance: Instanc
     if {"gurobi": pulp.GUROBI, "cplex": pulp.CPLEX_PY}[engine](msg=False).available():
         assert moeopt.solve(instance, "milp", engine=engine).status == "optimal"
     else:
-        with pytest.raises(moeopt.InputError, match=r"^engine: .* is not installed"):
+        with pytest.raises(
+            moeopt.InputError, match=f"^engine: {engine} is not installed here.*pip"
+        ):
             moeopt.solve(instance, "milp", engine=engine)
 
 

@@ -17,11 +17,21 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHECK = """<script>
 addEventListener("load", () => setTimeout(() => {
   const inner = document.querySelector("iframe").contentDocument;
+  inner.querySelectorAll("details").forEach(one => { one.open = true; });
   const drawn = [...inner.querySelectorAll("figure svg")].map(s => s.getBoundingClientRect());
+  const table = inner.querySelector("table.sorts");
+  const names = () => [...table.tBodies[0].rows].map(row => row.cells[0].textContent);
+  const medians = () => [...table.tBodies[0].rows].map(row => parseFloat(row.cells[1].textContent));
+  table.tHead.rows[0].cells[1].querySelector("button").click();
+  const rising = medians().every((x, at, all) => !at || all[at - 1] <= x);
+  const input = inner.getElementById("filter-text");
+  input.value = names()[0];
+  input.dispatchEvent(new Event("input"));
+  const kept = [...table.tBodies[0].rows].filter(row => !row.hidden).length;
   const report = {
-    figures: drawn.filter(box => box.width > 200 && box.height > 100).length,
+    figures: drawn.filter(box => box.width > 200 && box.height > 60).length,
     overflow: inner.documentElement.scrollWidth - inner.documentElement.clientWidth,
-    scripts: inner.scripts.length,
+    rising, kept,
   };
   document.body.append(JSON.stringify(report));
 }, 300));
@@ -30,7 +40,7 @@ addEventListener("load", () => setTimeout(() => {
 
 @pytest.mark.slow
 def test_a_browser_shows_every_figure_at_a_phones_width(tmp_path: Path) -> None:
-    """In 360 pixels nothing is wider than the page, and the console stays empty."""
+    """In 360 pixels nothing is wider than the page, tables sort and filter, no message."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no Chromium")
@@ -52,5 +62,5 @@ def test_a_browser_shows_every_figure_at_a_phones_width(tmp_path: Path) -> None:
         text=True,
         timeout=120,
     )
-    assert f'{{"figures":{figures},"overflow":0,"scripts":0}}' in done.stdout
+    assert f'{{"figures":{figures},"overflow":0,"rising":true,"kept":1}}' in done.stdout
     assert "CONSOLE" not in done.stderr

@@ -1,6 +1,7 @@
 """What the report computes: profiles, proofs, dependences, restrictions, differing decisions."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,12 +17,15 @@ from moeopt.study.report.analysis import (
     proof_times,
     skew,
 )
-from moeopt.study.report.plots import plain, profile_chart
+from moeopt.study.report.instances import instances_of
+from moeopt.study.report.overview import Line, knew, lines
+from moeopt.study.report.plots import plain, proof_chart, range_chart
 from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT
 from moeopt.study.report.worst import differences, worst_cases
 from moeopt.study.rows import labels
+from moeopt.study.table import summarise
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_made import made_row
 
@@ -84,23 +88,22 @@ def test_takeaways_count_each_instance_once(rows: Rows) -> None:
     assert "50.0 % more than the optimum at the median and 200.0 % at worst (c)" in sentence(t)
     assert "optimal on 1 of 3; 3 of 4 optima proven" in sentence(t)
     words = opening([t], 11)
-    assert words.startswith("11 solves of 4 instances of 1 problem. For 3 of")
-    assert "trimoe in tri_domain, which costs 200.0 % more" in words
+    assert words.startswith("11 solves of 4 instances of 1 problem. The optimum is proven for 3 of")
+    assert "trimoe in tri_domain, 200.0 % above" in words
 
 
 @pytest.mark.parametrize(
     ("middle", "said"),
-    [(0.0, "cost no more than"), (0.0002, "at most 0.1 % more"), (0.034, "at most 3.4 % more")],
+    [(0.0, "at it"), (0.0002, "less than 0.1 % above it"), (0.034, "3.4 % above it")],
 )
 def test_the_opening_compares_problems(middle: float, said: str) -> None:
     """The closest and the farthest; little is not called nothing."""
     near = Takeaway("deferral", "How many", 4, 4, "saturate", "K", 4, 1, middle, 0.5, "a")
     far = Takeaway("cache", "What the GPU has", 4, 2, "uniform-ways", "C", 2, 0, 0.4, 0.9, "b")
     words = opening([far, near], 20)
-    assert "closest to it in deferral (how many): half of the instances cost " in words
-    assert said in words
-    assert "farthest from it in cache (what the GPU has): 40.0 % at the median" in words
-    assert "uniform-ways in cache, which costs 90.0 % more" in words
+    assert f"closest to the optimum in deferral (how many), at the median {said}, and" in words
+    assert "farthest from it in cache (what the GPU has): 40.0 % above." in words
+    assert "uniform-ways in cache, 90.0 % above the optimum" in words
     assert ("costs less than 0.1 % more" in sentence(near)) == (0 < middle < 0.001)
 
 
@@ -289,13 +292,67 @@ def test_labels_are_cut_and_printable() -> None:
     assert len(plain("x" * 500)) == 48
 
 
-def test_a_legend_of_long_names_fits() -> None:
-    """A rule's name has its file in it; two of them side by side would be cut off."""
+def test_long_names_fit() -> None:
+    """A rule's name has its file in it; a chart's labels stay on the page and apart."""
     names = [f"my_rules.py:earliest_finish source 1a2b3c4{n}" for n in range(3)]
-    for shown in (names, ["trimoe", "greedy", "klotski"]):
-        figure = profile_chart([Curve(name, [1.0], [1.0]) for name in shown], (), "instances")
+    lines = [Line(name, "step", 0.0, 0.1, 5.0, 0.5, is_published=False) for name in names]
+    for figure in (range_chart(lines), proof_chart([], dict.fromkeys(names, 24))):
         figure.draw_without_rendering()
-        [legend] = figure.legends
-        box, page = legend.get_window_extent(), figure.bbox
-        assert page.x0 <= box.x0
-        assert box.x1 <= page.x1
+        [axis] = figure.axes
+        for text in [*axis.get_yticklabels(), *axis.texts]:
+            box = text.get_window_extent()
+            assert 0 <= box.x0 < box.x1 <= figure.bbox.x1, text.get_text()
+    heights = [text.get_window_extent() for text in axis.texts]
+    assert all(a.y1 <= b.y0 for a, b in pairwise(heights))
+
+
+def test_methods_without_a_proof_are_named() -> None:
+    """With how many they were asked for."""
+    figure = proof_chart([Curve("threshold", [0.1, 2.0], [1.0, 2.0])], {"threshold": 3, "milp": 4})
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == ["threshold: 2 of 3", "milp: 0 of 4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("", "none"),
+        ("nothing", "none"),
+        ("this step's loads", "step"),
+        ("a forecast; then this step's loads", "before"),
+        ("prompts of 20 sequences", "before"),
+        ("this step's loads, or the measured loads (hindsight)", "hindsight"),
+    ],
+)
+def test_what_a_rule_knew_has_a_kind(words: str, kind: str) -> None:
+    """The most that it knew anywhere."""
+    assert knew(words) == kind
+
+
+def test_the_overview_keeps_the_published_rule() -> None:
+    """Among the best twelve, in order; exact methods and what cannot be compared are not in it."""
+    rows = [made_row(f"better{n:02}", "a", 11 + n, 10) for n in range(14)]
+    rows += [made_row("trimoe", "a", 90, 10), made_row("milp", "a", 10, 10, proves=True)]
+    rows += [made_row("greedy", "a", None, 10)]
+    found = lines(summarise(rows), {"trimoe"})
+    assert [line.label for line in found] == [*(f"better{n:02}" for n in range(11)), "trimoe"]
+    assert [line.is_published for line in found] == [False] * 11 + [True]
+
+
+def test_instances_are_listed_by_the_published_rules_loss() -> None:
+    """With the worst of several solves; an open one is last and says so."""
+    rows = [
+        made_row("trimoe", "a", 11, 10),
+        made_row("trimoe", "b", 12, 10),
+        made_row("trimoe", "b", 15, 10, seed=1),
+        made_row("greedy", "b", 30, 10),
+        made_row("trimoe", "c", 99, None),
+        made_row("milp", "b", 10, 10, proves=True),
+    ]
+    found = instances_of("tri_domain", rows, Study(rows).labels)
+    assert list(found.methods) == ["trimoe", "greedy"]
+    assert [(one.name, one.is_proven, one.excess) for one in found.rows] == [
+        ("b", True, {"trimoe": 0.5, "greedy": 2.0}),
+        ("a", True, {"trimoe": pytest.approx(0.1)}),
+        ("c", False, {}),
+    ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Difference
+from moeopt.problems.view import Changes, Difference, replaced
 
 from .instance import Instance
 from .solution import Solution
@@ -20,3 +20,10 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
         a, b = ours.kept[number], best.kept[number]
         if a != b:
             yield expert.miss_ns, f"expert {number}", words[a], words[b]
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield each expert kept that is not, and the other way round."""
+    for number, kept in enumerate(solution.kept):
+        words = f"expert {number} {'not ' if kept else ''}kept"
+        yield words, solution.model_copy(update={"kept": replaced(solution.kept, number, not kept)})

@@ -40,6 +40,7 @@ INFO = ProblemInfo(
         "all-ndp": NOTHING,
         "all-gpu": NOTHING,
     },
+    unpriced={"BA-C1": "it says what is decided"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Bar, Difference, Lane, expert_words
+from moeopt.problems.view import Bar, Changes, Difference, Lane, expert_words, replaced
 
 from .check import sides
 from .equations import balanced_experts, fluid_makespan
@@ -61,6 +61,21 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
                 f"{a} of {whole} slices",
                 f"{b} of {whole} slices",
             )
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield one slice more or less, or all or none, that the GPU takes from a unit's expert."""
+    whole = instance.slices_per_unit
+    for row, (expert, counts) in enumerate(zip(instance.experts, solution.gpu_slices, strict=True)):
+        what = expert_words(expert.expert, expert.tokens)
+        for unit, count in enumerate(counts):
+            for other in sorted({count - 1, count + 1, 0, whole} - {count}):
+                if 0 <= other <= whole:
+                    slices = replaced(solution.gpu_slices, row, replaced(counts, unit, other))
+                    words = (
+                        f"the GPU takes {other} and not {count} slices of {what} from unit {unit}"
+                    )
+                    yield words, solution.model_copy(update={"gpu_slices": slices})
 
 
 def _flow_shop(instance: Instance, pulled: list[int]) -> tuple[list[Bar], list[Bar]]:

@@ -32,6 +32,7 @@ INFO = ProblemInfo(
         "prefix-split": "the prompt's importance, and the losses",
         "greedy-marginal": "the losses",
     },
+    unpriced={"BW-C1": "without it no expert needs a width"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Layer": "instance", "Expert": "instance"})

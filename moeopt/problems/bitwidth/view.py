@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Difference
+from moeopt.problems.view import Changes, Difference, replaced
 
 from .check import objective
 from .instance import Expert, Instance
@@ -38,6 +38,48 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
             if a != b:
                 matters = abs(_loss(instance, expert, a) - _loss(instance, expert, b))
                 yield matters, f"layer {number}, expert {expert.expert}", _bits(a), _bits(b)
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield other widths of an expert, and exchanges within a layer, by the loss that results.
+
+    Where the granularity ties experts together, other widths of all that are tied.
+    """
+    if instance.granularity != "expert":
+        layers = [*range(len(instance.layers))]
+        for tied in [layers] if instance.granularity == "model" else [[at] for at in layers]:
+            for width in instance.bits:
+                rows = solution.bits
+                for at in tied:
+                    rows = replaced(rows, at, (width,) * len(rows[at]))
+                if rows != solution.bits:
+                    what = f"layer {tied[0]}" if len(tied) == 1 else "all layers"
+                    words = f"{what}: {_bits(width)}"
+                    yield words, solution.model_copy(update={"bits": rows})
+        return
+    found = []
+    for number, (layer, widths) in enumerate(zip(instance.layers, solution.bits, strict=True)):
+        losses = [[_loss(instance, e, width) for width in instance.bits] for e in layer.experts]
+        at = [instance.bits.index(width or 0) for width in widths]
+        for one, (mine, now) in enumerate(zip(losses, at, strict=True)):
+            found += [
+                (loss - mine[now], number, one, one, place)
+                for place, loss in enumerate(mine)
+                if place != now
+            ]
+            for two in range(one + 1, len(at)):
+                if at[two] != now:
+                    gain = mine[at[two]] - mine[now] + losses[two][now] - losses[two][at[two]]
+                    found.append((gain, number, one, two, at[two]))
+    for _, number, one, two, place in sorted(found):
+        experts, widths = instance.layers[number].experts, solution.bits[number]
+        new = replaced(widths, one, instance.bits[place])
+        words = f"layer {number}, expert {experts[one].expert}: {_bits(new[one])}"
+        words += f" and not {_bits(widths[one])}"
+        if one != two:
+            new = replaced(new, two, widths[one])
+            words += f", expert {experts[two].expert} the other way round"
+        yield words, solution.model_copy(update={"bits": replaced(solution.bits, number, new)})
 
 
 def _loss(instance: Instance, expert: Expert, width: int | None) -> int:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Bar, Difference, Lane, different_counts
+from moeopt.problems.view import Bar, Changes, Difference, Lane, different_counts, replaced
 
 from .check import objective, tasks
 from .instance import Instance
+from .pipeline import schedule
 from .solution import Solution
 
 LANES = {"GPU": ("attention", "shared"), "CPU": ("immediate", "deferred")}
@@ -52,3 +53,13 @@ def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:
 def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[Difference]:
     """Yield the layers that defer different numbers of experts."""
     yield from different_counts(ours.deferred, best.deferred, "deferred")
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield one deferred expert more or less in each layer, and everything as early as can be."""
+    counts = [count or 0 for count in solution.deferred]
+    for layer, count in enumerate(counts):
+        for other in (count - 1, count + 1):
+            if other in instance.deferrable(layer):
+                now = f"layer {layer} defers {other} and not {count}"
+                yield now, schedule(instance, replaced(counts, layer, other))

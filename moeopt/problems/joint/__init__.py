@@ -32,6 +32,7 @@ INFO = ProblemInfo(
         "in-turn": HINDSIGHT,
         "grid": HINDSIGHT,
     },
+    unpriced={"JT-C1": "it says what is decided", "JT-C5": "it says what a resident expert is for"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Context": "instance"})

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Bar, Difference, Lane
+from moeopt.problems.view import Bar, Changes, Difference, Lane, replaced
 
 from .check import layer_runs, loss, memory_bytes, step_times_ns
 from .instance import Instance
 from .solution import Solution
+
+SUMS = True
+"""Bars are sums over all steps: their places on the axis are no instants."""
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
@@ -74,6 +77,43 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
             if pairs[0] != pairs[1]:
                 said = [f"{where}, {bits} bits" for where, bits in pairs]
                 yield 1, f"layer {layer}, expert {e}", said[0], said[1]
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield another count of ways or deferred experts in a layer, residents and widths.
+
+    Residents are added, left out, or exchanged for another one of their layer; widths are the next
+    ones. What is swapped stays so as far as it can.
+    """
+
+    def plan(name: str, layer: int, value: object) -> Solution:
+        values = replaced(getattr(solution, name), layer, value)
+        return solution.model_copy(update={name: values})
+
+    for layer in range(instance.layers):
+        where = f"layer {layer}"
+        for name in ("ways", "deferred"):
+            count = getattr(solution, name)[layer] or 0
+            for other in (count - 1, count + 1):
+                if other >= 0:
+                    yield f"{where}: {other} {name} and not {count}", plan(name, layer, other)
+        on = solution.resident[layer]
+        for expert in range(instance.experts):
+            what = f"{where}, expert {expert}"
+            if expert in on:
+                left = tuple(e for e in on if e != expert)
+                yield f"{what} not resident", plan("resident", layer, left)
+            else:
+                yield f"{what} resident", plan("resident", layer, (*on, expert))
+                for e in on:
+                    rest = (*(other for other in on if other != e), expert)
+                    yield f"{what} resident and not {e}", plan("resident", layer, rest)
+            width = solution.bits[layer][expert] or 0
+            place = instance.bits.index(width)
+            for bits in instance.bits[max(0, place - 1) : place + 2]:
+                if bits != width:
+                    row = replaced(solution.bits[layer], expert, bits)
+                    yield f"{what}: {bits} bits and not {width}", plan("bits", layer, row)
 
 
 def _lane(device: str, lengths: list[int]) -> Lane:

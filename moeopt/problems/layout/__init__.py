@@ -53,6 +53,7 @@ INFO = ProblemInfo(
     )
     | dict.fromkeys(["dual-copies", "two-localized"], THIS_STEP),
     coincide={"hybrimoe": "ktransformers"},
+    unpriced={"LA-C1": "without it nothing has to run"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Scenario": "instance"})

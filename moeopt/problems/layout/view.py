@@ -1,14 +1,22 @@
 """A solution as schedules to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 from moeopt.problems.info import HINDSIGHT, THIS_STEP
-from moeopt.problems.view import Bar, Difference, Kind, Lane, expert_words
+from moeopt.problems.view import (
+    Changes,
+    Difference,
+    Kind,
+    Lane,
+    expert_words,
+    longest_first,
+    replaced,
+)
 
 from .check import loads, miss_ns
 from .instance import Instance, Scenario
-from .solution import Solution
+from .solution import DOMAINS, Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
 from .with_copies import COPIES
 
@@ -36,7 +44,7 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
             if domain is not None:
                 _put(instance, scenario, solution, (number, row), domain, pieces)
         where = f"scenario {number}: " if len(instance.scenarios) > 1 else ""
-        found += [_lane(where + name, of) for name, of in pieces.items()]
+        found += [longest_first(where + name, of) for name, of in pieces.items()]
     return found
 
 
@@ -99,6 +107,51 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
                 yield tokens, what, one or "nowhere", other or "nowhere"
 
 
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield other domains of each expert in each window, other places, and another residence.
+
+    An expert that lies elsewhere runs as it did, or in one domain in all windows.
+    """
+    several = len(instance.scenarios) > 1
+    for row in range(instance.experts):
+        runs = [number for number, s in enumerate(instance.scenarios) if s.tokens[row]]
+        what = expert_words(row, sum(scenario.tokens[row] for scenario in instance.scenarios))
+
+        def running(domain: str, row: int = row, runs: Sequence[int] = runs) -> dict[str, Any]:
+            rows = solution.assignment
+            for number in runs:
+                rows = replaced(rows, number, replaced(rows[number], row, domain))
+            return {"assignment": rows}
+
+        for number in runs:
+            now = solution.assignment[number][row]
+            where = f"window {number}, " if several else ""
+            for domain in DOMAINS:
+                if domain != now:
+                    rows = replaced(solution.assignment[number], row, domain)
+                    update = {"assignment": replaced(solution.assignment, number, rows)}
+                    words = f"{where}{what} from {now} to {domain}"
+                    yield words, solution.model_copy(update=update)
+        if not runs:
+            continue
+        for dimm in (None, *range(instance.dimms)):
+            if dimm != solution.dimm[row]:
+                lies: dict[str, Any] = {"dimm": replaced(solution.dimm, row, dimm)}
+                words = f"{what} {'striped' if dimm is None else f'on DIMM {dimm}'}"
+                yield words, solution.model_copy(update=lies)
+                for domain in DOMAINS:
+                    yield (
+                        f"{words}, run on {domain}",
+                        solution.model_copy(update=lies | running(domain)),
+                    )
+        held = solution.resident[row]
+        lies = {"resident": replaced(solution.resident, row, not held)}
+        words = f"{what} {'not ' if held else ''}resident"
+        for domain in DOMAINS:
+            update = lies | running(domain)
+            yield f"{words}, run on {domain}", solution.model_copy(update=update)
+
+
 def _lies(solution: Solution, row: int) -> str:
     spread = "striped" if solution.dimm[row] is None else "localized"
     if solution.copies is not None and (others := len(solution.copies[row])):
@@ -144,12 +197,3 @@ def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
     """Return the names of the channels of some DIMMs; none where channels are no limit."""
     of_dimm = instance.channels
     return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]
-
-
-def _lane(device: str, pieces: Iterable[Piece]) -> Lane:
-    bars, clock = [], 0
-    for length, label, kind in sorted(pieces, key=lambda piece: (piece[2], -piece[0], piece[1])):
-        if length:
-            bars.append(Bar(clock, clock + length, label, kind))
-            clock += length
-    return Lane(device, tuple(bars))

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from moeopt.problems.info import HINDSIGHT
-from moeopt.problems.view import Bar, Difference, Lane, expert_words
+from moeopt.problems.view import Bar, Changes, Difference, Lane, expert_words
 
 from .check import computed, layer_steps
 from .instance import Instance
-from .solution import Solution
+from .solution import Solution, held_of, solution_of
 from .usage import of_profile, of_prompts
 
 
@@ -24,6 +24,15 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
         both[layer] += step.time_ns
     return [_lane("GPU", gpu, both), _lane("offload", off, both), _lane("layers", both, both)]
 
+
+SUMS = True
+"""Bars are sums over all steps: their places on the axis are no instants."""
+
+PROMISING = 40
+"""How many experts on either side are exchanged with each other in `changes`."""
+
+Toggled = tuple[int, int, int]
+"""How much later all ends if an expert is on the other side; its layer and number."""
 
 DECIDES_BY = {
     "importance": of_prompts,
@@ -99,6 +108,36 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
             count = tokens.get((layer, expert), 0)
             where = ("GPU", "other side") if expert in a else ("other side", "GPU")
             yield count, f"layer {layer}, {expert_words(expert, count)}", *where
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield an expert more or less on the GPU, and exchanges, by the time that probably results.
+
+    It is exact but for two experts of one layer. Exchanges are of the `PROMISING` experts that are
+    missed least with the as many that help most.
+    """
+    fixed_ns, layers = instance.layer_offload_fixed_ns, instance.layer_steps
+    held = held_of(solution, instance.layers, instance.experts)
+    gone: list[Toggled] = []
+    come: list[Toggled] = []
+    for layer, (steps, row) in enumerate(zip(layers, held, strict=True)):
+        now = steps.cost_ns(row, fixed_ns)
+        for expert in range(instance.experts):
+            row[expert] = not row[expert]
+            (come if row[expert] else gone).append(
+                (steps.cost_ns(row, fixed_ns) - now, layer, expert)
+            )
+            row[expert] = not row[expert]
+    gone, come = sorted(gone)[:PROMISING], sorted(come)[:PROMISING]
+    several: list[tuple[Toggled, ...]] = [(a, b) for a in gone for b in come]
+    several += [(change,) for change in (*gone, *come)]
+    for pair in sorted(several, key=lambda pair: sum(more for more, _, _ in pair)):
+        other, said = held.copy(), []
+        for _, layer, expert in pair:
+            other[layer, expert] ^= True
+            word = "on the GPU" if other[layer, expert] else "off the GPU"
+            said.append(f"layer {layer}, expert {expert} {word}")
+        yield "; ".join(said), solution_of(instance, other)
 
 
 def _lane(device: str, lengths: Iterable[int], slots: Iterable[int]) -> Lane:

@@ -35,6 +35,7 @@ INFO = ProblemInfo(
         "rebalance-only": "predicted loads",
         "none": NOTHING,
     },
+    unpriced={"RE-C1": "without it nothing has to run", "RE-C4": "it says what a migration is"},
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance", "Migration": "solution"})

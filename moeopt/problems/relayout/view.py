@@ -5,12 +5,19 @@ from collections.abc import Iterator
 
 from moeopt.problems.info import HINDSIGHT
 from moeopt.problems.tri_domain import view as tri_domain
-from moeopt.problems.view import Difference, Lane, different_domains, expert_words
+from moeopt.problems.view import (
+    Changes,
+    Difference,
+    Lane,
+    different_domains,
+    expert_words,
+    replaced,
+)
 
 from .check import link_busy_ns
 from .fixed_layout import after_migrations, schedule_of
-from .instance import Instance
-from .solution import KINDS, Migration, Solution
+from .instance import Expert, Instance
+from .solution import DOMAINS, KINDS, Kind, Migration, Solution
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
@@ -51,6 +58,39 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
             what = f"migration of {expert_words(expert.expert, expert.tokens)}"
             yield expert.tokens, what, a, b
     yield from different_domains(instance.experts, ours.assignment, best.assignment)
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield every other pair of migration and domain of each expert with tokens."""
+    for row, (expert, domain) in enumerate(zip(instance.experts, solution.assignment, strict=True)):
+        if domain is None:
+            continue
+        others = tuple(m for m in solution.migrations if m.expert != expert.expert)
+        now = next((m for m in solution.migrations if m.expert == expert.expert), None)
+        what = expert_words(expert.expert, expert.tokens)
+        for migration in (None, *_migrations(instance, expert)):
+            for other in DOMAINS:
+                if (migration, other) == (now, domain):
+                    continue
+                words = f"{what} from {domain} to {other}" if other != domain else what
+                if migration != now:
+                    words += f", migration: {_move(migration)} and not {_move(now)}"
+                moved = others if migration is None else (*others, migration)
+                assignment = replaced(solution.assignment, row, other)
+                update = {"migrations": moved, "assignment": assignment}
+                yield words, solution.model_copy(update=update)
+
+
+def _migrations(instance: Instance, expert: Expert) -> Iterator[Migration]:
+    """Yield the migrations that fit an expert (RE-C4)."""
+    if not expert.resident:
+        yield Migration(expert=expert.expert, kind="prefetch")
+    if expert.dimm is not None:
+        yield Migration(expert=expert.expert, kind="stripe")
+    for dimm in range(instance.dimms):
+        if dimm != expert.dimm:
+            kind: Kind = "localize" if expert.dimm is None else "rebalance"
+            yield Migration(expert=expert.expert, kind=kind, dimm=dimm)
 
 
 def _move(migration: Migration | None) -> str:

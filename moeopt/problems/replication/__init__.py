@@ -35,6 +35,10 @@ INFO = ProblemInfo(
     sample_rule="eplb-hierarchical",
     robust=True,
     coincide={"lplb": "eplb", "eplb-hierarchical": "eplb"},
+    unpriced={
+        "RP-C1": "without it no expert needs a copy",
+        "RP-C5": "it says what the objective is",
+    },
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Window": "instance"})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Difference, expert_words
+from moeopt.problems.view import Changes, Difference, expert_words, replaced
 
 from .check import device_loads, moved
 from .instance import Instance
@@ -39,3 +39,39 @@ def differences(instance: Instance, ours: Solution, best: Solution) -> Iterator[
             tokens = sum(w.weight * w.loads[expert] for w in instance.windows)
             words = [f"{len(row)} cop{'ies' if len(row) != 1 else 'y'}" for row in (mine, theirs)]
             yield tokens, expert_words(expert, tokens), words[0], words[1]
+
+
+def changes(instance: Instance, solution: Solution) -> Changes:
+    """Yield copies of the fullest devices moved, left out or exchanged, and copies added.
+
+    Other moves leave the fullest device of every window as full as it is.
+    """
+    loads, copies = device_loads(instance, solution), solution.copies
+    fullest = sorted({at for row in loads for at, load in enumerate(row) if load == max(row)})
+    on: list[list[int]] = [[] for _ in range(instance.devices)]
+    for expert, devices in enumerate(copies):
+        for device in devices:
+            on[device].append(expert)
+
+    def plan(*changed: tuple[int, int | None, int | None]) -> Solution:
+        rows = copies
+        for expert, source, target in changed:
+            left = tuple(device for device in rows[expert] if device != source)
+            rows = replaced(rows, expert, left if target is None else (*left, target))
+        return solution.model_copy(update={"copies": rows})
+
+    for device in fullest:
+        for expert in on[device]:
+            what = f"expert {expert}"
+            yield f"{what}: no copy on device {device}", plan((expert, device, None))
+            for other in range(instance.devices):
+                if other == device or expert in on[other]:
+                    continue
+                if len(on[other]) < instance.slots:
+                    words = f"{what} from device {device} to {other}"
+                    yield words, plan((expert, device, other))
+                    yield f"{what}: one more copy, on {other}", plan((expert, None, other))
+                for back in on[other]:
+                    if back not in on[device]:
+                        words = f"{what} from device {device} to {other}, expert {back} back"
+                        yield words, plan((expert, device, other), (back, other, device))

@@ -42,6 +42,7 @@ INFO = ProblemInfo(
         "fiddler-as-coded": THIS_STEP,
         "hybrimoe": THIS_STEP,
     },
+    unpriced={"TD-C1": "without it nothing has to run"},
 )
 
 __getattr__, __dir__ = lazy_names(

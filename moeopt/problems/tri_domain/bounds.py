@@ -37,8 +37,11 @@ def lower_bound(instance: Instance) -> int:
 
 def objective_grid(instance: Instance) -> int:
     """Return a number that every makespan is a multiple of: the times' greatest common divisor."""
-    times = (time for expert in instance.experts for time in instance.times_ns(expert))
-    return gcd(instance.base_ns, *times) or 1
+    _, c = instance.copy_columns
+    times = [c.gpu_work_ns, c.cpu_ns, c.ndp_ns, c.pcie_ns, *_dimm_charges(instance)]
+    if instance.channels is not None:
+        times += [c.gpu_dram_ns, c.cpu_dram_ns]
+    return gcd(instance.base_ns, int(np.gcd.reduce(np.concatenate(times)))) or 1
 
 
 def longest_expert_ns(instance: Instance) -> int:

@@ -1,6 +1,7 @@
 """Run a problem's own exact algorithm, and what goes on where it ends before its proof."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,18 @@ from moeopt.numeric.native_output import native_stdout_dropped
 from moeopt.problems.objective import Objective
 from moeopt.problems.search import Search
 from moeopt.solvers import in_parts
-from moeopt.solvers.interrupt import Interruptible, run_interruptible
+from moeopt.solvers.interrupt import Interruptible, run_here, run_interruptible
+from moeopt.solvers.limits import TimeLimitError
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 
 
 def run(task: Task) -> Outcome:
-    """Run the algorithm in a thread that Ctrl-C and the limit can stop; its best so far is kept."""
+    """Run the algorithm so that Ctrl-C and the limit can stop it; its best so far is kept.
+
+    It runs in a thread, unless its module has a function ``brief`` that says of the instance that
+    the algorithm uses no solver and comes back to Python every 50 ms.
+    """
     method = task.method
     begin = task.deadline.elapsed_s
     algorithm = task.problem.part(method.module)
@@ -27,15 +33,38 @@ def run(task: Task) -> Outcome:
         enough_gap=task.enough_gap,
         on_improvement=_recorder(task),
     )
-    with native_stdout_dropped():
-        running = run_interruptible(
-            lambda: algorithm.solve(task.instance, search), search.stop, search.limit_s
-        )
+
+    def solve() -> None:
+        algorithm.solve(task.instance, search)
+
+    if is_brief(task):
+        running = run_here(solve, search.stop)
+    else:
+        with native_stdout_dropped():
+            running = run_interruptible(solve, search.stop, search.limit_s)
     outcome = _outcome(task, search, running)
     outcome.solve_s = task.deadline.elapsed_s - begin
+    if task.prepares_late and not search.closed and (search.solution is None or not search.stopped):
+        _prepare_late(task, outcome)
     if method.then is None or search.closed or search.stopped or search.enough:
         return outcome
     return _go_on(task, method.then, outcome)
+
+
+def is_brief(task: Task) -> bool:
+    """Tell whether a task's algorithm runs where it is called, see `run`."""
+    if task.method.backend != "own":
+        return False
+    brief = getattr(task.problem.part(task.method.module), "brief", None)
+    return brief is not None and bool(brief(task.instance))
+
+
+def _prepare_late(task: Task, outcome: Outcome) -> None:
+    """Prepare what a brief algorithm mostly does without: for a successor, or as all there is."""
+    begin = task.deadline.elapsed_s
+    with suppress(TimeLimitError):
+        task.prepare()
+    outcome.build_s += task.deadline.elapsed_s - begin
 
 
 def _recorder(task: Task) -> Callable[[Objective | None, Objective | None], None]:

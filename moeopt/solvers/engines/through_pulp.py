@@ -1,5 +1,6 @@
 """The solvers that PuLP drives: CBC, which comes with it, and Gurobi and CPLEX where they are."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import pulp
@@ -25,12 +26,21 @@ def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
 def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with Gurobi, if it is installed and licensed."""
     own = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
+    _need("gurobi", "gurobipy")
     return _solve(model, pulp.GUROBI, limit_s, TOLERANCE, **own)
 
 
 def solve_cplex(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with CPLEX, if it is installed and licensed."""
+    _need("cplex", "cplex")
     return _solve(model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, threads=workers)
+
+
+def _need(engine: str, package: str) -> None:
+    """Refuse an engine whose Python package is not there, and say which it is."""
+    if find_spec(package) is None:
+        how = f"needs its own package and a licence: pip install {package}"
+        raise InputError(f"engine: {engine} is not installed here; it {how}")
 
 
 def _solve(
@@ -42,7 +52,8 @@ def _solve(
     """
     solver = solver_class(msg=False, timeLimit=limit_s, gapRel=0.0, **options)
     if not solver.available():
-        raise InputError(f"engine: {solver.name} is not installed on this machine")
+        name = solver.name.removesuffix("_PY").lower()
+        raise InputError(f"engine: {name} is installed, but cannot be used here: is it licensed?")
     model.solve(solver)
     answer = Answer(
         f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}", tolerance

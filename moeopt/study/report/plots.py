@@ -1,7 +1,7 @@
 """The report's charts, drawn small: a telephone shows them at their full size."""
 
 import warnings
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -16,78 +16,243 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, Percent
 
 from moeopt.study.pictures import save_figure
 from moeopt.study.report.analysis import Curve, Dependence
+from moeopt.study.report.overview import Line
 
-SERIES = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee", "#777777", "#222222")
+SERIES = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#997700", "#007a99", "#666666", "#222222")
 """Told apart by colour-blind readers; the line styles differ as well."""
 
 STYLES = ("solid", "dashed", "dashdot", "dotted")
 
-WIDTH_IN, HEIGHT_IN, LEGEND_LINE_IN, PANEL_IN = 4.4, 2.6, 0.19, 1.9
-"""Sizes; a chart is as high as its legend makes it."""
-
+WIDTH_IN = 4.4
 LEFT_IN, RIGHT_IN, TOP_IN, BOTTOM_IN = 0.72, 0.12, 0.08, 0.5
 """Margins; measuring the texts instead would take longer than all else."""
 
-LEGEND_PT = 9.0
+PROOF_IN, PANEL_IN, SMALL_IN = 2.6, 1.9, 1.25
+"""Heights: of the chart of proofs, of a field's panel, of a rule's small panel."""
 
-LONGEST_BESIDE = 22
-"""Most characters of a name that leaves room for another one beside it in the legend."""
+SMALL_COLUMNS = 3
+
+LABELS_IN, SHARES_IN, LINE_IN, TITLE_IN = 1.75, 0.5, 0.19, 0.3
+"""Of a chart of ranges: room for names on the left, for shares on the right, height of a line and
+of a title."""
+
+GREY, RULE, GRID = "#b8b8b8", "#222222", "#dddddd"
 
 LINEAR_UP_TO = 2.0
 """Factors above this are drawn on a logarithmic axis."""
 
 FACTORS = (1, 1.5, 2, 3, 5, 10, 20, 50, *(10**power for power in range(2, 13)))
 
-OWN, OTHERS = 2.6, 1.3
-"""Line widths of the published heuristic and of the others."""
+LOG_FROM = 0.01
+"""Excesses above it are drawn on a logarithmic axis, with as much room for those below as a power
+of ten has."""
+
+LEAST_PROOF_S = 1e-4
+
+MARKERS = {"none": "s", "before": "^", "step": "o", "hindsight": "D"}
+"""What a rule knew of the loads -> its marker; see `moeopt.study.report.overview`."""
+
+
+def range_chart(lines: Sequence[Line]) -> Figure:
+    """Draw each rule's median excess with its range, a line per rule, and how often it is optimal.
+
+    The axis is linear up to 1 % and logarithmic above, and says so.
+    """
+    return overview_chart([("", lines)], columns=1)
+
+
+def overview_chart(panels: Sequence[tuple[str, Sequence[Line]]], columns: int = 2) -> Figure:
+    """Draw a chart of ranges for each problem, with its title, in columns."""
+    rows = [panels[at : at + columns] for at in range(0, len(panels), columns)]
+    titled = TITLE_IN if any(title for title, _ in panels) else 0.0
+    heights = [
+        TOP_IN + titled + LINE_IN * (1 + max(len(lines) for _, lines in row)) + BOTTOM_IN
+        for row in rows
+    ]
+    wide, high = WIDTH_IN * columns, sum(heights)
+    figure = Figure(figsize=(wide, high))
+    for number, row in enumerate(rows):
+        top = high - sum(heights[:number]) - TOP_IN - titled - LINE_IN
+        for column, (title, lines) in enumerate(row):
+            inside = LINE_IN * len(lines)
+            left = column * WIDTH_IN + LABELS_IN
+            place = (left, top - inside, WIDTH_IN - LABELS_IN - SHARES_IN, inside)
+            whole = (wide, high, wide, high)
+            axis = figure.add_axes(
+                tuple(part / of for part, of in zip(place, whole, strict=True))  # type: ignore[arg-type]
+            )
+            _ranges(axis, lines)
+            if title:
+                at = ((column * WIDTH_IN + 0.1) / wide, (top + LINE_IN + 0.05) / high)
+                figure.text(*at, plain(title), fontweight="bold", va="bottom")
+    return figure
+
+
+def _ranges(axis: Any, lines: Sequence[Line]) -> None:
+    most = max((line.most for line in lines), default=0.0)
+    axis.set_xscale("symlog", linthresh=LOG_FROM, linscale=1)
+    ticks = [0.0, *(10.0**power for power in range(-2, 12))]
+    end = next((tick for tick in ticks if tick >= max(most, 0.1)), ticks[-1])
+    ticks = [tick for tick in ticks if tick <= end]
+    axis.set_xticks(ticks, [f"{100 * tick:g}" for tick in ticks], fontsize=8)
+    axis.set_xticks([], minor=True)
+    axis.set_xlim(-0.0015, end * 1.1)
+    axis.set_ylim(len(lines) - 0.5, -0.5)
+    axis.set_yticks(range(len(lines)), [short(line.label, NAME_SIGNS) for line in lines])
+    for text, line in zip(axis.get_yticklabels(), lines, strict=True):
+        text.set(fontweight="bold" if line.is_published else "normal", fontsize=8.5)
+    for row, line in enumerate(lines):
+        colour = SERIES[0] if line.is_published else SERIES[6]
+        axis.plot([line.least, line.most], [row, row], color=colour, linewidth=1.2, alpha=0.7)
+        axis.plot([line.most], [row], "|", color=colour, markersize=6)
+        axis.plot([line.median], [row], MARKERS[line.knew], color=colour, markersize=5.5)
+        share = f"{100 * line.optimal:.0f} %"
+        axis.text(1.02, row, share, transform=axis.get_yaxis_transform(), va="center", fontsize=8.5)
+    axis.text(1.02, 1.02, "optimal", transform=axis.transAxes, va="bottom", fontsize=8)
+    axis.set_xlabel("excess in % (logarithmic above 1)", fontsize=8.5)
+    axis.grid(axis="x", color=GRID, linewidth=0.5)
+    axis.set_axisbelow(True)
+    axis.tick_params(axis="y", length=0)
+    axis.spines[["top", "right", "left"]].set_visible(False)
 
 
 def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Figure:
-    """Draw the share of instances within a factor of the optimum; those in `own` are thick."""
-    figure, axis = _chart(curves)
+    """Draw the share of instances within a factor of the optimum: a small panel per method.
+
+    The method's own curve is dark, the others' stand behind it in grey.
+    """
+    rows = -(-len(curves) // SMALL_COLUMNS)
+    figure = Figure(figsize=(WIDTH_IN, SMALL_IN * rows + BOTTOM_IN))
+    high = figure.get_figheight()
+    figure.subplots_adjust(
+        left=0.55 / WIDTH_IN,
+        right=1 - RIGHT_IN / WIDTH_IN,
+        top=1 - 0.25 / high,
+        bottom=BOTTOM_IN / high,
+        wspace=0.12,
+        hspace=0.32,
+    )
+    axes = figure.subplots(rows, SMALL_COLUMNS, squeeze=False, sharex=True, sharey=True).flat
     most = max((curve.x[-1] for curve in curves if curve.x), default=1.0)
     end = max(1.02, 1 + 1.05 * (most - 1))
-    if most > LINEAR_UP_TO:
-        axis.set_xscale("log")
-        ticks = [tick for tick in FACTORS if tick <= end]
-        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axis.minorticks_off()
-    for number, curve in enumerate(curves):
-        xs = [1.0, *curve.x, end]
-        ys = [0.0, *curve.y, curve.y[-1] if curve.y else 0.0]
-        _step(axis, curve, xs, ys, number, own)
-    axis.set_xlim(1, end)
-    axis.set_ylim(0, 1.03)
-    axis.yaxis.set_major_formatter(PercentFormatter(1))
-    axis.set_xlabel("cost, in multiples of the optimum")
-    axis.set_ylabel(f"share of {unit}")
-    return _finished(figure, curves)
+    steps = [
+        ([1.0, *curve.x, end], [0.0, *curve.y, curve.y[-1] if curve.y else 0.0]) for curve in curves
+    ]
+    for number, axis in enumerate(axes):
+        if number >= len(curves):
+            axis.set_visible(False)
+            continue
+        curve = curves[number]
+        for xs, ys in steps:
+            axis.step(xs, ys, where="post", color=GREY, linewidth=0.7)
+        colour = SERIES[0] if curve.name in own else RULE
+        axis.step(*steps[number], where="post", color=colour, linewidth=2)
+        weight = "bold" if curve.name in own else "normal"
+        title = short(curve.name, TITLE_SIGNS)
+        axis.set_title(title, loc="left", fontsize=8, fontweight=weight, pad=3)
+        axis.grid(color=GRID, linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
+        below = number + SMALL_COLUMNS >= len(curves)
+        axis.tick_params(labelbottom=below, labelsize=8)
+    first = axes[0]
+    is_log = most > LINEAR_UP_TO
+    if is_log:
+        first.set_xscale("log")
+        ticks = _spread([tick for tick in FACTORS if tick <= end])
+        first.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        first.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        first.xaxis.set_major_locator(MaxNLocator(3))
+    first.set_xlim(1, end)
+    first.set_ylim(0, 1.03)
+    first.yaxis.set_major_formatter(PercentFormatter(1))
+    scale = " (logarithmic)" if is_log else ""
+    figure.supxlabel(f"cost in multiples of the optimum{scale}", fontsize=9, y=0.02)
+    figure.supylabel(f"share of {unit}", fontsize=9, x=0.005)
+    return figure
 
 
-def proof_chart(curves: Sequence[Curve]) -> Figure:
-    """Draw how many instances each method proves within a time."""
-    figure, axis = _chart(curves)
-    shortest = min(curve.x[0] for curve in curves)
-    longest = max(curve.x[-1] for curve in curves)
-    start, end = max(shortest, 1e-4) / 1.3, max(longest, 1e-4) * 1.3
+def _spread(ticks: Sequence[float]) -> Sequence[float]:
+    """Return at most four of the ticks, the first and the last among them."""
+    if len(ticks) <= SMALL_COLUMNS + 1:
+        return ticks
+    return [ticks[round(at * (len(ticks) - 1) / SMALL_COLUMNS)] for at in range(SMALL_COLUMNS + 1)]
+
+
+def proof_chart(curves: Sequence[Curve], asked: Mapping[str, int]) -> Figure:
+    """Draw how many instances each method proves within a time, each with its name at the end.
+
+    Parameters
+    ----------
+    curves
+        Of the methods that have proven something.
+    asked
+        Method -> how many instances it was asked to prove, also of those that proved nothing.
+    """
+    figure = Figure(figsize=(WIDTH_IN, PROOF_IN))
+    names = 1.95
+    figure.subplots_adjust(
+        left=0.55 / WIDTH_IN,
+        right=1 - names / WIDTH_IN,
+        top=1 - TOP_IN / PROOF_IN,
+        bottom=BOTTOM_IN / PROOF_IN,
+    )
+    axis = figure.subplots()
+    shortest = min((curve.x[0] for curve in curves), default=0.1)
+    longest = max((curve.x[-1] for curve in curves), default=1.0)
+    start, end = (max(time, LEAST_PROOF_S) for time in (shortest / 1.3, longest * 1.3))
     axis.set_xscale("log")
-    for number, curve in enumerate(curves):
-        xs, ys = [start, *curve.x, end], [0.0, *curve.y, curve.y[-1]]
-        _step(axis, curve, xs, ys, number, ())
+    most = max(asked.values(), default=1)
+    ends: list[tuple[float, str, str]] = []
+    for number, (name, count) in enumerate(asked.items()):
+        colour = SERIES[number % len(SERIES)]
+        curve = next((one for one in curves if one.name == name), None)
+        proven = len(curve.x) if curve else 0
+        if curve:
+            style = STYLES[(number + number // len(STYLES)) % len(STYLES)]
+            xs, ys = [start, *curve.x, end], [0.0, *curve.y, curve.y[-1]]
+            axis.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.5)
+        ends.append((proven, f"{short(name, TITLE_SIGNS)}: {proven} of {count}", colour))
+    heights = _apart([at for at, _, _ in ends], most)
+    for high, (_, text, colour) in zip(heights, ends, strict=True):
+        axis.text(
+            *(1.03, high, text),
+            transform=axis.get_yaxis_transform(),
+            color=colour,
+            va="center",
+            fontsize=8.5,
+        )
     axis.set_xlim(start, end)
-    axis.set_ylim(0, None)
+    axis.set_ylim(0, 1.03 * most)
     axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_xlabel("seconds for building and solving")
-    axis.set_ylabel("optima proven")
-    return _finished(figure, curves)
+    axis.set_xlabel("seconds for building and solving (logarithmic)", fontsize=9)
+    axis.set_ylabel("optima proven", fontsize=9)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(color=GRID, linewidth=0.5)
+    return figure
+
+
+def _apart(places: Sequence[float], most: float) -> list[float]:
+    """Return heights for labels, each as near to its place as lines of text permit."""
+    line = most * 0.075
+    found = [0.0] * len(places)
+    lowest = 0.0
+    for at in sorted(range(len(places)), key=places.__getitem__):
+        found[at] = max(places[at], lowest)
+        lowest = found[at] + line
+    too_high = max(found, default=0.0) - 1.03 * most
+    return [high - max(0.0, too_high) for high in found]
 
 
 def dependence_chart(found: Sequence[Dependence]) -> Figure:
-    """Draw excess against each field below each other: a point per solve, medians joined."""
+    """Draw excess against each field below each other: a point per solve, a dash per median.
+
+    Medians are not joined: groups of instances that differ in a field may differ in more.
+    """
     figure = Figure(figsize=(WIDTH_IN, PANEL_IN * len(found)))
-    _margins(figure, 0, PANEL_IN)
+    _margins(figure, PANEL_IN)
     axes = figure.subplots(len(found), 1, squeeze=False)[:, 0]
     for axis, one in zip(axes, found, strict=True):
         groups = one.by_value
@@ -96,7 +261,7 @@ def dependence_chart(found: Sequence[Dependence]) -> Figure:
             axis.set_xticks(list(places.values()), [f"{value:g}" for value in places])
             axis.set_xlim(-0.5, len(places) - 0.5)
             middles = [median(of) for of in groups.values()]
-            axis.plot(list(places.values()), middles, color=SERIES[1], marker="_", markersize=16)
+            axis.plot(list(places.values()), middles, "_", color=SERIES[1], markersize=18, mew=2)
         else:
             places = {value: value for value in groups}
         xs = [places[value] for value, _ in one.points]
@@ -111,63 +276,17 @@ def dependence_chart(found: Sequence[Dependence]) -> Figure:
     return figure
 
 
-def _chart(curves: Sequence[Curve]) -> tuple[Figure, Any]:
-    legend_in = LEGEND_LINE_IN * -(-len(curves) // _columns(curves)) + 0.1
-    figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN + legend_in))
-    _margins(figure, legend_in, HEIGHT_IN)
-    return figure, figure.subplots()
-
-
-def _margins(figure: Figure, legend_in: float, panel_in: float) -> None:
-    """Leave room for labels around panels of one height, and for a legend at the bottom."""
+def _margins(figure: Figure, panel_in: float) -> None:
+    """Leave room for labels around panels of one height."""
     high = figure.get_figheight()
     inside = panel_in - TOP_IN - BOTTOM_IN
     figure.subplots_adjust(
         left=LEFT_IN / WIDTH_IN,
         right=1 - RIGHT_IN / WIDTH_IN,
         top=1 - TOP_IN / high,
-        bottom=(BOTTOM_IN + legend_in) / high,
+        bottom=BOTTOM_IN / high,
         hspace=(TOP_IN + BOTTOM_IN) / inside,
     )
-
-
-def _step(
-    axis: Any,
-    curve: Curve,
-    xs: Sequence[float],
-    ys: Sequence[float],
-    number: int,
-    own: Container[str],
-) -> None:
-    axis.step(
-        xs,
-        ys,
-        where="post",
-        color=SERIES[number % len(SERIES)],
-        linestyle=STYLES[(number + number // len(STYLES)) % len(STYLES)],
-        linewidth=OWN if curve.name in own else OTHERS,
-        label=plain(curve.name),
-    )
-
-
-def _columns(curves: Sequence[Curve]) -> int:
-    """Return how many names stand side by side in the legend."""
-    return 2 if all(len(curve.name) <= LONGEST_BESIDE for curve in curves) else 1
-
-
-def _finished(figure: Figure, curves: Sequence[Curve]) -> Figure:
-    [axis] = figure.axes
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(color="#dddddd", linewidth=0.5)
-    figure.legend(
-        loc="lower center",
-        ncols=_columns(curves),
-        frameon=False,
-        fontsize=LEGEND_PT,
-        borderaxespad=0,
-        labelspacing=0.3,
-    )
-    return figure
 
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -177,14 +296,19 @@ Xml.register_namespace("xlink", XLINK)
 
 FONT_PT = 9.5
 
-LONGEST = 48
-"""Most characters of a label."""
+LONGEST, NAME_SIGNS, TITLE_SIGNS = 48, 27, 20
+"""Most characters of a label, of one beside a chart and of one above a small panel."""
 
 
-def plain(label: str) -> str:
+def plain(label: str, longest: int = LONGEST) -> str:
     """Return a label that fits and that XML can hold; it may come from an untrusted store."""
     text = "".join(sign if sign.isprintable() else "?" for sign in label)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def short(label: str, longest: int) -> str:
+    """Return a method's label without what stands beside the name in brackets."""
+    return plain(label.partition(" (")[0], longest)
 
 
 def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -> Markup:

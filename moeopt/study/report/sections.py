@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from moeopt.problems.registry import get_problem
+from moeopt.sim.fixed_layout import EXACT
 from moeopt.sim.holdout.run import is_scheduled
 from moeopt.study.pictures import draw_gantt
 from moeopt.study.plan import Key
@@ -21,15 +22,23 @@ from moeopt.study.report.analysis import (
     proof_times,
 )
 from moeopt.study.report.heldout import HeldOut, held_out
-from moeopt.study.report.plots import dependence_chart, inline, profile_chart, proof_chart
+from moeopt.study.report.instances import Instances, instances_of
+from moeopt.study.report.overview import Line, lines
+from moeopt.study.report.plots import (
+    dependence_chart,
+    inline,
+    profile_chart,
+    proof_chart,
+    range_chart,
+)
 from moeopt.study.report.study import Study, as_one_family, is_exact, own_heuristic
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.rows import Row
 from moeopt.study.table import Summary, percent, summarise
 
-MOST_CURVES = 8
-"""A chart with more cannot be read; the published heuristic and rules of one's own come first."""
+MOST_CURVES = 9
+"""Small panels of a figure; the published heuristic and rules of one's own come first."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +100,14 @@ class Section:
     takeaway: Takeaway
     overall: Sequence[Summary]
     families: Mapping[str, Sequence[Summary]]
+    instances: Instances
+    lines: Sequence[Line]
     profile: Picture | None
     proofs: Picture | None
     closeups: Sequence[Closeup]
     prices: Sequence[Price]
     held_out: Sequence[HeldOut]
+    settled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_scheduled(self) -> bool:
@@ -113,16 +125,30 @@ class Section:
         return max((one.gap for one in self.held_out if one.gap is not None), default=0.0)
 
     @property
+    def ranges(self) -> Picture | None:
+        """The problem's part of the overview; None without heuristics that can be compared."""
+        return _ranges(self.takeaway.problem, self.lines) if self.lines else None
+
+    @property
     def charts(self) -> list[Picture]:
         """The figures that stand side by side."""
         found = [self.profile, self.proofs, *(one.dependence for one in self.closeups)]
         return [picture for picture in found if picture]
 
     @property
+    def later(self) -> dict[str, float]:
+        """Method -> its median excess on the later loads that come next, by the best schedule."""
+        found: dict[str, float] = {}
+        for one in self.held_out:
+            if one.schedule in ("", EXACT):
+                found.setdefault(one.method, one.later)
+        return found
+
+    @property
     def pictures(self) -> list[Picture]:
         """All figures."""
         cases = [picture for one in self.closeups for _, picture in one.cases if picture]
-        return self.charts + cases
+        return [*([self.ranges] if self.ranges else []), *self.charts, *cases]
 
 
 def sections(study: Study) -> list[Section]:
@@ -148,11 +174,14 @@ def _section(
     families: dict[str, list[Summary]] = {}
     for summary in summaries:
         families.setdefault(summary.family, []).append(summary)
+    marked = _marked(problem, rows, labels)
     return Section(
         takeaway,
         overall,
         families,
-        _profile(study, problem, rows, labels),
+        instances_of(problem, rows, labels),
+        lines(overall, marked),
+        _profile(problem, rows, labels, marked),
         _proofs(problem, rows, labels),
         list(_closeups(study, takeaway, rows)),
         prices(problem, rows, study.instances),
@@ -211,29 +240,44 @@ def _by_problem(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     return found
 
 
+def _marked(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> set[str]:
+    """Return the labels of the published heuristic and of rules of one's own."""
+    own = own_heuristic(problem, list(rows))
+    return {
+        labels[row.key]
+        for row in rows
+        if row.key.source_sha256 or (own and row.key.method == own[0])
+    }
+
+
+def _ranges(problem: str, found: Sequence[Line]) -> Picture:
+    return Picture(
+        f"{problem}-ranges",
+        "",
+        "",
+        f"Excess of each rule in {problem}",
+        "; ".join(line.words for line in found),
+        lambda: range_chart(found),
+    )
+
+
 def _profile(
-    study: Study, problem: str, rows: list[Row], labels: Mapping[Key, str]
+    problem: str, rows: list[Row], labels: Mapping[Key, str], marked: Container[str]
 ) -> Picture | None:
     """Return the heuristics' profiles, or those of all methods where there is no heuristic."""
     heuristics = [row for row in rows if not is_exact(problem, row.key.method)]
     curves = profiles(heuristics or rows, labels)
     if not any(curve.x for curve in curves):
         return None
-    own = own_heuristic(problem, rows)
-    thick = {
-        labels[row.key]
-        for row in heuristics
-        if row.key.source_sha256 or (own and row.key.method == own[0])
-    }
-    shown = _best(curves, thick)
+    shown = _best(curves, marked)
     left_out = len(curves) - len(shown)
     unit = "solves" if len({row.key.seed for row in rows}) > 1 else "instances"
     caption = (
         f"Share of {unit} with a proven optimum on which a method costs at most so many times the "
-        "optimum: the higher and the further left, the better. "
+        "optimum: the higher and the further left, the better. In grey the other methods. "
     )
     if left_out:
-        caption += f"{left_out} more methods are in the table only. "
+        caption += f"{left_out} more in the table only. "
     said = "; ".join(
         f"{curve.name}: optimal on {percent(curve.at(1.0))}, within 1.1 times the optimum on "
         f"{percent(curve.at(1.1))}, within 2 times on {percent(curve.at(2.0))}"
@@ -245,7 +289,7 @@ def _profile(
         caption,
         f"Performance profiles for {problem}",
         said,
-        lambda: profile_chart(shown, thick, unit),
+        lambda: profile_chart(shown, marked, unit),
     )
 
 
@@ -258,15 +302,25 @@ def _best(curves: Sequence[Curve], own: Container[str]) -> list[Curve]:
 
 
 def _proofs(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> Picture | None:
+    """Return the times to proof of all exact methods, also of those that proved nothing."""
     curves = proof_times(rows, labels)
-    if not curves:
+    proven = {curve.name: curve for curve in curves}
+    asked: dict[str, int] = {}
+    for row in rows:
+        name = labels[row.key]
+        if not row.failed and (name in proven or is_exact(problem, row.key.method)):
+            asked[name] = asked.get(name, 0) + 1
+    if not asked:
         return None
-    shown = sorted(curves, key=lambda curve: -len(curve.x))[:MOST_CURVES]
+    order = sorted(asked, key=lambda name: -len(proven[name].x) if name in proven else 0)
+    shown = {name: asked[name] for name in order[:MOST_CURVES]}
     said = "; ".join(
-        f"{curve.name}: {len(curve.x)} proofs, the fastest in {seconds(curve.x[0])} s, half of "
-        f"them within {seconds(curve.x[(len(curve.x) - 1) // 2])} s, the slowest in "
+        f"{name}: {len(curve.x)} proofs of {count}, the fastest in {seconds(curve.x[0])} s, half "
+        f"of them within {seconds(curve.x[(len(curve.x) - 1) // 2])} s, the slowest in "
         f"{seconds(curve.x[-1])} s"
-        for curve in shown
+        if (curve := proven.get(name))
+        else f"{name}: no proof of {count}"
+        for name, count in shown.items()
     )
     return Picture(
         f"{problem}-proofs",
@@ -274,7 +328,7 @@ def _proofs(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> Pic
         "How many optima each exact method has proven itself after so many seconds. ",
         f"Time to proof for {problem}",
         said,
-        lambda: proof_chart(shown),
+        lambda: proof_chart([proven[name] for name in shown if name in proven], shown),
     )
 
 
@@ -288,7 +342,7 @@ def _dependence(key: str, takeaway: Takeaway, found: Sequence[Dependence]) -> Pi
     return Picture(
         f"{key}-fields",
         f"What the excess of {method} depends on",
-        f"Excess of {method} over the optimum: a dot per solve, the line joins medians. ",
+        f"Excess of {method} over the optimum: a dot per solve, a dash per median. ",
         f"Excess of {method} in {takeaway.problem} against {against}",
         said,
         lambda: dependence_chart(found),

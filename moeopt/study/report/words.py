@@ -115,8 +115,7 @@ def opening(found: Sequence[Takeaway], solves: int) -> str:
     instances, proven = sum(t.instances for t in found), sum(t.proven for t in found)
     text = (
         f"{_count(solves, 'solve')} of {_count(instances, 'instance')} of "
-        f"{_count(len(found), 'problem')}. For {proven} of the instances the optimum is proven: "
-        "there, what a heuristic loses is known and not guessed."
+        f"{_count(len(found), 'problem')}. The optimum is proven for {proven:,} of the instances."
     )
     known = [t for t in found if t.middle is not None]
     if not known:
@@ -126,13 +125,13 @@ def opening(found: Sequence[Takeaway], solves: int) -> str:
     worst = max(known, key=lambda t: t.worst or 0)
     if len(known) > 1:
         text += (
-            f" What is published comes closest to it in {_named(near)}: half of the instances "
-            f"cost {_more(near.middle)} than necessary. It stays farthest from it in "
-            f"{_named(far)}: {percent(far.middle)} at the median."
+            f" Published rules come closest to the optimum in {_named(near)}, at the median "
+            f"{_above(near.middle)}, and stay farthest from it in {_named(far)}: "
+            f"{percent(far.middle)} above."
         )
     return (
-        f"{text} The worst single case is {worst.method} in {worst.problem}, which costs "
-        f"{percent(worst.worst)} more than the best possible decision."
+        f"{text} The worst single case is {worst.method} in {worst.problem}, "
+        f"{percent(worst.worst)} above the optimum."
     )
 
 
@@ -188,11 +187,9 @@ def _named(t: Takeaway) -> str:
     return f"{t.problem} ({t.title[0].lower()}{t.title[1:]})"
 
 
-def _more(excess: float | None) -> str:
-    """Return how much more half of the instances cost at most, without calling little nothing."""
-    if not excess:
-        return "no more"
-    return f"at most {'0.1 %' if excess < SMALL else percent(excess)} more"
+def _above(excess: float | None) -> str:
+    """Return how far above the optimum something is, without calling little nothing."""
+    return f"{_some(excess)} above it" if excess else "at it"
 
 
 def _some(excess: float | None) -> str:

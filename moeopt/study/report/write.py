@@ -1,5 +1,7 @@
 """The report as one HTML file that needs no other, and writing it."""
 
+import hashlib
+from base64 import b64encode
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +15,9 @@ from moeopt.study.table import percent
 
 FILE = "index.html"
 
+OVERVIEW = "overview"
+"""The figure of several problems' rules."""
+
 NEEDED = ("jinja2", "matplotlib")
 """The extra `report`."""
 
@@ -23,18 +28,24 @@ MOST_FAILURES = 50
 def to_html(study: Study) -> str:
     """Return the report; the packages of the extra are imported now."""
     from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
 
     from moeopt.study.report.sections import sections
 
-    loader = FileSystemLoader(Path(__file__).parent)
+    here = Path(__file__).parent
+    script = (here / "report.js").read_text(encoding="utf-8")
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    loader = FileSystemLoader(here)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     found = words.takeaways(study)
     versions, machines = words.tally(study)
     labels = study.labels
     solves = len({row.key for row in study.rows if not row.failed})
-    return environment.get_template("report.html.j2").render(
+    page = environment.get_template("report.html.j2")
+    return page.render(
+        script=Markup(script),  # noqa: S704 - a file of the package
+        script_hash=f"sha256-{digest}",
         opening=words.opening(found, solves),
-        takeaways=found,
         sections=sections(study),
         failures=[
             (study.name_of(key.instance), labels[key], failure)
@@ -96,12 +107,12 @@ def write_figures(rows: Sequence[Row], store: Store, folder: Path) -> list[Path]
     OSError
         If a file cannot be written.
     """
-    from moeopt.study.report.plots import save
+    from moeopt.study.report.plots import overview_chart, save
     from moeopt.study.report.sections import sections
 
-    return [
-        file
-        for section in sections(Study.of(rows, store, ""))
-        for picture in section.pictures
-        for file in save(picture.draw, folder, picture.key)
-    ]
+    found = sections(Study.of(rows, store, ""))
+    pictures = {picture.key: picture.draw for section in found for picture in section.pictures}
+    panels = [(section.takeaway.title, section.lines) for section in found if section.lines]
+    if len(panels) > 1:
+        pictures[OVERVIEW] = lambda: overview_chart(panels)
+    return [file for key, draw in pictures.items() for file in save(draw, folder, key)]

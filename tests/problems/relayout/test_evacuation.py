@@ -1,4 +1,4 @@
-"""The decomposition by striped reads against an independent enumeration: values and proofs."""
+"""The decomposition by striped reads, mostly by its pattern model alone, against an enumeration."""
 
 from itertools import product
 
@@ -21,6 +21,7 @@ from moeopt.problems.relayout.striped_reads.pattern_model import (
     Dimm,
     Subproblem,
 )
+from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
 from moeopt.problems.search import Search
 from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
@@ -92,8 +93,14 @@ def run(instance: Instance, limit_s: float = LIMIT_S) -> Search:
 
 @pytest.fixture
 def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the combinatorial bounds away, so that the subproblems alone must prove the optimum."""
+    """Take bounds and plans away, so that the pattern model alone must prove the optimum."""
     monkeypatch.setattr(decomposition, "lower_bound", lambda instance: 0)
+    without_plans(monkeypatch)
+
+
+def without_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave every subproblem to the pattern model."""
+    monkeypatch.setattr(PlanModel, "applies", lambda modes: False)
 
 
 @pytest.mark.parametrize("seeds", SHARES)
@@ -224,8 +231,9 @@ def test_an_undecided_subproblem_proves_nothing(monkeypatch: pytest.MonkeyPatch)
     instance = _paper_scale(batch=256, model="qwen3-235b-a22b")
     proven = run(instance)
     assert proven.closed
+    without_plans(monkeypatch)
     monkeypatch.setitem(pattern_model.FIRST_PASS, "max_deterministic_time", 1e-5)
-    monkeypatch.setattr(decomposition, "EFFORTS", (1e-5,))
+    monkeypatch.setattr(decomposition, "EFFORTS", ((0, 1e-5),))
     search = run(instance)
     assert not search.closed
     assert search.note == "STOPPED"

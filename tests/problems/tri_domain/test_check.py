@@ -1,11 +1,18 @@
 """The checker: each constraint's violation is named, and loads are what Eq. 5 and 6 say."""
 
+import random
+
 import pytest
 
+from moeopt.problems.tri_domain import check
 from moeopt.problems.tri_domain.check import CONSTRAINTS, loads, objective, violations
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
-from tests.problems.tri_domain.random_instances import random_instance
+from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from tests.problems.tri_domain.random_instances import (
+    SCHEMA_2_KINDS,
+    random_instance,
+    random_schema_2,
+)
 
 STRIPED = {"expert": 4, "tokens": 1, "resident": False, "dimm": None, "ndp_ns": None}
 LOCAL = {"expert": 7, "tokens": 1, "resident": False, "dimm": 1, "ndp_ns": 50}
@@ -94,3 +101,20 @@ def test_the_makespan_grows_with_any_cost() -> None:
         dearer = [e.model_copy(update={"gpu_ns": e.gpu_ns + 7}) for e in instance.experts]
         raised = instance.model_copy(update={"experts": tuple(dearer)})
         assert objective(raised, solution) >= objective(instance, solution)
+
+
+@pytest.mark.parametrize("kind", ["plain", *SCHEMA_2_KINDS])
+def test_many_experts_are_added_up_as_few_are(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With arrays or one by one: the same loads and the same sentences, for wrong schedules too."""
+    rng = random.Random(kind)
+    for seed in range(25):
+        instance = random_instance(seed) if kind == "plain" else random_schema_2(seed, kind)
+        size = len(instance.experts) + rng.choice([0, 0, 0, 1, -1])
+        domains = rng.choice([DOMAINS, DOMAINS[:2], (*DOMAINS, None)])
+        assignment = tuple(rng.choice(domains) for _ in range(size))
+        solution = Solution(instance=instance.name, assignment=assignment)
+        claim = rng.choice([None, 0, objective(instance, solution)])
+        due = loads(instance, solution), violations(instance, solution, claim)
+        monkeypatch.setattr(check, "FEW", 0)
+        assert (loads(instance, solution), violations(instance, solution, claim)) == due
+        monkeypatch.undo()

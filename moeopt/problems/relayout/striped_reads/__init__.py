@@ -2,10 +2,12 @@
 
 Few migrations fit into the windows, so r can take few values only, and once C and r are fixed every
 DIMM has the same known capacity, C less r times a striped read's charge, for what lies on it alone.
-What does not fit must be read by a host or leave the DIMM. `pattern_model` lists per DIMM the least
-that does, and lets CP-SAT decide whether hosts, windows and the other DIMMs can take it; `search`
-raises, for each r, the least makespan that is not refuted, until the incumbent is the least of all.
-The method is published as `evacuation`.
+`plans` lists what may become of the experts of each DIMM together, `labels` combines plans by
+dynamic programming that Lagrangian multipliers prune, and `plan_model` refines what is known of
+experts that change their DIMM until the combinations found can be carried out. Where every DIMM has
+a link of its own, where channels or too many plans leave a subproblem open, CP-SAT decides
+(`pattern_model`). `search` raises, for each r, the least makespan that is not refuted, until the
+incumbent is the least of all. The method is published as `evacuation`.
 
 Proof
 -----
@@ -24,13 +26,27 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    solution: deal them out among the experts of their kind in any way. Loads of DIMMs, channels and
    links depend on these only. An expert that is dealt its own DIMM stays there without a migration,
    and causes the same load in less link time.
-3. *Subproblems.* With 1 and 2, CP-SAT's model for (C, r) has a solution if and only if there is a
+3. *Subproblems.* With 1 and 2, the pattern model of (C, r) is feasible exactly if there is a
    valid one of makespan at most C with exactly r striped reads: GPU, CPU, PCIe, each DIMM and each
    channel, which r striped reads keep busy in full, end by C, slots and windows are kept to. A
    number of reads outside `Modes.reads` is impossible: every expert that is read striped is striped
    today or carried by DIMM-Link, and a striped expert that is not resident is read unless it is
    prefetched or carried by DIMM-Link.
-4. *Patterns* are implied, and make the proofs short. Order what may become of an expert on its DIMM
+4. *Plans.* One plan per group of experts fixes everything but targets. `plan_model` asks of them
+   hosts, PCIe, windows, slots and the number of reads (RE-C1 to RE-C9, RE-C12), and of targets only
+   this: for each of some threshold lengths, DIMMs offer to take in at least as many experts as are
+   brought anywhere for at least that long, where a DIMM offers what it has room for if all are cut
+   to thresholds. A solution obeys that: cut the experts that a DIMM takes in to the greatest
+   threshold that is not longer. If every length brought is a threshold, offers can be carried out:
+   the k-th longest expert is not longer than the k-th longest offered, so it takes that place. So
+   a refutation holds, and a combination that cannot be carried out brings a length that is no
+   threshold yet; it becomes one.
+5. *Labels.* A label is dropped if another one has the same link time, prefetches, reads, PCIe time
+   and balance of each threshold, and no more GPU and CPU time; if the groups to come cannot keep it
+   within a limit; or if any multipliers (y >= 0, free for reads) make it and the cheapest plans to
+   come weigh more than y times the limits: no solution within the limits does. A balance is not
+   kept below what all groups to come can still need.
+6. *Patterns* are implied, and make the proofs short. Order what may become of an expert on its DIMM
    by falling load: on NDP, read by a host (only where that is shorter), gone. In a solution, the
    experts of a DIMM are in a state whose load fits into the capacity. Step experts back, one at a
    time, as long as the load still fits: this ends in one of the DIMM's minimal patterns. So some
@@ -38,10 +54,10 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    The same holds for the least number of leavers: an expert's floor is the shorter of its NDP run
    and a read, and the fewest leave if the largest floors go first. Residents may be gone without
    leaving and are not counted there.
-5. *Counting.* A non-resident that leaves its DIMM, or a striped one that is not read, is prefetched
+7. *Counting.* A non-resident that leaves its DIMM, or a striped one that is not read, is prefetched
    or carried by DIMM-Link. If there are more of them than prefetches and link moves, (C, r) is
    refuted without a solver.
-6. *Termination.* A refutation of (C, r) is one of (C', r) for all C' < C. So the least over r of
+8. *Termination.* A refutation of (C, r) is one of (C', r) for all C' < C. So the least over r of
    the least makespan not refuted is a lower bound, and the incumbent is optimal when it meets that.
    Each outcome raises that for its r or lowers the incumbent, and the last round waits for each.
 

@@ -82,10 +82,10 @@ class Modes:
         self.dimm = instance.columns.dimm.tolist()
         self.rows = np.flatnonzero(instance.columns.tokens).tolist()
         self.of = {row: self._modes(row, instance.experts[row]) for row in self.rows}
-        self._link_moves = self._most_link_moves()
+        self.link_moves = self._most_link_moves()
         self._forced = sum(all(m.reads or m.kind for m in self.of[row]) for row in self._striped())
-        most = len(self._striped()) + self._link_moves
-        least = max(0, self._forced - self.prefetches - self._link_moves)
+        most = len(self._striped()) + self.link_moves
+        least = max(0, self._forced - self.prefetches - self.link_moves)
         self.reads = range(least, min(most, len(self.rows)) + 1)
 
     def leavers_allowed(self, reads: int) -> int:
@@ -93,7 +93,7 @@ class Modes:
 
         Striped experts that are not resident and yet not read must migrate as well.
         """
-        return self.prefetches + self._link_moves - max(0, self._forced - reads)
+        return self.prefetches + self.link_moves - max(0, self._forced - reads)
 
     def _striped(self) -> list[int]:
         return [row for row in self.rows if self.dimm[row] < 0]

@@ -1,20 +1,28 @@
 """Which subproblems are solved, in which order, and what their outcomes prove."""
 
+from contextlib import suppress
+from functools import cached_property
+
 from moeopt.numeric.feasibility import Feasibility
 from moeopt.problems.relayout.bounds import lower_bound
 from moeopt.problems.relayout.check import objective
 from moeopt.problems.relayout.heuristics import WARM_START
 from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.solution import Solution
 from moeopt.problems.search import Search
 
 from .modes import Modes
 from .pattern_model import Dimm, Subproblem
+from .plan_model import PlanModel
+from .plans import TooManyError
 
-EFFORTS = (0.5, 4.0, 32.0, float("inf"))
-"""CP-SAT's deterministic time per subproblem: a little for all, then more for those left."""
+EFFORTS = ((1_000, 0.5), (20_000, 4.0), (200_000, 32.0), (200_000, float("inf")))
+"""Labels per step, and CP-SAT's deterministic time: a little for all, then more for those left."""
 
 MAX_SIZE = 50_000
 """Up to so many (expert, DIMM) pairs a subproblem is built in a fraction of a second."""
+
+Effort = tuple[int, float]
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -47,9 +55,17 @@ class _Decomposition:
 
     def __init__(self, modes: Modes, search: Search, lower: int, upper: int) -> None:
         self.modes, self.search, self.upper = modes, search, upper
-        self.dimms = [Dimm(modes, dimm) for dimm in range(modes.dimms)]
         self.lower = dict.fromkeys(modes.reads, lower)
         self._promise = dict.fromkeys(modes.reads, 0.0)
+        self._plans: PlanModel | None = None
+        if PlanModel.applies(modes):
+            with suppress(TooManyError):
+                self._plans = PlanModel(modes, upper)
+
+    @cached_property
+    def dimms(self) -> list[Dimm]:
+        """Return every state of every DIMM."""
+        return [Dimm(self.modes, dimm) for dimm in range(self.modes.dimms)]
 
     def close(self) -> None:
         """Go on until every number of reads is refuted below the incumbent, or the time is up."""
@@ -57,7 +73,7 @@ class _Decomposition:
         for effort in EFFORTS:
             self._bisect(effort)
 
-    def _bisect(self, effort: float) -> None:
+    def _bisect(self, effort: Effort) -> None:
         """Close in on the optimum; what takes more than `effort` counts as refuted meanwhile.
 
         The last makespan tried is one step below the incumbent's.
@@ -68,7 +84,7 @@ class _Decomposition:
             if not self._reached(middle, effort):
                 low = middle + 1
 
-    def _reached(self, makespan: int, effort: float) -> bool:
+    def _reached(self, makespan: int, effort: Effort) -> bool:
         """Try every number of reads that is not refuted, the most promising first."""
         waiting = [reads for reads in self.lower if self.lower[reads] <= makespan]
         waiting.sort(key=lambda reads: (-self._promise[reads], reads))
@@ -79,23 +95,36 @@ class _Decomposition:
                 return True
         return False
 
-    def _solve(self, makespan: int, reads: int, effort: float) -> Feasibility:
+    def _solve(self, makespan: int, reads: int, effort: Effort) -> Feasibility:
         """Solve one subproblem and take down what it proves."""
-        if not self._enough_migrations(makespan, reads):
-            self._refuted(makespan, reads)
-            return Feasibility.INFEASIBLE
-        subproblem = Subproblem(self.modes, self.dimms, makespan, reads)
-        feasibility = subproblem.solve(self.search, effort)
-        self._promise[reads] = subproblem.effort_spent
+        labels, deterministic = effort
+        feasibility, solution = Feasibility.UNKNOWN, None
+        if self._plans is not None:
+            feasibility, solution = self._plans.solve(makespan, reads, self.search, labels)
+        decided = feasibility != Feasibility.UNKNOWN
+        last = deterministic == EFFORTS[-1][1]
+        if not decided and (self._plans is None or not self._plans.exact or last):
+            feasibility, solution = self._by_patterns(makespan, reads, deterministic)
         if feasibility == Feasibility.INFEASIBLE:
             self._refuted(makespan, reads)
-        elif feasibility == Feasibility.FEASIBLE:
-            solution = subproblem.decode()
+        elif solution is not None:
             self._promise[reads] = float("inf")
             found = objective(self.modes.instance, solution)
             self.search.offer(solution, found)
             self.upper = min(self.upper, found // self.modes.step_ns)
         return feasibility
+
+    def _by_patterns(
+        self, makespan: int, reads: int, effort: float
+    ) -> tuple[Feasibility, Solution | None]:
+        """Let CP-SAT decide a subproblem."""
+        if not self._enough_migrations(makespan, reads):
+            return Feasibility.INFEASIBLE, None
+        subproblem = Subproblem(self.modes, self.dimms, makespan, reads)
+        feasibility = subproblem.solve(self.search, effort)
+        self._promise[reads] = subproblem.effort_spent
+        feasible = feasibility == Feasibility.FEASIBLE
+        return feasibility, subproblem.decode() if feasible else None
 
     def _refuted(self, makespan: int, reads: int) -> None:
         """Raise the bound for a number of reads past a makespan that it cannot reach."""

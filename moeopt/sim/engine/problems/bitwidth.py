@@ -1,7 +1,13 @@
-"""Adding up the losses of widths: a chain of experts, of which each takes its loss.
+"""Executing widths: the device that holds the experts reads their weights; then losses add up.
 
-A loss is no time. Losses add up, and so do the times of tasks that run one after the other: with a
-nanosecond for a unit of loss, the end of the chain is the objective.
+An instance states neither a machine nor tokens. So every expert that has a width is used once per
+layer, one after the other on the device where all of them lie (NDP, context-aware CXL-NDP 4.2), and
+a run is as long as the bytes it reads: a bit of each of an expert's weights takes one nanosecond. A
+layer then takes as many nanoseconds as its widths have bits, which is what its budget limits.
+`moeopt.sim.plan.widths` executes the same widths on a machine with the tokens of a trace.
+
+A loss is no time. Losses add up, and so do the times of tasks that run one after the other: after
+the reads, which do not count in the objective, comes a chain of losses, a nanosecond for each unit.
 """
 
 from moeopt.problems.bitwidth.instance import Instance
@@ -22,14 +28,28 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     Returns
     -------
     Executed
-        With the sum of the losses as objective.
+        With the sum of the losses as objective: how long their chain is.
     """
-    engine = Engine([Resource("losses")])
+    engine = Engine([Resource("NDP"), Resource("losses")])
+    done: list[int] = []
+    lost: list[tuple[int, str, int]] = []
     for number, (layer, widths) in enumerate(zip(instance.layers, solution.bits, strict=True)):
+        label = f"layer {number}"
         for expert, width in zip(layer.experts, widths, strict=True):
+            done = [
+                engine.add(
+                    "NDP", width or 0, after=done, kind=f"{width} bits, expert", label=label,
+                    number=expert.expert,
+                )
+            ]  # fmt: skip
             loss = expert.loss[instance.bits.index(width or 0)]
-            kind = f"{width} bits, expert"
-            engine.add("losses", loss, kind=kind, label=f"layer {number}", number=expert.expert)
+            lost.append((loss, label, expert.expert))
+    for loss, label, which in lost:
+        done = [
+            engine.add("losses", loss, after=done, kind="loss, expert", label=label, number=which)
+        ]
     engine.run()
     timeline = engine.timeline()
-    return Executed(timeline, timeline.makespan_ns)
+    objective = next(used.busy_ns for used in timeline.usage() if used.resource == "losses")
+    weights = (0,) * len(lost) + (1,) * len(lost)
+    return Executed(timeline, objective, weights=weights)

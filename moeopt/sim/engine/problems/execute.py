@@ -23,7 +23,7 @@ class Executed:
         What tasks are numbered by: "expert", or "layer" where tasks are whole layers'.
     weights
         How often each bundle of the timeline counts in the objective; None: once each. Those that
-        count more than once lie between two tasks that everything else is before or after.
+        do not count once lie between two tasks that everything else is before or after.
     """
 
     timeline: Timeline

@@ -1,0 +1,93 @@
+"""The overview: every rule of every problem in one line, with its median, range and information."""
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from moeopt.problems.info import NOTHING, THIS_STEP
+from moeopt.study.report.study import is_exact
+from moeopt.study.table import Summary, percent
+
+MOST_LINES = 12
+"""Of a problem; the published rule and rules of one's own come first."""
+
+Knew = Literal["none", "before", "step", "hindsight"]
+
+MEANING: dict[Knew, str] = {
+    "none": "nothing of the loads",
+    "before": "earlier loads or a forecast",
+    "step": "the step's own loads",
+    "hindsight": "the measured loads, in hindsight",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One rule's excess over all instances of a problem with a proven optimum.
+
+    Attributes
+    ----------
+    label
+        As tables call it.
+    knew
+        By which information about loads it decided.
+    least, median, most
+        Its excess.
+    optimal
+        Share of its solves that reach the optimum.
+    is_published
+        Whether it is the rule of the problem's paper, or one of one's own.
+    """
+
+    label: str
+    knew: Knew
+    least: float
+    median: float
+    most: float
+    optimal: float
+    is_published: bool
+
+    @property
+    def words(self) -> str:
+        """What a screen reader says."""
+        return (
+            f"{self.label}: median {percent(self.median)}, from {percent(self.least)} to "
+            f"{percent(self.most)}, optimal on {percent(self.optimal)}, knew {MEANING[self.knew]}"
+        )
+
+
+def lines(summaries: Sequence[Summary], first: Container[str]) -> list[Line]:
+    """Return the rules of one problem, the best first, those that no table can compare left out.
+
+    Parameters
+    ----------
+    summaries
+        Of one problem, over all its families.
+    first
+        Labels of the published rule and of rules of one's own: they are shown in any case.
+    """
+    found = sorted(_lines(summaries, first), key=lambda line: (line.median, line.most, line.label))
+    kept = sorted(found, key=lambda line: not line.is_published)[:MOST_LINES]
+    return [line for line in found if line in kept]
+
+
+def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line]:
+    for s in summaries:
+        least, middle, most = s.excess_min, s.excess_median, s.excess_max
+        if least is None or middle is None or most is None or s.optimal is None:
+            continue
+        if not is_exact(s.problem, s.method.partition(" ")[0]):
+            published = s.method in first
+            yield Line(s.method, knew(s.knew), least, middle, most, s.optimal, published)
+
+
+def knew(words: str) -> Knew:
+    """Return which of the four kinds of information some words are about.
+
+    What a rule knew at most counts, if it differs from instance to instance.
+    """
+    if "hindsight" in words:
+        return "hindsight"
+    if words in ("", NOTHING):
+        return "none"
+    return "step" if words == THIS_STEP else "before"
