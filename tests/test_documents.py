@@ -40,6 +40,15 @@ def test_ci_runs_the_readmes_test_command(readme: str, root: Path) -> None:
     assert (root / ".ci" / "run").read_text().splitlines()[-1] == command
 
 
+def test_the_workflow_runs_the_readmes_commands(readme: str, root: Path) -> None:
+    """Both word for word, and builds the wheel and the site."""
+    jobs = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
+    assert set(SHELL.findall(readme)[:2]) <= set(steps["readme"])
+    assert any("build --wheel" in run for run in steps["wheel"])
+    assert any(run.endswith("mkdocs build --strict") for run in steps["site"])
+
+
 def test_the_first_command_names_what_exists(readme: str, root: Path) -> None:
     """The folder is there, with the instances and methods that the sentence promises."""
     command = SHELL.findall(readme)[0]
@@ -94,6 +103,19 @@ def test_the_examples_print_what_they_say(
     capsys.readouterr()
     runpy.run_path("program.py", run_name="__main__")  # as the main program, with what is loaded
     assert capsys.readouterr().out == expected
+
+
+def test_the_online_programs(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of docs/online.md print what the page says."""
+    found = PYTHON.findall((root / "docs" / "online.md").read_text())
+    assert len(found) == 2
+    for source, expected in found:
+        (tmp_path / "program.py").write_text(source)
+        capsys.readouterr()
+        runpy.run_path(str(tmp_path / "program.py"), run_name="__main__")
+        assert capsys.readouterr().out == expected
 
 
 def test_the_page_on_counts_does_what_it_says(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, inf
 from statistics import median
 
@@ -27,7 +28,7 @@ class Row:
     ----------
     instances, proven, at_limit, failed
         Numbers of instances.
-    median, p95, maximum
+    median, p95, p99, maximum
         Seconds, over the instances without failure; None if there are none.
     ratio
         Median, over the instances, of its time divided by the baseline's, where the baseline
@@ -41,6 +42,7 @@ class Row:
     failed: int
     median: Figure | None
     p95: Figure | None
+    p99: Figure | None
     maximum: Figure | None
     ratio: Figure | None
 
@@ -66,7 +68,8 @@ def _row(name: str, groups: Groups, baseline_times: Mapping[str, Figure]) -> Row
         at_limit=sum(time.at_least for time in seconds),
         failed=len(groups) - len(times),
         median=_figure(median, seconds),
-        p95=_figure(_p95, seconds),
+        p95=_figure(partial(_percentile, 95), seconds),
+        p99=_figure(partial(_percentile, 99), seconds),
         maximum=_figure(max, seconds),
         ratio=_figure(median, ratios),
     )
@@ -100,6 +103,6 @@ def _figure(statistic: Callable[[list[float]], float], figures: Sequence[Figure]
     return Figure(value, at_least=raised > value)
 
 
-def _p95(values: list[float]) -> float:
+def _percentile(percent: int, values: list[float]) -> float:
     """Return the nearest-rank percentile: a time that was measured, not one between two."""
-    return sorted(values)[ceil(0.95 * len(values)) - 1]
+    return sorted(values)[ceil(percent * len(values) / 100) - 1]

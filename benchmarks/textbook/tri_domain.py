@@ -6,6 +6,7 @@ no gap is tolerated. All contenders get one core. `trimoe` is the paper's heuris
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pulp
@@ -23,6 +24,11 @@ Term = tuple[int, Domain, int]
 
 def cpsat(instance: Instance, time_limit_s: float) -> Answer:
     """Solve with CP-SAT; its makespan variable needs a range, which is the sum of all costs."""
+    return cpsat_built(instance)(time_limit_s)
+
+
+def cpsat_built(instance: Instance) -> Callable[[float], Answer]:
+    """Return what solves the finished model within a time limit."""
     rows = device_rows(instance)
     model = cp_model.CpModel()
     runs = [
@@ -38,22 +44,31 @@ def cpsat(instance: Instance, time_limit_s: float) -> Answer:
     for row in rows:
         model.add(sum(cost * runs[i][domain] for i, domain, cost in row) <= makespan)
     model.minimize(makespan)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.max_time_in_seconds = time_limit_s
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Answer(None, None, solver.best_objective_bound, proven=False)
-    return Answer(
-        _solution(instance, lambda i, domain: solver.value(runs[i][domain])),
-        solver.objective_value,
-        solver.best_objective_bound,
-        proven=status == cp_model.OPTIMAL,
-    )
+
+    def solve(time_limit_s: float) -> Answer:
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = WORKERS
+        solver.parameters.max_time_in_seconds = time_limit_s
+        status = solver.solve(model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return Answer(None, None, solver.best_objective_bound, proven=False)
+        return Answer(
+            _solution(instance, lambda i, domain: solver.value(runs[i][domain])),
+            solver.objective_value,
+            solver.best_objective_bound,
+            proven=status == cp_model.OPTIMAL,
+        )
+
+    return solve
 
 
 def highs(instance: Instance, time_limit_s: float) -> Answer:
     """Solve with HiGHS, as arrays: three columns per expert, the makespan last."""
+    return highs_built(instance)(time_limit_s)
+
+
+def highs_built(instance: Instance) -> Callable[[float], Answer]:
+    """Return what solves the finished arrays within a time limit."""
     experts = len(instance.experts)
     columns = 3 * experts + 1
     devices = device_rows(instance)
@@ -67,21 +82,24 @@ def highs(instance: Instance, time_limit_s: float) -> Answer:
     upper[[_column(i, "ndp") for i, e in enumerate(instance.experts) if e.dimm is None]] = 0
     upper[-1] = np.inf
     makespan = np.eye(columns)[-1]
-    found = milp(
-        makespan,
-        integrality=1 - makespan,
-        bounds=Bounds(0, upper),
-        constraints=[LinearConstraint(busy, ub=0), LinearConstraint(one_domain, 1, 1)],
-        options={"time_limit": time_limit_s, "mip_rel_gap": 0},
-    )
-    if found.x is None:
-        return Answer(None, None, found.mip_dual_bound, proven=False)
-    return Answer(
-        _solution(instance, lambda i, domain: found.x[_column(i, domain)]),
-        found.fun,
-        found.mip_dual_bound,
-        proven=found.status == 0,
-    )
+    model: dict[str, Any] = {
+        "integrality": 1 - makespan,
+        "bounds": Bounds(0, upper),
+        "constraints": [LinearConstraint(busy, ub=0), LinearConstraint(one_domain, 1, 1)],
+    }
+
+    def solve(time_limit_s: float) -> Answer:
+        found = milp(makespan, **model, options={"time_limit": time_limit_s, "mip_rel_gap": 0})
+        if found.x is None:
+            return Answer(None, None, found.mip_dual_bound, proven=False)
+        return Answer(
+            _solution(instance, lambda i, domain: found.x[_column(i, domain)]),
+            found.fun,
+            found.mip_dual_bound,
+            proven=found.status == 0,
+        )
+
+    return solve
 
 
 def cbc(instance: Instance, time_limit_s: float) -> Answer:

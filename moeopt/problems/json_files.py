@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,12 @@ MAX_FILE_BYTES = 128 * 2**20
 MAX_DIGITS = 1000
 """Most digits of an integer, even where any number may stand."""
 
+MANY_OBJECTS = 32
+"""Objects in a text from which on looking at each one's keys takes notable time."""
+
 LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
+
+NINE_DIGITS = re.compile("[0-9]{9}")
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -44,14 +50,16 @@ def read_object(path: Path) -> dict[str, Any]:
     def integer(number: str) -> int | _Refused:
         return int(number) if len(number) <= MAX_DIGITS else refuse(number)
 
+    numbers: dict[str, Any] = {
+        "parse_constant": refuse,
+        "parse_float": real,
+        "parse_int": integer if _has_long_number(text) else int,  # int itself is far faster
+    }
     try:
-        data = json.loads(
-            text,
-            parse_constant=refuse,
-            parse_float=real,
-            parse_int=integer if LONG_NUMBER.search(text) else int,  # int itself is far faster
-            object_pairs_hook=_unique_keys,
-        )
+        data = _parsed_at_once(text, numbers)
+        if data is None:
+            refused.clear()
+            data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise InputError(f"{path}: not valid JSON at {where}: {error.msg}") from None
@@ -65,6 +73,54 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold one JSON object, not {kind_of(data)}")
     return data
+
+
+def _parsed_at_once(text: str, numbers: Mapping[str, Any]) -> Any:
+    """Return what a text holds if its objects are many and no key stands twice in one; else None.
+
+    Looking at the keys of each object as it is parsed takes longer than parsing. Colons say the
+    same of the whole: each key has one, and the others stand in strings. Where as many are counted
+    in the text as in the data, no key was dropped. Lists are not searched for objects unless they
+    begin with one: what is overlooked makes the counts differ.
+    """
+    if text.count("{") < MANY_OBJECTS or "\\" in text:
+        return None
+    try:
+        data = json.loads(text, **numbers)
+    except ValueError:  # the other way says where
+        return None
+    return data if _colons(data) == text.count(":") else None
+
+
+def _colons(data: Any) -> int:
+    """Return how many colons a text has at least that holds these data."""
+    count, rest = 0, [data]
+    while rest:
+        value = rest.pop()
+        if type(value) is str:
+            count += value.count(":")
+        elif type(value) is dict:
+            count += len(value)
+            rest += [item for item in value.values() if type(item) in _SEARCHED]
+        elif type(value) is list and value and type(value[0]) is dict:
+            objects = [item for item in value if type(item) is dict]
+            kinds = set(map(type, chain.from_iterable(map(dict.values, objects))))
+            if kinds & _SEARCHED:
+                rest += objects
+            else:
+                count += sum(map(len, objects))
+    return count
+
+
+_SEARCHED = {str, dict, list}
+
+
+def _has_long_number(text: str) -> bool:
+    """Tell whether a text has a number of `MAX_DIGITS` digits; most need not be searched through.
+
+    Of such a number every hundredth character is a digit, too.
+    """
+    return bool(NINE_DIGITS.search(text[::100]) and LONG_NUMBER.search(text))
 
 
 def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:

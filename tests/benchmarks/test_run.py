@@ -74,7 +74,7 @@ def test_contenders_are_interleaved_and_compared_per_instance():
     assert calls == ["xa", "ya", "xb", "yb"] * 3
     x, y = summarise(runs, contenders, baseline="x")
     assert (x.proven, x.instances, x.at_limit, x.failed) == (2, 2, 0, 0)
-    assert (x.median, x.p95, x.maximum) == (Figure(3), Figure(4), Figure(4))
+    assert (x.median, x.p95, x.p99, x.maximum) == (Figure(3), Figure(4), Figure(4), Figure(4))
     assert (y.median, y.ratio) == (Figure(7), Figure((6 / 2 + 8 / 4) / 2))
 
 
@@ -155,7 +155,7 @@ def test_the_command_writes_json_and_markdown_and_fails_on_contradictions(
     argv = ["fake", "--repeats", "2", "--time-limit", "3", "--out", str(out)]
     assert main(argv, folder=tmp_path) == code
     printed, progress = capsys.readouterr()
-    assert "| right | 1/1 | 1 | 1 | 1 | 2 | 0 | 0 |" in printed
+    assert "| right | 1/1 | 1 | 1 | 1 | 1 | 2 | 0 | 0 |" in printed
     assert "4/4" in progress
     assert ("claims that 11 is optimal, but left found 10" in progress) == (code == 1)
     assert (out / "fake.md").read_text() == printed.rstrip("\n") + "\n"

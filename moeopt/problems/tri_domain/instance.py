@@ -6,21 +6,27 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from moeopt.errors import InputError
 from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
 from moeopt.problems.envelope import Count, Data, Flag, Nanoseconds, field_error
 from moeopt.problems.host_memory import HostMemory, absent
 
+from .columns import FIELDS, OPTIONAL, Rows, columns_of, rows_in, valid
 from .columns import STRIPED as STRIPED
 from .columns import Columns as Columns
-from .columns import columns_of
 
 MAX_DIMMS = 1024
 MAX_EXPERTS = 4096
-SCHEMA_1_COLUMNS = 9
-"""How many fields an expert has in schema 1."""
 
 
 class Copy(Data):
@@ -187,8 +193,39 @@ class Instance(HostMemory):
             first[expert.expert] = row
         return experts
 
+    @field_validator("experts", mode="wrap")
+    @classmethod
+    def _by_columns(
+        cls, value: Any, one_by_one: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        """Check the experts by columns, and one by one where something is not in order."""
+        rows = value if isinstance(value, Rows) else rows_in(value, Expert.model_construct)
+        dimms = info.data.get("dimms")
+        fits = (
+            rows is not None
+            and dimms is not None
+            and len(rows) <= MAX_EXPERTS
+            and int(rows.columns.dimm.max()) < dimms
+            and not (rows.two_parts and info.data.get("schema_version") == 1)
+        )
+        if fits:
+            return rows
+        return one_by_one(value.dicts() if isinstance(value, Rows) else value)
+
+    @field_serializer("experts", mode="wrap")
+    def _written(self, experts: Any, one_by_one: SerializerFunctionWrapHandler) -> Any:
+        return tuple(experts.dicts()) if isinstance(experts, Rows) else one_by_one(experts)
+
+    @property
+    def _rows(self) -> Rows | None:
+        """The experts as columns, where they are kept so."""
+        experts: Any = self.experts
+        return experts if isinstance(experts, Rows) else None
+
     @model_validator(mode="after")
     def _parts_of_all_or_none(self) -> Self:
+        if self._rows is not None:  # nothing else comes by columns
+            return self
         two_parts = self.two_parts
         for row, expert in enumerate(self.experts):
             for name in ("gpu_calc_ns", "pcie_ns", "copies"):
@@ -204,6 +241,8 @@ class Instance(HostMemory):
     @cached_property
     def two_parts(self) -> bool:
         """Whether runs on the GPU consist of computation and transfer."""
+        if self._rows is not None:
+            return self._rows.two_parts
         return any(
             lie.gpu_calc_ns is not None or lie.pcie_ns is not None
             for expert in self.experts
@@ -213,7 +252,7 @@ class Instance(HostMemory):
     @cached_property
     def has_copies(self) -> bool:
         """Whether some expert lies in several places."""
-        return any(expert.copies for expert in self.experts)
+        return self._rows is None and any(expert.copies for expert in self.experts)
 
     def charge_ns(self, lie: Expert | Copy, read_ns: int) -> int:
         """Return how long each DIMM that a copy lies on is busy while a host reads it."""
@@ -319,51 +358,59 @@ class Instance(HostMemory):
         if resident is not None:
             held = flags("resident", resident, (size,), "(experts,)")
         read = np.where(held, cpu, np.minimum(gpu, cpu))
-        columns: dict[str, Sequence[Any]] = {
-            "expert": each("expert", expert, size, np.arange(size)).tolist(),
-            "tokens": each("tokens", tokens, size, 1, least=1).tolist(),
-            "resident": held.tolist(),
-            "dimm": optional(each("dimm", dimm, size, 0, least=NOT_THERE)),
-            "gpu_ns": gpu.tolist(),
-            "cpu_ns": cpu.tolist(),
-            "ndp_ns": optional(each("ndp_ns", ndp_ns, size, 0, least=NOT_THERE)),
-            "gpu_dram_ns": each("gpu_dram_ns", gpu_dram_ns, size, np.where(held, 0, read)).tolist(),
-            "cpu_dram_ns": each("cpu_dram_ns", cpu_dram_ns, size, read).tolist(),
+        columns: dict[str, Any] = {
+            "expert": each("expert", expert, size, np.arange(size)),
+            "tokens": each("tokens", tokens, size, 1, least=1),
+            "resident": held,
+            "dimm": each("dimm", dimm, size, 0, least=NOT_THERE),
+            "gpu_ns": gpu,
+            "cpu_ns": cpu,
+            "ndp_ns": each("ndp_ns", ndp_ns, size, 0, least=NOT_THERE),
+            "gpu_dram_ns": each("gpu_dram_ns", gpu_dram_ns, size, np.where(held, 0, read)),
+            "cpu_dram_ns": each("cpu_dram_ns", cpu_dram_ns, size, read),
         }
         for part, values in (("gpu_calc_ns", gpu_calc_ns), ("pcie_ns", pcie_ns)):
             if values is not None:
-                columns[part] = each(part, values, size, 0).tolist()
-        if copies is not None:
-            if len(copies) != size:
-                raise InputError(f"copies: must have {size} entries, one per expert")
-            columns["copies"] = [tuple(of) or None for of in copies]
+                columns[part] = each(part, values, size, 0)
+        experts: Any = None
+        if copies is None and (gpu_calc_ns is None) == (pcie_ns is None):
+            experts = valid(columns, Expert.model_construct)
+        if experts is None:  # further copies, or something to refuse
+            lists = {name: column.tolist() for name, column in columns.items()}
+            lists |= {name: optional(columns[name]) for name in OPTIONAL}
+            if copies is not None:
+                if len(copies) != size:
+                    raise InputError(f"copies: must have {size} entries, one per expert")
+                lists["copies"] = [tuple(of) or None for of in copies]
+            experts = rows_of(lists)
         memory: dict[str, Any] = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
         if channels is not None:
             memory["channels"] = integers("channels", channels, (None,), axes="(dimms,)").tolist()
         given = {field: value for field, value in memory.items() if value is not None}
-        if given or len(columns) > SCHEMA_1_COLUMNS:
+        if given or len(columns) > len(FIELDS) or copies is not None:
             given["schema_version"] = 2
-        experts = rows_of(columns)
         return made(cls, name=name, quantum_ns=quantum_ns, dimms=dimms, experts=experts, **given)
 
     def size(self) -> str:
         """Return how many experts there are, how they lie, and the DIMMs, in words."""
-        striped = sum(expert.dimm is None for expert in self.experts)
-        held = sum(expert.resident for expert in self.experts)
+        striped = int((self.columns.dimm == STRIPED).sum())
+        held = int(self.columns.resident.sum())
         experts = f"{len(self.experts)} experts, {striped} striped, {held} resident"
         return f"{experts}, {self.dimms} DIMMs"
 
     @cached_property
     def columns(self) -> Columns:
         """The experts as arrays, each with its first copy."""
+        if self._rows is not None:
+            return self._rows.columns
         return columns_of([(expert, expert) for expert in self.experts])
 
     @cached_property
     def copy_columns(self) -> tuple[NDArray[np.int64], Columns]:
         """All copies as arrays, expert by expert: each one's row in `experts`, and its columns."""
-        counts = [len(expert.lies) for expert in self.experts]
         if not self.has_copies:
             return np.arange(len(self.experts)), self.columns
+        counts = [len(expert.lies) for expert in self.experts]
         pairs = [(expert, lie) for expert in self.experts for lie in expert.lies]
         return np.repeat(np.arange(len(counts)), counts), columns_of(pairs)
 

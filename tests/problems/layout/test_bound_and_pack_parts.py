@@ -178,7 +178,7 @@ def test_flows_of_rounded_sizes_refute_no_packing(
     least = least_makespan(tuple(sizes.tolist()), bins, slots)
     assert least is not None
     if coarse:
-        monkeypatch.setattr(arc_flow, "MAX_CELLS", -1)
+        monkeypatch.setattr(arc_flow, "MAX_NODES", 0)
         monkeypatch.setattr(arc_flow, "COARSE", coarse)
     dimms: Any = Dimms(bins, slots)
     for capacity in (least, least + 1):

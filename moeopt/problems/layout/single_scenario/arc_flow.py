@@ -29,8 +29,8 @@ from .scenario import Ints, SingleScenario, Times
 ANY_PACKING = 10.0
 """Relative gap at which the first packing found ends the search."""
 
-MAX_CELLS = 4_000_000
-"""Largest graph, in nodes times sizes before any are left out, without rounding sizes."""
+MAX_NODES = 50_000
+"""Largest graph in nodes, before any are left out, without rounding sizes."""
 
 COARSE = 2000
 """Steps of a bin's capacity in graphs that would be too large otherwise."""
@@ -39,6 +39,11 @@ WHOLE = 1e-6
 """How far below a whole number a flow may be."""
 
 Nodes = NDArray[np.bool_]
+
+
+class TooManyNodesError(Exception):
+    """The graph has more nodes than it may have."""
+
 
 Packing = list[list[int]]
 """The items of each bin, as numbers into ``graph.sizes``."""
@@ -65,11 +70,6 @@ class Items:
         different, copies = np.unique(-sizes, return_counts=True)
         sizes = np.concatenate([apart[:1], -different])
         return cls(sizes, np.append([first] * bool(first), copies).astype(np.int64), slots, first)
-
-    def cells(self, capacity: int) -> int:
-        """Return how many nodes and sizes there are to look at."""
-        rows = self.slots + 1 if _slots_bind(self.sizes, self.copies, capacity, self.slots) else 1
-        return rows * (capacity + 1) * len(self.sizes)
 
     def places(self, bins: list[list[int]], sizes: Times) -> Ints:
         """Return the bin of each item; `sizes` as in `of`, those left out included."""
@@ -107,6 +107,7 @@ class Graph:
         slots: int,
         waste: int,
         most_first: int | None = None,
+        most_nodes: int | None = None,
     ) -> "Graph":
         """Return the graph of bins with items of different positive `sizes`, falling.
 
@@ -120,57 +121,69 @@ class Graph:
             A bin with a load below ``capacity - waste`` cannot be part of any packing.
         most_first
             How many of the first size, which need not be the largest, a bin holds at most.
+        most_nodes
+            How many loads may be reached; none: any number.
+
+        Raises
+        ------
+        TooManyNodesError
+            If more are reached.
         """
         used = copies if most_first is None else np.append(min(copies[0], most_first), copies[1:])
         counted = _slots_bind(sizes, copies, capacity, slots)
-        step = int(counted)
-        reached = np.zeros((slots + 1 if counted else 1, capacity + 1), dtype=np.bool_)
-        reached[0, 0] = True
-        tails = []
-        for size, number in zip(sizes.tolist(), used.tolist(), strict=True):
-            tail, front = np.zeros_like(reached), reached
-            for _ in range(number):
-                tail |= front
-                front = _add(front, size, step)
-                if not front.any():
+        # A node is load * rows + number of items, or the load alone where slots do not bind.
+        rows = slots + 1 if counted else 1
+        steps, top = sizes * rows + int(counted), (capacity + 1) * rows
+        reached, tails = np.zeros(1, dtype=np.int64), []
+        for step, number in zip(steps.tolist(), used.tolist(), strict=True):
+            front, tail = reached, reached
+            for of in range(number):
+                if counted:
+                    front = front[front % rows < slots]
+                front = front[front + step < top]
+                tail = front if of == 0 else _union(tail, front)
+                front = front + step
+                if not len(front):
                     break
-                reached = reached | front
+                reached = _union(reached, front)
+                if most_nodes is not None and len(reached) > most_nodes:
+                    raise TooManyNodesError
             tails.append(tail)
-        ends = reached.copy()
-        ends[:, : max(0, capacity - waste)] = False
-        useful, arcs = ends.copy(), []
-        for item in range(len(sizes) - 1, -1, -1):
-            size, before = int(sizes[item]), None
-            while before is None or (useful != before).any():
-                before = useful
-                useful = useful | tails[item] & _remove(useful, size, step)
-            arcs.append((item, tails[item] & _remove(useful, size, step)))
-        return cls._numbered(sizes, arcs[::-1], ends, counted, most_first)
-
-    @classmethod
-    def _numbered(
-        cls,
-        sizes: Times,
-        arcs: list[tuple[int, Nodes]],
-        ends: Nodes,
-        counted: bool,
-        most_first: int | None,
-    ) -> "Graph":
-        width = ends.shape[1]
-        tail = [np.flatnonzero(at) for _, at in arcs]
-        item = np.repeat([number for number, _ in arcs], [len(t) for t in tail])
-        tails = np.concatenate([*tail, np.array([], dtype=np.int64)]).astype(np.int64)
-        item = item.astype(np.int64)
-        heads = tails + sizes[item] + (width if counted else 0)
-        nodes = np.unique(np.concatenate([[0], tails, heads]))
+        ends = reached[reached >= rows * max(0, capacity - waste)]
+        useful, arcs = ends, []
+        for step, tail in zip(steps[::-1].tolist(), tails[::-1], strict=True):
+            before = -1
+            while len(useful) != before:
+                before = len(useful)
+                useful = _union(useful, tail[_among(tail + step, useful)])
+            arcs.append(tail[_among(tail + step, useful)])
+        arcs = arcs[::-1]
+        item = np.repeat(np.arange(len(sizes)), [len(tail) for tail in arcs])
+        tails_of = np.concatenate([*arcs, np.zeros(0, dtype=np.int64)])
+        heads_of = tails_of + steps[item]
+        nodes = np.unique(np.concatenate([[0], tails_of, heads_of]))
         return cls(
             sizes,
-            np.searchsorted(nodes, tails),
-            np.searchsorted(nodes, heads),
+            np.searchsorted(nodes, tails_of),
+            np.searchsorted(nodes, heads_of),
             item,
-            ends.ravel()[nodes],
+            _among(nodes, ends),
             most_first,
         )
+
+
+def _union(first: Ints, second: Ints) -> Ints:
+    """Return the union of two rising arrays, rising."""
+    both = np.sort(np.concatenate([first, second]), kind="stable")  # merges what is sorted
+    return both[np.append(True, both[1:] != both[:-1])] if len(both) else both
+
+
+def _among(values: Ints, rising: Ints) -> Nodes:
+    """Return which values are in a rising array."""
+    if not len(rising):
+        return np.zeros(len(values), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
+    return np.asarray(rising[at] == values)
 
 
 def _slots_bind(sizes: Times, copies: Ints, capacity: int, slots: int) -> bool:
@@ -179,24 +192,6 @@ def _slots_bind(sizes: Times, copies: Ints, capacity: int, slots: int) -> bool:
         return False
     smallest = np.sort(np.repeat(sizes, copies))[: slots + 1]
     return int(smallest.sum()) <= capacity
-
-
-def _add(at: Nodes, size: int, step: int) -> Nodes:
-    """Return the nodes that an item leads to from those in `at`; `step` is 1 if items count."""
-    to = np.zeros_like(at)
-    rows, width = at.shape
-    if size < width:
-        to[step:, size:] = at[: rows - step, : width - size]
-    return to
-
-
-def _remove(at: Nodes, size: int, step: int) -> Nodes:
-    """Return the nodes that an item leads from to those in `at`."""
-    to = np.zeros_like(at)
-    rows, width = at.shape
-    if size < width:
-        to[: rows - step, : width - size] = at[step:, size:]
-    return to
 
 
 def build(
@@ -213,19 +208,23 @@ def build(
     a relaxation: it admits more packings. `least` is the sum of what is packed, at least. If there
     are `first` items of which a bin may hold `most_first`, their size stands first in `sizes`.
     """
-    dimms, slots = scenario.dimms, scenario.slots
     step = int(np.gcd.reduce(sizes)) or max(1, capacity)  # no sizes but zero: any step will do
-    items = Items.of(sizes // step, slots, first)
-    if items.cells(capacity // step) > MAX_CELLS:
+
+    def counted_in(
+        step: int, first: int, least: int, most_nodes: int | None = None
+    ) -> tuple[int, Items, Graph]:
+        items = Items.of(sizes // step, scenario.slots, first)
+        waste = scenario.dimms * (capacity // step) - least // step
+        bins = (capacity // step, scenario.slots, waste)
+        most = most_first if first else None
+        return step, items, Graph.of(items.sizes, items.copies, *bins, most, most_nodes)
+
+    try:
+        return counted_in(step, first, least, MAX_NODES)
+    except TooManyNodesError:
         step *= max(1, -(-capacity // (COARSE * step)))
-        first = (
-            first if first and sizes[0] >= step else 0
-        )  # rounded to nothing, they are any number
-        items = Items.of(sizes // step, slots, first)
-        least -= len(sizes) * (step - 1)
-    waste = dimms * (capacity // step) - least // step
-    bins = (capacity // step, slots, waste)
-    return step, items, Graph.of(items.sizes, items.copies, *bins, most_first if first else None)
+        # Reads that are rounded to nothing are any number.
+        return counted_in(step, first if sizes[0] >= step else 0, least - len(sizes) * (step - 1))
 
 
 def pack(graph: Graph, copies: Ints, bins: int, limit_s: float) -> tuple[Feasibility, Packing]:

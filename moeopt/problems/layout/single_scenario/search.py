@@ -15,7 +15,7 @@ Each branch passes through stages, all at the same bound before any at a higher 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -25,7 +25,16 @@ from .host_assignment import assign_hosts
 from .incumbent import Incumbent
 from .scenario import Branch, Ints, SingleScenario
 from .state_bounds import dominant_items, packing_bound, simple_bounds
-from .subproblems import PATIENCE, Subproblems, has_no_divisor, small_gap_target
+from .subproblems import (
+    FIRST_GAP,
+    PATIENCE,
+    SMALL_GAP,
+    TIGHTER,
+    Subproblems,
+    is_fine,
+    small_gap_target,
+    too_fine,
+)
 
 
 class Stage(IntEnum):
@@ -48,6 +57,9 @@ FIRST_TRIALS = 50
 HEURISTIC_TRIALS = 400
 PACKING_TRIALS = 200
 """Trials of one heuristic packing: 5 us each and more."""
+
+NARROW = 4
+"""Part of the gap to ask for where a packing of items without a common divisor was not decided."""
 
 BISECTIONS = 6
 """Attempts to raise a bound where an arc flow of rounded sizes cannot refute."""
@@ -94,6 +106,7 @@ class BranchAndBound:
     _heap: list[Key] = field(default_factory=list)
     _dominant: dict[Branch, Ints] = field(default_factory=dict)
     _successes: dict[Branch, int] = field(default_factory=dict)
+    _narrow: set[Branch] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._subproblems = Subproblems(self.incumbent, self.remaining_s, self.verify)
@@ -149,6 +162,8 @@ class BranchAndBound:
         if known > bound:
             self._push(known, min(stage, Stage.HEURISTIC), branch)
         elif stage in PACKING_STAGES and self._hopeless(bound, branch):
+            if self._tightened(bound, branch):
+                return True
             self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
             return False
         elif stage == Stage.SHARPEN:
@@ -162,9 +177,11 @@ class BranchAndBound:
         elif stage == Stage.HOST_BOUND_PACKING:
             return self._decide(bound, stage, branch)
         else:
+            if self._too_fine(branch) and self._tightened(bound, branch):
+                return True
             sizes, _ = dominant_items(self._scenario, branch)
-            small_gap = bound > small_gap_target(self._upper)
-            self.enough = small_gap and has_no_divisor(sizes, self._upper)
+            small_gap = bound > small_gap_target(self._upper, FIRST_GAP)
+            self.enough = small_gap and too_fine(sizes, self._upper)
             unconfirmed = self._subproblems.unconfirmed
             self.note = "UNCONFIRMED_REFUTATION" if unconfirmed else "TOO_FINE_FOR_A_PROOF"
             return False
@@ -209,6 +226,9 @@ class BranchAndBound:
             self._push(bound, stage, branch)
         elif answer == Feasibility.INFEASIBLE:
             self._push(makespan + 1, stage, branch)
+        elif branch not in self._narrow and self._is_fine(branch):
+            self._narrow.add(branch)
+            self._push(bound, min(stage, Stage.HOST_BOUND), branch)
         elif answer == Feasibility.FEASIBLE or not self._too_fine(branch):
             self._push(self._bisected(bound, stage, branch), Stage.UNDECIDED, branch)
         else:
@@ -219,10 +239,14 @@ class BranchAndBound:
         """Return the makespan of a branch's next subproblem: just better than the incumbent's.
 
         So a refutation fathoms the branch. After every second success in a row it is half way to
-        the bound, so that many better schedules take few steps.
+        the bound, so that many better schedules take few steps. Where a packing without a common
+        divisor was not decided it is near the bound: the less there is to waste, the fewer loads
+        a DIMM may have.
         """
         makespan, times = self._least_improvement(branch), self._successes.get(branch, 0)
-        if times and times % 2 == 0:
+        if branch in self._narrow:
+            makespan = min(makespan, bound + (self._upper - 1 - bound) // NARROW)
+        elif times and times % 2 == 0:
             makespan = min(makespan, (bound + self._upper - 1) // 2)
         return makespan
 
@@ -245,11 +269,30 @@ class BranchAndBound:
 
     def _least_improvement(self, branch: Branch) -> int:
         """Return the largest makespan worth finding: below the incumbent's, or by a small gap."""
-        return small_gap_target(self._upper) if self._too_fine(branch) else self._upper - 1
+        if self._too_fine(branch):
+            return small_gap_target(self._upper, self._subproblems.gap)
+        return self._upper - 1
 
     def _hopeless(self, bound: int, branch: Branch) -> bool:
         """Tell whether a branch's packing is too fine to be decided, and the gap is small."""
-        return bound > small_gap_target(self._upper) and self._too_fine(branch)
+        target = small_gap_target(self._upper, self._subproblems.gap)
+        return bound > target and self._too_fine(branch)
+
+    def _tightened(self, bound: int, branch: Branch) -> bool:
+        """Go on with a smaller gap, and with all that was not decided; False at the smallest."""
+        known = self._subproblems
+        if known.gap >= SMALL_GAP or self.remaining_s() <= 0:
+            return False
+        known.gap = min(known.gap * TIGHTER, SMALL_GAP)
+        undecided = [(b, of) for b, stage, of in self._heap if stage == Stage.UNDECIDED]
+        self._heap = [key for key in self._heap if key[1] != Stage.UNDECIDED]
+        heapify(self._heap)
+        for least, of in [(bound, branch), *undecided]:
+            self._push(least, Stage.HEURISTIC, of)
+        return True
+
+    def _is_fine(self, branch: Branch) -> bool:
+        return is_fine(dominant_items(self._scenario, branch)[0], self._upper)
 
     def _too_fine(self, branch: Branch) -> bool:
         return self._subproblems.too_fine(branch)
@@ -277,7 +320,8 @@ class BranchAndBound:
         improved = self._upper < before
         self._count(branch, improved=improved)
         # A target half way says nothing of what is just better, and that is tried next.
-        again = improved or makespan < self._upper - 1
+        halved = makespan < self._upper - 1 and branch not in self._narrow
+        again = improved or halved or answer.feasibility == Feasibility.INFEASIBLE
         self._push(bound, Stage.HOST_BOUND if again else Stage.HOST_BOUND_PACKING, branch)
         return True
 

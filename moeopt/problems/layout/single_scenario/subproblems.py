@@ -35,41 +35,47 @@ FIRST_TRY_S = 0.15
 CPSAT_TRY_S = 1.0
 """Seconds for CP-SAT, which is mostly slower, before HiGHS has all the time left."""
 
-# Many items without a common divisor, as with times measured to the nanosecond, would be number
-# partitioning: no solver decides that. What can be had in short time is a small gap.
+# Many items without a common divisor, as with times measured to the nanosecond, are number
+# partitioning if their sizes are many. Few different ones, as few counts of tokens have, make few
+# loads: such a packing is decided where little may be wasted.
 
 MANY_ITEMS = 40
-"""Items from which on such a packing cannot be decided."""
+MANY_SIZES = 16
+"""Items, and sizes among them, from which on such a packing may not be decided."""
 
 DIVISOR_PARTS = 100_000
 """A divisor counts if it is at least such a part of the makespan."""
 
-SMALL_GAP = 200
-"""The search ends as soon as less than such a part of the makespan, 0.5 %, is open."""
+FIRST_GAP, SMALL_GAP = 200, 4000
+"""The search ends as soon as less than such a part of the makespan, 0.025 %, is open. What is worth
+finding is at first better by 0.5 %, later by less: the smaller the gain, the longer it takes."""
+
+TIGHTER = 5
+"""By so much each next gap is smaller."""
 
 PATIENCE = 0.25
 """Part of the time left for one subproblem of such a packing, and for confirming a refutation."""
 
-RESOLUTION = 1000
-"""A bisection may leave such a part of the makespan open."""
+RESOLUTION = 5
+"""A bisection may leave such a part of the gap open."""
 
 PACKINGS = 8
 """Attempts to pack such items; one in three ends far off."""
 
 
-def has_no_divisor(sizes: Times, upper: int) -> bool:
-    """Tell whether the sizes, however many, have no common divisor that counts."""
-    return int(np.gcd.reduce(sizes)) * DIVISOR_PARTS < upper
+def is_fine(sizes: Times, upper: int) -> bool:
+    """Tell whether there are many items, whose sizes have no common divisor that counts."""
+    return len(sizes) > MANY_ITEMS and int(np.gcd.reduce(sizes)) * DIVISOR_PARTS < upper
 
 
 def too_fine(sizes: Times, upper: int) -> bool:
-    """Tell whether no solver decides a packing of these sizes within a makespan below `upper`."""
-    return len(sizes) > MANY_ITEMS and has_no_divisor(sizes, upper)
+    """Tell whether a packing of these sizes within a makespan below `upper` may stay undecided."""
+    return is_fine(sizes, upper) and len(np.unique(sizes)) > MANY_SIZES
 
 
-def small_gap_target(upper: int) -> int:
-    """Return the latest makespan that is better than `upper` by the small gap."""
-    return upper - -(-upper // SMALL_GAP)
+def small_gap_target(upper: int, parts: int = SMALL_GAP) -> int:
+    """Return the latest makespan that is better than `upper` by one of so many parts of it."""
+    return upper - -(-upper // parts)
 
 
 @dataclass
@@ -86,6 +92,8 @@ class Subproblems:
         Whether HiGHS's refutations count only where CP-SAT confirms them.
     unconfirmed
         How many refutations CP-SAT did not confirm.
+    gap
+        What is worth finding where packings are too fine: better by one of so many parts.
     multipliers
         The Lagrangian multipliers found so far.
     """
@@ -94,6 +102,7 @@ class Subproblems:
     remaining_s: Callable[[], float]
     verify: bool = False
     unconfirmed: int = 0
+    gap: int = FIRST_GAP
     multipliers: MultiplierPool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,8 +223,8 @@ class Subproblems:
     def bisected_bound(self, branch: Branch, low: int) -> int:
         """Return a bound, from `low` on, of a branch that is too fine to be packed."""
         upper = self.incumbent.upper
-        high = middle = small_gap_target(upper)
-        while high - low >= max(1, upper // RESOLUTION) and self.remaining_s() > 0:
+        high = middle = small_gap_target(upper, self.gap)
+        while high - low >= max(1, upper // (self.gap * RESOLUTION)) and self.remaining_s() > 0:
             answer = self.aggregated(branch, middle)
             if answer.feasibility == Feasibility.INFEASIBLE:
                 low = middle + 1
