@@ -48,9 +48,9 @@ def solve(instance: Instance, search: Search) -> JointBound:
     relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * heaviest
     bound = JointBound(instance, search, relaxed_ns)
     alone = bound.wait_and_see()
-    start = min([start, *alone], key=lambda layout: value(instance, layout))
+    best = min(alone or [start], key=lambda layout: value(instance, layout))
     lock = Lock()
-    improver = Improver(instance, search, start, lock=lock)
+    improver = Improver(instance, search, best, lock=lock)
     if search.workers > 1:
         with ThreadPoolExecutor(1, initializer=go_by, initargs=(search.clock,)) as pool:
             incumbents = pool.submit(_improve, improver, search, 0.0)
