@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -71,9 +72,15 @@ def repeats(instance: InstanceEnvelope) -> str | None:
     return original if isinstance(original, str) else None
 
 
+@cache
+def _name_of(folder: Path) -> str:
+    return folder.resolve().name or "-"
+
+
 def _with_family(file: Path) -> Loaded:
     instance = load(file)
-    folder = file.resolve().parent.name or "-"
+    file = file.resolve() if file.is_symlink() else file
+    folder = _name_of(file.absolute().parent)
     original = repeats(instance)
     return Loaded(f"{folder} (repeats {original})" if original else folder, instance, file)
 

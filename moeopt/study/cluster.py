@@ -2,10 +2,14 @@
 
 import json
 import logging
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from importlib import import_module
 from itertools import count
+from math import inf
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -20,11 +24,21 @@ REACH_S = 10
 WORKERS_S = 30
 
 
+BATCH_S, BATCH = 1.0, 256
+"""How long a task takes at most, but for its last solve; and most solves of a task."""
+
+WORKERS_EVERY_S = 1.0
+"""How often the scheduler is asked how many workers there are."""
+
+
 class Cluster:
     """A Dask scheduler and its workers, each of which makes one solve at a time.
 
-    A worker that dies is replaced by Dask, which gives its solve to another one; a solve that has
-    killed several is reported. Incumbents and bounds come as events of a topic of its own.
+    Dask takes milliseconds for a task, so that a task is several solves: as many as take about a
+    second. What a worker does not come to comes back and is sent again. A worker that dies is
+    replaced by Dask, which gives its task to another one; where a task has killed several, its
+    solves are sent one by one, and the one that does it again is reported. Incumbents and bounds
+    come as events of a topic of its own.
 
     Parameters
     ----------
@@ -59,65 +73,130 @@ class Cluster:
             self._client.close()
             raise InputError(f"executor: {address}: the scheduler has no workers") from None
         self._watch = watch
-        self._running: dict[int, tuple[Job, Any]] = {}
+        self._running: dict[int, tuple[list[Job], Any]] = {}
+        self._waiting: deque[Job] = deque()
+        self._alone: deque[Job] = deque()
+        self._ended: deque[tuple[Job, Ended]] = deque()
+        self._size = 1
+        self._workers, self._asked_at = 1, -inf
         self._numbers = count()
-        self._inbox: SimpleQueue[tuple[int, News | None]] = SimpleQueue()
+        self._inbox: SimpleQueue[tuple[int, int, News | None]] = SimpleQueue()
         self._topic = f"moeopt-{uuid4().hex}"
         self._client.subscribe_topic(self._topic, self._hear)
 
     @property
     def slots(self) -> int:
-        """The number of workers there are now."""
-        try:
-            return max(len(self._client.nthreads()), 1)
-        except OSError:
-            raise InputError(f"executor: {self._address}: the scheduler has gone") from None
+        """How many solves are taken at once: a task for each worker, and what the next ones need.
+
+        Where a task is one long solve, none is taken in advance.
+        """
+        ahead = 1 if self._size == 1 else 2
+        return ahead * self._size * self._count_workers()
 
     def submit(self, job: Job) -> None:
-        """Send a job to the scheduler."""
-        number = next(self._numbers)
-        asked = (job.portable(), number, self._topic)
-        future = self._client.submit(attempt_and_tell, *asked, pure=False)
-        self._running[number] = job, future
-        future.add_done_callback(lambda _: self._inbox.put((number, None)))
+        """Take a job; it is sent as soon as a worker has nothing to do and a task is full."""
+        self._waiting.append(job)
+        if len(self._waiting) >= self._size:
+            self._send()
 
     def completed(self) -> tuple[Job, Ended]:
         """Wait for a result."""
-        while True:
-            number, news = self._inbox.get()
+        while not self._ended:
+            self._send()
+            number, at, news = self._inbox.get()
             if number not in self._running:  # news that came after the result
                 continue
             if news is None:
-                return self._end_of(number)
-            self._watch.improved(self._running[number][0], *news)
+                self._end(number)
+            else:
+                self._watch.improved(self._running[number][0][at], *news)
+        self._send()
+        return self._ended.popleft()
 
     def close(self) -> None:
-        """Give back what has not started; a worker finishes the solve it is making."""
+        """Give back what has not started; a worker finishes the task it is at."""
         self._client.cancel([future for _, future in self._running.values()], force=True)
         self._client.close()
 
-    def _end_of(self, number: int) -> tuple[Job, Ended]:
-        job, future = self._running.pop(number)
+    def _count_workers(self) -> int:
+        if monotonic() - self._asked_at > WORKERS_EVERY_S:
+            try:
+                self._workers = max(len(self._client.nthreads()), 1)
+            except OSError:
+                raise InputError(f"executor: {self._address}: the scheduler has gone") from None
+            self._asked_at = monotonic()
+        return self._workers
+
+    def _send(self) -> None:
+        """Send tasks to the scheduler until every worker has one."""
+        while (self._alone or self._waiting) and len(self._running) < self._count_workers():
+            if self._alone:
+                jobs = [self._alone.popleft()]
+            else:
+                few = min(self._size, len(self._waiting))
+                jobs = [self._waiting.popleft() for _ in range(few)]
+            self._submit(next(self._numbers), jobs)
+
+    def _submit(self, number: int, jobs: list[Job]) -> None:
+        asked = ([job.portable() for job in jobs], number, self._topic)
+        future = self._client.submit(attempt_several, *asked, pure=False)
+        self._running[number] = jobs, future
+        future.add_done_callback(lambda _: self._inbox.put((number, 0, None)))
+
+    def _end(self, number: int) -> None:
+        """Take the results of a task, or what became of it."""
+        jobs, future = self._running.pop(number)
         try:
-            ended: Ended = future.result()
-        except (Exception, CancelledError) as error:  # a dead worker, a lost scheduler
-            return job, Failure("died", f"{type(error).__name__}: {error}")
-        return job, ended
+            ended: list[Ended] = future.result()
+        except CancelledError as error:  # a lost scheduler
+            self._ended.extend((job, _died(error)) for job in jobs)
+        except Exception as error:  # a dead worker
+            if len(jobs) == 1:
+                self._ended.append((jobs[0], _died(error)))
+            else:
+                self._alone.extend(jobs)
+        else:
+            self._ended.extend(zip(jobs, ended, strict=False))
+            self._waiting.extendleft(reversed(jobs[len(ended) :]))
+            if len(ended) < len(jobs):
+                self._size = max(len(ended), 1)
+            elif len(jobs) == self._size:
+                self._size = min(2 * self._size, BATCH)
 
     def _hear(self, event: tuple[float, str]) -> None:
         """Take an event; called in Dask's own thread."""
-        number, seconds, objective, bound = json.loads(event[1])
-        self._inbox.put((number, (seconds, frozen(objective), frozen(bound))))
+        number, at, seconds, objective, bound = json.loads(event[1])
+        self._inbox.put((number, at, (seconds, frozen(objective), frozen(bound))))
 
 
-def attempt_and_tell(job: Job, number: int, topic: str) -> Ended:
-    """Make one solve on a worker, which tells of incumbents and bounds.
+def _died(error: BaseException) -> Failure:
+    return Failure("died", f"{type(error).__name__}: {error}")
 
-    They go as text: the scheduler's own format has no integers beyond 64 bits.
+
+def attempt_several(jobs: Sequence[Job], number: int, topic: str) -> list[Ended]:
+    """Make solves on a worker, one after the other, until they have taken `BATCH_S`.
+
+    Returns
+    -------
+    list
+        How the first ones ended, at least one. The worker tells of incumbents and bounds meanwhile;
+        they go as text: the scheduler's own format has no integers beyond 64 bits.
     """
     worker: Any = import_module("distributed").get_worker()
-    tell = NowAndThen(lambda *news: worker.log_event(topic, json.dumps([number, *news])))
-    return attempt(job, tell)
+    until = monotonic() + BATCH_S
+    ended: list[Ended] = []
+    for at, job in enumerate(jobs):
+        if ended and monotonic() > until:
+            break
+
+        def send(*news: Any, at: int = at) -> None:
+            worker.log_event(topic, json.dumps([number, at, *news]))
+
+        tell = NowAndThen(send)
+        ended.append(attempt(job, tell))
+        with tell.sending:
+            tell.over = True
+    return ended
 
 
 def _target(address: str) -> str:

@@ -16,6 +16,9 @@ News = tuple[float, Objective | None, Objective | None]
 
 NEWS_EVERY_S = 0.2
 
+QUIET_S = 0.003
+"""How long a solve tells nothing at first."""
+
 
 class Watch:
     """Told of everything that happens in a campaign; does nothing, but raises at a failure.
@@ -57,12 +60,12 @@ class NowAndThen:
     """Passes on a solve's incumbents and bounds, but not more often than anybody can read.
 
     Solvers call from their own threads. Whoever holds `sending` is alone; after `over` nothing is
-    passed on any more.
+    passed on any more. Of solves that take next to no time there is no news but their end.
     """
 
     def __init__(self, send: Progress) -> None:
         self._send = send
-        self._latest = -NEWS_EVERY_S
+        self._latest = monotonic() - NEWS_EVERY_S + QUIET_S
         self.sending = threading.Lock()
         self.over = False
 

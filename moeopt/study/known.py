@@ -75,7 +75,8 @@ class Libraries:
     """Looks instances up in the libraries that their files stand in; each index is read once."""
 
     def __init__(self) -> None:
-        self._read: dict[Path, tuple[Mapping[str, Any], Mapping[str, Any]] | None] = {}
+        self._read: dict[Path, _Indexes | None] = {}
+        self._of_folder: dict[Path, list[tuple[Path, str, _Indexes]]] = {}
 
     def known(self, file: Path, instance: InstanceEnvelope) -> Known | None:
         """Return what the library of an instance's file knows; None if it stands in none.
@@ -85,9 +86,8 @@ class Libraries:
         InputError
             If there is an entry that does not hold; the message says why.
         """
-        for folder in file.resolve().parents[:LEVELS]:
-            key = file.resolve().relative_to(folder).as_posix()
-            index, best = self._library(folder) or ({}, {})
+        for folder, prefix, (index, best) in self._around(file.parent):
+            key = prefix + file.name
             if key in index and key in best:
                 try:
                     return _checked(folder, key, index[key], best[key], instance)
@@ -95,13 +95,25 @@ class Libraries:
                     raise InputError(f"{file}: {BEST} does not hold: {error}") from None
         return None
 
-    def _library(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-        if folder not in self._read:
-            self._read[folder] = _indexes(folder)
-        return self._read[folder]
+    def _around(self, parent: Path) -> "list[tuple[Path, str, _Indexes]]":
+        """Return the libraries that a folder's files may stand in: folder, prefix of their keys."""
+        if parent not in self._of_folder:
+            inside = parent.resolve()
+            found = []
+            for folder in [inside, *inside.parents][:LEVELS]:
+                if folder not in self._read:
+                    self._read[folder] = _indexes(folder)
+                if (indexes := self._read[folder]) is not None:
+                    prefix = "" if folder == inside else f"{inside.relative_to(folder).as_posix()}/"
+                    found.append((folder, prefix, indexes))
+            self._of_folder[parent] = found
+        return self._of_folder[parent]
 
 
-def _indexes(folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+_Indexes = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+def _indexes(folder: Path) -> _Indexes | None:
     """Return both indexes of a library, or None if the folder is none."""
     if not (folder / INDEX).is_file() or not (folder / BEST).is_file():
         return None

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -136,12 +137,23 @@ class Plan:
 
     def jobs(self) -> Iterator[Job]:
         """Yield every solve once, in order."""
-        seen: set[Key] = set()
+        return (self.job(entry, key) for entry, keys in self.solves() for key in keys)
+
+    def job(self, entry: Entry, key: Key) -> Job:
+        """Return one of an entry's solves."""
+        return Job(key, entry.instance, self.rules.get((key.method, key.source_sha256)))
+
+    def solves(self) -> Iterator[tuple[Entry, list[Key]]]:
+        """Yield entries in order, each with the keys that no earlier one has."""
+        families = Counter(entry.content_hash for entry in self.entries)
+        seen: dict[str, set[Key]] = {}
         for entry in self.entries:
-            for key in entry.keys:
-                if key not in seen:
-                    seen.add(key)
-                    yield Job(key, entry.instance, self.rules.get((key.method, key.source_sha256)))
+            if families[entry.content_hash] == 1:
+                yield entry, list(entry.keys)
+                continue
+            before = seen.setdefault(entry.content_hash, set())
+            yield entry, [key for key in entry.keys if key not in before]
+            before.update(entry.keys)
 
 
 def content_hash(instance: InstanceEnvelope) -> str:

@@ -3,23 +3,30 @@
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.solvers.rules import Rule
 from moeopt.study.attempt import Ended, Failure, Solved, attempt
 from moeopt.study.execute import News, NowAndThen, Watch
-from moeopt.study.plan import Job
+from moeopt.study.plan import Job, Key
 
 Ready = None
 """The first message: the process is up."""
 
 Message = Ended | News | None
+
+Asked = tuple[Key, Rule | str | None, InstanceEnvelope | None]
+"""A solve as it is sent: without its instance if that is the one that the process had last."""
 
 RETIRED = 77
 """The exit code of a process that has done its last solve and has taken no other."""
@@ -27,7 +34,7 @@ RETIRED = 77
 SETTLE_S = 0.5
 
 
-def serve(connection: "Connection[Message, Job]") -> None:
+def serve(connection: "Connection[Message, Asked]") -> None:
     """Solve what comes until the other end is closed.
 
     Ctrl-C is the parent's business. A process whose parent has gone ends at once. One that a
@@ -38,11 +45,16 @@ def serve(connection: "Connection[Message, Job]") -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what a solver prints is no result of ours
     connection.send(Ready)
+    instance = None
     while True:
         try:
-            job = connection.recv()
+            key, rule, other = connection.recv()
         except EOFError:
             return
+        instance = other or instance
+        if instance is None:
+            raise ValueError("the first solve came without its instance")
+        job = Job(key, instance, rule)
         before = set(threading.enumerate())
         try:
             _solve(connection, job)
@@ -52,7 +64,7 @@ def serve(connection: "Connection[Message, Job]") -> None:
             os._exit(RETIRED)
 
 
-def _solve(connection: "Connection[Message, Job]", job: Job) -> None:
+def _solve(connection: "Connection[Message, Asked]", job: Job) -> None:
     """Solve one job; news of it go out now and then, and never after its result."""
     news = NowAndThen(lambda *news: connection.send(news))
     ended = attempt(job, news)
@@ -78,20 +90,25 @@ def _end_with_parent() -> None:
 
 STOP_S = 1.0
 
+QUICK_S = 0.1
+"""Solves are quick if they take less at the mean of the last few."""
+
 
 @dataclass
 class _Worker:
     process: SpawnProcess
-    connection: "Connection[Job, Message]"
+    connection: "Connection[Asked, Message]"
     ready: bool = False
     job: Job | None = None
+    has: InstanceEnvelope | None = None
 
 
 class Pool:
     """Spawned processes, each with a pipe of its own.
 
     A process that dies is reported as the end of its solve and replaced; one that dies without a
-    solve is only replaced.
+    solve is only replaced. Where solves are quick, a few are taken in advance, so that no process
+    waits while the last result is stored.
 
     Parameters
     ----------
@@ -109,17 +126,29 @@ class Pool:
     def __init__(self, jobs: int, watch: Watch) -> None:
         if not 1 <= jobs <= 1024:
             raise InputError(f"jobs: must be from 1 to 1024, not {jobs}")
-        self.slots = jobs
         self._watch = watch
+        self._waiting: deque[Job] = deque()
+        self._mean_s = inf
         self._context = get_context("spawn")
         self._workers = [self._start() for _ in range(jobs)]
 
+    @property
+    def slots(self) -> int:
+        """How many solves are taken at once."""
+        return len(self._workers) * (2 if self._mean_s < QUICK_S else 1)
+
     def submit(self, job: Job) -> None:
-        """Give a job to an idle process."""
-        number = next(i for i, worker in enumerate(self._workers) if worker.job is None)
-        self._workers[number].job = job
+        """Give a job to an idle process, or let it wait for one."""
+        number = next((i for i, worker in enumerate(self._workers) if worker.job is None), None)
+        if number is None:
+            self._waiting.append(job)
+            return
+        worker, sent = self._workers[number], job.portable()
+        worker.job = job
         try:
-            self._workers[number].connection.send(job.portable())
+            same = worker.has is job.instance
+            worker.connection.send((sent.key, sent.rule, None if same else sent.instance))
+            worker.has = job.instance
         except OSError:  # it died while it was idle
             self._replace(number)
             self.submit(job)
@@ -135,9 +164,12 @@ class Pool:
                     if job is not None and code == RETIRED:
                         self.submit(job)  # it was still in the pipe
                     elif job is not None:
+                        self._next()
                         return job, Failure("died", _how(code))
                 elif job is not None and isinstance(message, Solved | Failure):
                     worker.job = None
+                    self._note(message)
+                    self._next()
                     return job, message
                 elif message is None:
                     worker.ready = True
@@ -153,6 +185,18 @@ class Pool:
             worker.process.join(STOP_S)
             worker.process.kill()
             worker.process.join()
+
+    def _next(self) -> None:
+        """Start what waits, before the last result is looked at."""
+        if self._waiting:
+            self.submit(self._waiting.popleft())
+
+    def _note(self, ended: Ended) -> None:
+        """Learn how long solves take."""
+        if isinstance(ended, Solved):
+            seconds = ended.result.build_s + ended.result.solve_s + (ended.result.compile_s or 0)
+            known = self._mean_s if self._mean_s < inf else seconds
+            self._mean_s = known + (seconds - known) / 8
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()

@@ -78,22 +78,28 @@ class Store:
     def enroll(self, entries: Iterable[Entry]) -> None:
         """Keep instances and the families they stand in."""
         with readable_errors(self.path), transaction(self._connection):
+            there = {digest for (digest,) in self._connection.execute("SELECT hash FROM instance")}
             for entry in entries:
                 instance = entry.instance
-                self._connection.execute(
-                    "INSERT OR IGNORE INTO instance VALUES (?, ?, ?, ?)",
-                    (
-                        entry.content_hash,
-                        instance.problem,
-                        instance.name,
-                        packed_instance(instance),
-                    ),
-                )
+                if entry.content_hash not in there:
+                    there.add(entry.content_hash)
+                    what = (instance.problem, instance.name, packed_instance(instance))
+                    self._connection.execute(
+                        "INSERT INTO instance VALUES (?, ?, ?, ?)", (entry.content_hash, *what)
+                    )
                 self._connection.execute(
                     "INSERT OR IGNORE INTO member VALUES (?, ?)", (entry.content_hash, entry.family)
                 )
                 if entry.known is not None:
                     self._keep_known(entry.content_hash, entry.known)
+
+    def done(self, content_hash: str) -> set[tuple[Any, ...]]:
+        """Return the keys of the solves of an instance that are done."""
+        keys = f"SELECT {KEY} FROM solve WHERE instance = ?"  # noqa: S608 - our own columns
+        with readable_errors(self.path):
+            done = set(self._connection.execute(keys, (content_hash,)))
+            cut_short = f"{keys} AND termination = 'interrupted'"  # a small index of its own
+            return done.difference(self._connection.execute(cut_short, (content_hash,)))
 
     def has(self, key: Key) -> bool:
         """Tell whether a solve is done."""

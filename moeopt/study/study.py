@@ -6,6 +6,8 @@ from pathlib import Path
 
 from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.registry import get_problem
+from moeopt.solvers.methods import method_kind
 from moeopt.study.attempt import Ended, Failure
 from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
 from moeopt.study.campaign import instance_files as instance_files
@@ -145,9 +147,10 @@ def run_campaign(
     watch = watch or Watch()
     opened = nullcontext(store) if isinstance(store, Store) else Store(store or MEMORY)
     with opened as results:
-        jobs_in_all = list(plan.jobs())
-        todo = [job for job in jobs_in_all if not results.has(job.key)]
-        run = _Run(results, watch, len(jobs_in_all) - len(todo), len(jobs_in_all), on_start)
+        total, todo = _still_to_do(plan, results)
+        if jobs != 1 or executor is not None:
+            todo.sort(key=_longest_first)
+        run = _Run(results, watch, total - len(todo), total, on_start)
         if run.done and not resume:
             raise InputError(
                 f"{results.path}: holds {run.done} of these {run.total} solves already; "
@@ -171,6 +174,26 @@ def run_campaign(
         except KeyboardInterrupt:
             watch.interrupted()
         return _rows(plan, results)
+
+
+def _still_to_do(plan: Plan, store: Store) -> tuple[int, list[Job]]:
+    """Return how many solves there are, and those that the store does not have."""
+    total, todo = 0, []
+    for entry, keys in plan.solves():
+        done = store.done(entry.content_hash)
+        total += len(keys)
+        todo += [plan.job(entry, key) for key in keys if key not in done]
+    return total, todo
+
+
+def _longest_first(job: Job) -> tuple[bool, float]:
+    """Order solves so that no long one is left to the end: exact methods may take all their time.
+
+    Else they stay in order: those of an instance go to the same process one after the other.
+    """
+    problem = get_problem(job.instance.problem)
+    exact = job.rule is None and method_kind(problem, job.key.method) == "exact"
+    return not exact, -job.key.time_limit_s
 
 
 class _Run:

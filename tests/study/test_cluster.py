@@ -2,15 +2,19 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import moeopt
 from moeopt.problems.objective import Objective
-from moeopt.study.execute import Watch
-from moeopt.study.plan import Job
+from moeopt.study.attempt import Ended, Failure, attempt
+from moeopt.study.campaign import Campaign, Part, Settings
+from moeopt.study.cluster import Cluster
+from moeopt.study.execute import Watch, execute
+from moeopt.study.plan import Job, make_plan
 from moeopt.study.store import Store
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
@@ -93,10 +97,11 @@ class Listener(Watch):
 def test_incumbents_come_while_a_worker_solves(cluster: str) -> None:
     """Also those of several entries; none is better than what is found in the end."""
     listener = Listener()
-    rows = moeopt.gap(INSTANCES, ["cp-sat"], executor=cluster, watch=listener)
+    searched = [*INSTANCES[:4], random_deferral(23), random_deferral(26)]
+    rows = moeopt.gap(searched, ["cp-sat"], executor=cluster, watch=listener)
     found = {row.result.instance: row.result.objective for row in rows}
     names = {name for name, _, _ in listener.heard}
-    assert {INSTANCES[0].name, INSTANCES[-1].name} <= names
+    assert {searched[0].name, searched[-1].name} <= names
     for name, objective, bound in listener.heard:
         assert objective is None or objective >= found[name]
         assert bound is None or bound <= found[name]
@@ -126,3 +131,63 @@ def test_without_distributed_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(moeopt.InputError, match="needs Dask's distributed, the extra 'dask'"):
         moeopt.gap(INSTANCES[:1], ["greedy"], executor="dask://127.0.0.1:8786")
+
+
+class Future:
+    """A task that has ended; as Dask's, it calls whoever waits for it."""
+
+    def __init__(self, ended: object) -> None:
+        self._ended = ended
+
+    def add_done_callback(self, call: Callable[[object], object]) -> None:
+        """Call at once."""
+        call(self)
+
+    def result(self) -> object:
+        """Return the results or raise what went wrong."""
+        if isinstance(self._ended, Exception):
+            raise self._ended
+        return self._ended
+
+
+class Client:
+    """Stands for Dask's client: one worker, which a job of a certain name kills."""
+
+    def __init__(self, deadly: str, most: int) -> None:
+        self.deadly = deadly
+        self.most = most
+        self.tasks: list[int] = []
+
+    def nthreads(self) -> dict[str, int]:
+        """Return the one worker."""
+        return {"worker": 1}
+
+    def wait_for_workers(self, count: int, timeout: float) -> None:
+        """Return: it is there."""
+
+    def subscribe_topic(self, topic: str, call: object) -> None:
+        """Tell nothing."""
+
+    def submit(self, function: object, jobs: list[Job], *rest: object, pure: bool) -> Future:
+        """Make the first few solves of a task, as a worker that has no time for more."""
+        self.tasks.append(len(jobs))
+        if any(job.instance.name == self.deadly for job in jobs):
+            return Future(RuntimeError("worker died"))
+        return Future([attempt(job) for job in jobs[: self.most]])
+
+
+def test_tasks_of_many_solves_lose_and_double_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker did not come to is sent again; a solve that kills it fails alone."""
+    instances = [random_instance(seed, experts=4) for seed in range(40)]
+    client = Client(deadly=instances[20].name, most=5)
+    dask = SimpleNamespace(Client=lambda *_, **__: client)
+    monkeypatch.setattr("moeopt.study.cluster.import_module", lambda name: dask)
+    place = Cluster("dask://here:1", Watch())
+    settings = Settings(methods=("greedy", "brute-force"))
+    jobs = list(make_plan(Campaign([Part(instances, settings)])).jobs())
+    ended: list[tuple[Job, Ended]] = []
+    execute(place, jobs, lambda job: None, lambda *end: ended.append(end))
+    assert sorted(job.key for job, _ in ended) == sorted(job.key for job in jobs)
+    failed = {job.instance.name for job, end in ended if isinstance(end, Failure)}
+    assert failed == {instances[20].name}
+    assert 5 < max(client.tasks) <= 2 * 5

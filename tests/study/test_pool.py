@@ -312,3 +312,18 @@ def test_bad_numbers_of_jobs_are_refused() -> None:
     """Before any process is started."""
     with pytest.raises(moeopt.InputError, match="jobs: must be from 1 to 1024, not 0"):
         moeopt.gap(INSTANCES, ["greedy"], jobs=0)
+
+
+def test_quick_solves_are_taken_in_advance_and_none_is_lost(single: Pool) -> None:
+    """A process that dies takes its own solve with it, not those that wait."""
+    jobs = jobs_of(*INSTANCES, methods=("brute-force",))
+    for job in jobs[:2]:
+        single.submit(job)
+        single.completed()
+    assert single.slots == 2
+    single.submit(mischief("leave"))
+    single.submit(jobs[2])
+    ends = [single.completed(), single.completed()]
+    assert isinstance(ends[0][1], Failure)
+    assert ends[1][0] is jobs[2]
+    assert isinstance(ends[1][1], Solved)
