@@ -62,7 +62,8 @@ def test_wait_and_see_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         raise InterruptedError
 
     monkeypatch.setattr(multi_scenario, "Improver", improver)
-    instance = next(of for of in INSTANCES if len(of.scenarios) == 3)
+    # Neither the first window's layout nor that of the linear relaxation is the best of those.
+    instance = next(of for of in INSTANCES if of.name == "mixed-24")
     search = Search(limit_s=60)
     with pytest.raises(InterruptedError):
         solve(instance, search)
