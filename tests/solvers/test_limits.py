@@ -121,5 +121,11 @@ def test_counting_candidates_keeps_the_limit() -> None:
     assert late_s("deferral", "brute-force", 0.1) <= 0.2
 
 
+def test_more_candidates_than_a_double_holds_are_refused() -> None:
+    """In one line, as fewer are."""
+    with pytest.raises(moeopt.InputError, match="over 1e.300 candidates are more"):
+        moeopt.solve(moeopt.load(largest("bitwidth")), "brute-force")
+
+
 UNSTOPPABLE = {"mathprog"}
 """GLPK generates a model in one native call."""
