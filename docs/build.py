@@ -45,6 +45,8 @@ MODELS = {
 TYPES = [
     "solvers.verdict.Verdict",
     "solvers.explain.Explanation",
+    "solvers.explain.Binding",
+    "solvers.explain.Change",
     "study.rows.Row",
     "sim.trace.Trace",
     "sim.trace.Counts",
@@ -56,6 +58,14 @@ TYPES = [
     "planner.planned.Planned",
 ]
 """What public functions take and return, beside instances and solutions."""
+
+ONLINE = {
+    "tri_domain": "sim.scheduler.Scheduler",
+    "deferral": "problems.deferral.online.Scheduler",
+    "cache": "problems.cache.online.Lru",
+    "placement": "problems.placement.online.Residents",
+}
+"""Problem -> what a runtime asks while it runs (docs/online.md)."""
 
 ELSEWHERE = {
     "README.md": "index.md",
@@ -258,10 +268,12 @@ def api_types() -> str:
 
 
 def api_problem(name: str) -> str:
-    """Return the page of a problem's instance, solution, checker, bounds and heuristics."""
+    """Return the page of a problem's instance, solution, checker and so on, and its online face."""
     modules = ["instance", "solution", "check", "bounds", "heuristics"]
     lines = [f"# {name}: classes and functions", ""]
     short = ", ".join(f"`{public}`" for public in EVERY_PROBLEM)
     lines += [f"After `from moeopt import {name}` its attributes {short} are those below.", ""]
     lines += [f"The mathematics: [formulation](../problems/{name}.md#formulation).", ""]
-    return "\n".join([*lines, *(f"::: {PROBLEMS[name]}.{module}\n" for module in modules)])
+    parts = [f"{PROBLEMS[name]}.{module}" for module in modules]
+    parts += [f"moeopt.{ONLINE[name]}"] if name in ONLINE else []
+    return "\n".join([*lines, *(f"::: {part}\n" for part in parts)])

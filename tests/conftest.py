@@ -27,9 +27,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = getattr(session.config.option, "numprocesses", None)
     if workers and not hasattr(session.config, "workerinput"):
-        from tests.compile_kernels import compile_once
+        from moeopt.solvers.warm import warm
 
-        compile_once(workers)
+        warm(workers)
 
 
 @pytest.fixture

@@ -105,6 +105,19 @@ def test_the_examples_print_what_they_say(
     assert capsys.readouterr().out == expected
 
 
+def test_the_online_programs(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of docs/online.md print what the page says."""
+    found = PYTHON.findall((root / "docs" / "online.md").read_text())
+    assert len(found) == 2
+    for source, expected in found:
+        (tmp_path / "program.py").write_text(source)
+        capsys.readouterr()
+        runpy.run_path(str(tmp_path / "program.py"), run_name="__main__")
+        assert capsys.readouterr().out == expected
+
+
 def test_the_page_on_counts_does_what_it_says(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """How fast the simulator is: expert-events per second, by sums and by events.
 
     python benchmarks/studies/engine_speed.py [--steps 1000] [--event-steps 10] [--policies a,b]
+        [--page docs/performance.md]
 
 Decode steps of DeepSeek-V3's shape on TriMoE's machine: 58 layers, 256 experts, 64 tokens, top-8.
 The token counts are drawn once, before the clock starts. An expert-event is one active expert of
@@ -9,7 +10,9 @@ one layer and step that is assigned, costed and timed; a task is what the event 
 """
 
 import argparse
+from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +25,21 @@ LAYERS, EXPERTS, TOKENS, TOP_K = 58, 256, 64, 8
 SKEW = 1.0
 STRIPED_SHARE = 0.3
 
+MOVES = 4
+"""Migrations planned before each layer in each step."""
+
+PARTS = ("cache", "deferral", "migrations")
+"""Besides policies: `cpu-for-misses` with a cache in each layer, and so on."""
+
+POLICIES = ("cpu-for-misses", "greedy", "trimoe", "ktransformers", "monde", "hybrimoe", "fiddler")
+POLICIES += ("threshold",)
+
 HEADER = (
     "| policy | steps | by | expert-events | tasks | CPU seconds | expert-events/s | tasks/s |\n"
     "|---|---:|---|---:|---:|---:|---:|---:|"
 )
+
+BEGIN, END = "<!-- engine: begin -->", "<!-- engine: end -->"
 
 
 def main() -> None:
@@ -33,25 +47,48 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=1000, help="steps by sums")
     parser.add_argument("--event-steps", type=int, default=10, help="steps by events")
-    parser.add_argument("--policies", default="cpu-for-misses,greedy", help="comma-separated")
+    parser.add_argument("--policies", default=",".join(POLICIES + PARTS), help="comma-separated")
+    parser.add_argument("--page", type=Path, help="a page with markers for the table")
     arguments = parser.parse_args()
     counts = _counts(arguments.steps)
+    rows = [HEADER]
     print(HEADER)
     for policy in arguments.policies.split(","):
         few = counts[: arguments.event_steps]
-        fast = _measure(policy, counts, timeline=False)
-        slow = _measure(policy, few, timeline=True)
+        fast = _measure(policy, counts, rows, timeline=False)
+        slow = _measure(policy, few, rows, timeline=True)
         if (fast.layer_ns[: len(few)] != slow.layer_ns).any():
             raise SystemExit(f"{policy}: sums and events give different latencies")
+    if arguments.page:
+        before, rest = arguments.page.read_text(encoding="utf-8").split(BEGIN)
+        text = f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{rest.split(END)[1]}"
+        arguments.page.write_text(text, encoding="utf-8")
 
 
-def _measure(policy: str, counts: np.ndarray, timeline: bool) -> Simulation:
-    machine, model = get_machine("trimoe"), get_model("deepseek-v3")
+def _plan(policy: str, steps: int, dimms: int) -> Plan:
     cold = round(STRIPED_SHARE * EXPERTS)
-    dimms = machine.dram.dimms
     layout = [[None if e < cold else e % dimms for e in range(EXPERTS)]]
-    plan = Plan.model_validate({"policy": policy, "layout": layout, "resident": [[0, 1, 2, 3]]})
-    simulate(plan, machine, model, counts[:1], timeline=timeline)  # imports and first calls
+    plan: dict[str, Any] = {"policy": policy, "layout": layout, "resident": [[0, 1, 2, 3]]}
+    if policy in PARTS:
+        plan |= {"policy": "cpu-for-misses", "window": "unlimited"}
+        moves = [
+            {"step": step, "layer": layer, "expert": 8 + (step + turn) % 64, "kind": "prefetch"}
+            for step in range(steps)
+            for layer in range(LAYERS)
+            for turn in range(MOVES)
+        ]
+        plan |= {
+            "cache": {"cache_ways": 32}, "deferral": {"deferred": 4},
+            "migrations": {"migrations": moves},
+        }[policy]  # fmt: skip
+    return Plan.model_validate(plan)
+
+
+def _measure(policy: str, counts: np.ndarray, rows: list[str], timeline: bool) -> Simulation:
+    machine, model = get_machine("trimoe"), get_model("deepseek-v3")
+    plan = _plan(policy, len(counts), machine.dram.dimms)
+    first = _plan(policy, 1, machine.dram.dimms)
+    simulate(first, machine, model, counts[:1], timeline=timeline)  # imports and first calls
     begin = process_time()
     found = simulate(plan, machine, model, counts, timeline=timeline)
     seconds = process_time() - begin
@@ -61,7 +98,8 @@ def _measure(policy: str, counts: np.ndarray, timeline: bool) -> Simulation:
     rates = (
         f"{seconds:.2f} | {events / seconds:,.0f} | {f'{tasks / seconds:,.0f}' if tasks else '-'}"
     )
-    print(f"| {' | '.join(map(str, cells))} | {rates} |", flush=True)
+    rows.append(f"| {' | '.join(map(str, cells))} | {rates} |")
+    print(rows[-1], flush=True)
     return found
 
 

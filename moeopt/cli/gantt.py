@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import shown
+from moeopt.cli.options import in_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moeopt.problems.envelope import InstanceEnvelope
-    from moeopt.problems.view import Lane
+    from moeopt.sim.engine.critical_lanes import Drawn
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -23,7 +23,7 @@ def gantt_command(
         Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
     ] = None,
 ) -> None:
-    """Draw the schedules of solutions below each other, on the same time axis."""
+    """Draw the schedules of solutions below each other, on one time axis, with critical paths."""
     from shutil import get_terminal_size
 
     import moeopt
@@ -34,22 +34,24 @@ def gantt_command(
         raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
     problem = moeopt.load(instance)
     charts = [_chart(problem, path) for path in solutions]
-    horizon_ns = max(lane.end_ns for _, lanes in charts for lane in lanes)
+    horizon_ns = max(lane.end_ns for _, drawn in charts for lane in drawn.lanes)
     if out is not None:
         _save(charts, out)
         return
-    for number, (title, lanes) in enumerate(charts):
+    for number, (title, drawn) in enumerate(charts):
         if number:
             print()
         print(title)
-        print(draw(lanes, get_terminal_size().columns, horizon_ns))
+        print(draw(drawn.lanes, get_terminal_size().columns, horizon_ns))
+        print(f"  {drawn.caption}")
 
 
-def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Sequence[Lane]]":
-    """Return a title and the lanes of a solution that the checker accepts."""
+def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
+    """Return a title, and what to draw of a solution that the checker accepts."""
     import moeopt
     from moeopt.errors import InputError
     from moeopt.problems.registry import get_problem
+    from moeopt.sim.engine.critical_lanes import critical_lanes
 
     solution = moeopt.load_solution(path)
     try:
@@ -59,14 +61,14 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Sequence[Lane
     if not verdict.valid:
         constraint, sentence = verdict.violations[0]
         raise InputError(f"{path}: {constraint}: {sentence}")
-    view = get_problem(problem.problem).part("view")
-    if not hasattr(view, "lanes"):
+    if (drawn := critical_lanes(problem, solution)) is None:
         raise InputError(f"{path}: solutions of {problem.problem} are not schedules")
-    lanes = view.lanes(problem, solution)
-    return f"{path.name}: {shown(problem.problem, verdict.objective)}", lanes
+    checker = get_problem(problem.problem).part("check")
+    objective = checker.objective(problem, solution)
+    return f"{path.name}: {in_ms(problem.problem, objective)}", drawn
 
 
-def _save(charts: "Sequence[tuple[str, Sequence[Lane]]]", out: Path) -> None:
+def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
     from moeopt.errors import InputError
 
     try:
@@ -74,6 +76,7 @@ def _save(charts: "Sequence[tuple[str, Sequence[Lane]]]", out: Path) -> None:
     except ModuleNotFoundError:
         raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
     try:
-        save_gantt([Panel(title, lanes) for title, lanes in charts], out)
+        panels = [Panel(title, drawn.lanes, drawn.caption) for title, drawn in charts]
+        save_gantt(panels, out)
     except OSError as error:
         raise InputError(f"--out: {out}: {error.strerror}") from None

@@ -31,6 +31,7 @@ from moeopt.cli import (
     simulate,
     solve,
     trace,
+    warm,
 )
 from moeopt.cli.options import print_error
 from moeopt.errors import MoeoptError, MoeoptWarning
@@ -63,6 +64,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("calibrate")(calibrate.calibrate_command)
     app.command("profile")(profile.profile_command)
     app.command("reproduce")(reproduce.reproduce_command)
+    app.command("warm")(warm.warm_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")

@@ -65,6 +65,22 @@ def shown(problem: str, objective: "Objective | None") -> str:
     return with_unit(problem, objective)
 
 
+def in_ms(problem: str, objective: "Objective") -> str:
+    """Return an objective with its times in ms, all digits, as beside an axis in ms."""
+    from moeopt.problems.objective import entries
+    from moeopt.problems.registry import get_problem
+
+    said = []
+    names = get_problem(problem).part("check").OBJECTIVE
+    for name, value in zip(names, entries(objective), strict=True):
+        if name.endswith("_ns"):
+            part = f"{value % 10**6:06d}".rstrip("0")
+            said.append(f"{value // 10**6:,}" + f".{part}" * bool(part) + " ms")
+        else:
+            said.append(f"{name.replace('_', ' ')} {value:,}")
+    return ", ".join(said)
+
+
 def file_name(name: str) -> str:
     """Return a file name for an instance, whose own name may come from an untrusted file."""
     return re.sub(r"[^\w.-]+", "-", name).lstrip(".") + ".json"

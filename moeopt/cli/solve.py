@@ -161,11 +161,13 @@ def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
     from shutil import get_terminal_size
 
     from moeopt.cli.text_gantt import draw
-    from moeopt.problems.registry import get_problem
+    from moeopt.sim.engine.critical_lanes import critical_lanes
 
-    view = get_problem(result.problem).part("view")
-    if hasattr(view, "lanes"):
-        print(draw(view.lanes(instance, result.solution), get_terminal_size().columns))
+    if result.solution is not None:
+        drawn = critical_lanes(instance, result.solution)
+        if drawn is not None:
+            print(draw(drawn.lanes, get_terminal_size().columns))
+            print(f"  {drawn.caption}")
 
 
 def _warn_skipped(rest: list[Path]) -> None:

@@ -14,12 +14,18 @@ class SolvingClock:
     """Wall time less that in which any thread of one solve compiles, loads or awaits a kernel.
 
     Threads that a solve starts go by its clock: see `go_by`. Reading it takes no lock.
+
+    Attributes
+    ----------
+    until
+        When heuristics, which are given an instance and no limit, are to come to an end.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._compiling = 0
         self._state: tuple[float, float | None] = 0.0, None  # seconds so far, since when it stands
+        self.until = float("inf")
 
     def now(self) -> float:
         """Return seconds since some moment, without those of compiling."""
@@ -64,3 +70,9 @@ def solving_clock() -> SolvingClock:
 def go_by(clock: SolvingClock) -> None:
     """Let this thread, which another one has started, go by that one's clock."""
     _of_thread.clock = clock
+
+
+def out_of_time() -> bool:
+    """Tell a heuristic that the limit of the solve it runs in has passed; outside of one never."""
+    clock = solving_clock()
+    return clock.now() >= clock.until

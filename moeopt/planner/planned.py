@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from moeopt.numeric.clock import solving_clock
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machine import Machine
 from moeopt.sim.model_shape import ModelShape
@@ -13,6 +12,7 @@ from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.runtimes.applied import priced
 from moeopt.sim.trace import Counts, Trace
 from moeopt.sim.workload import Workload
+from moeopt.solvers.limits import Deadline
 
 from .bits import Losses, losses, model_at
 from .budget import HostMemory, host_memory
@@ -290,8 +290,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         As `plan`.
     """
     check(request)
-    clock = solving_clock()
-    begin = clock.now()
+    deadline = Deadline(request.time_limit_s)
     kept, rest = request.parts()
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
@@ -300,7 +299,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     found = []
     for candidate in search.candidates():
         found.append(candidate)
-        if clock.now() - begin > search.request.time_limit_s:  # executing them takes time, too
+        if deadline.elapsed_s > search.request.time_limit_s:  # executing them takes time, too
             break
     in_turn = found[0]
     together = None
@@ -334,7 +333,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
         placement=whole,
         together=together,
         candidates=len(found),
-        seconds=clock.now() - begin,
+        seconds=deadline.elapsed_s,
         notes=notes(request.trace, request.batch, default),
     )
 

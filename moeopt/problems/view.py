@@ -2,10 +2,10 @@
 
 ``view.py`` has ``facts(instance, solution)``, which reports ask for, ``differences(instance, ours,
 best)``, ``changes(instance, solution)`` and, where a solution is a schedule, ``lanes(instance,
-solution)``.
+solution)``, with ``SUMS = True`` if its bars are sums over many steps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
@@ -25,6 +25,8 @@ class Bar:
     end_ns: int
     label: str
     kind: Kind
+    critical: bool = False
+    """Whether it lies on a critical path: see `moeopt.sim.engine.critical_lanes`."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,24 @@ class Lane:
     def end_ns(self) -> int:
         """When the last bar ends."""
         return self.bars[-1].end_ns if self.bars else 0
+
+
+def longest_first(device: str, pieces: Iterable[tuple[int, str, Kind]]) -> Lane:
+    """Return a lane of (length in ns, label, kind) whose order is free.
+
+    Reads come before work, the longest first, and of equally long ones the lowest number.
+    """
+    bars, clock = [], 0
+    for length, label, kind in sorted(pieces, key=_by_length):
+        if length:
+            bars.append(Bar(clock, clock + length, label, kind))
+            clock += length
+    return Lane(device, tuple(bars))
+
+
+def _by_length(piece: tuple[int, str, Kind]) -> tuple[str, int, int, str]:
+    length, label, kind = piece
+    return kind, -length, int(label) if label.isdecimal() else -1, label
 
 
 Difference = tuple[int, str, str, str]

@@ -4,11 +4,16 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+import types
 from pathlib import Path
+from typing import NamedTuple
+
+import numba
+import pytest
 
 import moeopt
-from moeopt.numeric.compiled import _forget_older, compiled
+from moeopt.numeric.compiled import compiled
+from moeopt.numeric.kernel_cache import KEPT, _fields, fingerprint, forget_older
 
 
 def collatz_steps(number: int) -> int:
@@ -42,46 +47,114 @@ def test_constants_compile_nothing_anew() -> None:
     assert len(scaled.signatures) == 1  # type: ignore[attr-defined]
 
 
-def test_old_code_is_not_used_after_an_edit(tmp_path: Path) -> None:
-    """Also where only a function that the called one calls has changed, in another file."""
-    package = tmp_path / "moeopt"
-    shutil.copytree(Path(moeopt.__file__).parent / "numeric", package / "numeric")
-    (package / "__init__.py").write_text("")
-    (package / "outer.py").write_text(OUTER)
-    inner = package / "inner.py"
-    (package / "constants.py").write_text("ADDED = 0\n")
-    (package / "unrelated.py").write_text("")
-    results = []
-    for value in ("1", "20", "20"):
-        inner.write_text(INNER.format(value=value))
-        (package / "unrelated.py").write_text(
-            f"# {len(results)}: not imported, no reason to compile"
-        )
-        results.append(_outer_of_three(tmp_path))
-    assert results == ["4", "23", "23"]
-    kept = list((package / "__pycache__").glob("moeopt-*"))
-    assert len(kept) == 4  # inner's and outer's, before and after the edit
-    assert all(list(folder.rglob("*.nbi")) for folder in kept)
-    (package / "constants.py").write_text("ADDED = 100\n")
-    assert _outer_of_three(tmp_path) == "123"
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Return a package of that name with a kernel, one that it calls, and a folder for code."""
+    folder = tmp_path / "moeopt"
+    shutil.copytree(Path(moeopt.__file__).parent / "numeric", folder / "numeric")
+    (folder / "__init__.py").write_text("")
+    (folder / "outer.py").write_text(OUTER)
+    (folder / "inner.py").write_text(INNER.format(value=1))
+    (folder / "constants.py").write_text("ADDED = 0\n")
+    return folder
 
 
-def _outer_of_three(folder: Path) -> str:
-    call = [sys.executable, "-c", "from moeopt.outer import outer; print(outer(3))"]
-    run = subprocess.run(call, cwd=folder, capture_output=True, text=True, check=True)
-    return run.stdout.strip()
+def outer_of_three(package: Path, cache: Path | None = None, **variables: str) -> tuple[int, int]:
+    """Return what a new process computes, and how many kernels it compiles for it."""
+    folder = str(cache or package.parent / "cache")
+    run = subprocess.run(
+        [sys.executable, "-c", OUTER_OF_THREE],
+        cwd=package.parent,
+        env=os.environ | {"MOEOPT_CACHE_DIR": folder} | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    value, compiled_now = map(int, run.stdout.split())
+    return value, compiled_now
 
 
-def test_two_processes_compile_a_function_once(tmp_path: Path) -> None:
+OUTER_OF_THREE = """
+from moeopt.outer import outer
+from moeopt.numeric.compiled import KERNELS
+print(outer(3), sum(sum(kernel.stats.cache_misses.values()) for kernel in KERNELS))
+"""
+
+
+def fingerprint_of(tmp_path: Path, inner: str, outer: str, constants: str, number: int) -> str:
+    """Return the fingerprint of a kernel whose modules have these sources."""
+    folder = tmp_path / f"checkout{number}"
+    folder.mkdir()
+    found = None
+    for name, text in (("constants", constants), ("inner", inner), ("outer", outer)):
+        (folder / f"{name}.py").write_text(text)
+        found = types.ModuleType(f"moeopt.{name}")
+        sys.modules[f"moeopt.{name}"] = found
+        exec(compile(text, str(folder / f"{name}.py"), "exec"), found.__dict__)
+    for name in ("constants", "inner", "outer"):
+        del sys.modules[f"moeopt.{name}"]
+    assert found is not None
+    return fingerprint(found.outer.py_func)
+
+
+CONSTANTS = "ADDED = 0\nSIZES = (1, 2)\n"
+
+
+def test_code_is_known_by_what_it_depends_on(tmp_path: Path) -> None:
+    """Not by files: comments, docstrings, other functions and places do not change it."""
+    inner = INNER.format(value=1)
+    described = inner.replace("(number):\n", "(number):\n    'Add.'\n")
+    same = [
+        (inner, OUTER, CONSTANTS),
+        ("# A comment.\nMORE = 3\n\n" + inner + "\ndef new(): ...\n", OUTER, CONSTANTS),
+        (described, OUTER, CONSTANTS),
+        (inner, OUTER, CONSTANTS + "UNUSED = 3\n"),
+    ]
+    other = [
+        (INNER.format(value=20), OUTER, CONSTANTS),
+        (inner, OUTER.replace("(number)\n", "(number) + 1\n"), CONSTANTS),
+        (inner, OUTER, CONSTANTS.replace("0", "100")),
+        (inner, OUTER, CONSTANTS.replace("0", "0.0")),
+        (
+            inner,
+            OUTER,
+            "import numpy\n" + CONSTANTS.replace("0", "numpy.arange(3)"),
+        ),
+        (
+            inner,
+            OUTER,
+            "import numpy\n" + CONSTANTS.replace("0", "numpy.arange(4)"),
+        ),
+    ]
+    found = [fingerprint_of(tmp_path, *one, n) for n, one in enumerate(same + other)]
+    assert len(set(found[: len(same)])) == 1
+    assert len(set(found)) == 1 + len(other)
+
+
+def test_a_folder_that_cannot_be_written_is_read(package: Path) -> None:
+    """What is missing there is kept in the user's own folder, in which it is found."""
+    shared, own = package.parent / "cache", package.parent / "own"
+    assert outer_of_three(package) == (4, 2)
+    # Root could write anywhere.
+    fake = "import os; os.access = lambda path, mode: 'own' in str(path)\n"
+    (package / "__init__.py").write_text(fake)
+    variables = {"HOME": str(own), "XDG_CACHE_HOME": str(own)}
+    assert outer_of_three(package, shared, **variables) == (4, 0)
+    (package / "inner.py").write_text(INNER.format(value=20))
+    assert outer_of_three(package, shared, **variables) == (23, 2)
+    assert outer_of_three(package, shared, **variables) == (23, 0)
+    assert list(own.rglob("*.nbi"))
+
+
+def test_two_processes_compile_a_function_once(package: Path) -> None:
     """The second waits for the first and takes its code from the disk."""
-    package = tmp_path / "moeopt"
-    shutil.copytree(Path(moeopt.__file__).parent / "numeric", package / "numeric")
-    (package / "__init__.py").write_text("")
-    (package / "constants.py").write_text("ADDED = 0\n")
-    (package / "inner.py").write_text(INNER.format(value=1))
     calls = [sys.executable, "-c", SLOW_COMPILE]
+    cache = {"MOEOPT_CACHE_DIR": str(package.parent / "cache")}
     both = [
-        subprocess.Popen(calls, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen(
+            calls, cwd=package.parent, env=os.environ | cache, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
     ]
     hits = sorted(int(process.communicate(timeout=120)[0]) for process in both)
     assert hits == [0, 1]
@@ -118,11 +191,38 @@ def inner(number):
 """
 
 
-def test_code_unused_for_a_day_is_deleted(tmp_path: Path) -> None:
-    """Other versions' folders go, newer ones and other files stay."""
-    for name, age_days in (("moeopt-a", 2), ("moeopt-b", 0.5), ("other", 9)):
-        (tmp_path / name).mkdir()
-        seconds = time.time() - 86_400 * age_days
-        os.utime(tmp_path / name, (seconds, seconds))
-    _forget_older(tmp_path / "moeopt-c")
-    assert {path.name for path in tmp_path.iterdir()} == {"moeopt-b", "other"}
+def test_of_a_kernel_the_latest_versions_are_kept(tmp_path: Path) -> None:
+    """Others' stay; and where one is deleted, nobody says any longer that all are there."""
+    (tmp_path / "warm-1").touch()
+    for age in range(KEPT + 2):
+        for ending in ("py.nbi", "py.1.nbc"):
+            file = tmp_path / f"a.f-{age}.{ending}"
+            file.touch()
+            os.utime(file, (1e9 - age, 1e9 - age))
+    (tmp_path / "a.g-1.py.nbi").touch()
+    forget_older(tmp_path, "a.f-0")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {f"a.f-{n}.py.{e}" for n in range(KEPT) for e in ("nbi", "1.nbc")} | {
+        "a.g-1.py.nbi"
+    }
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    first: int
+    second: int
+
+
+class Turned(NamedTuple):
+    """The same the other way round, of the same types."""
+
+    second: int
+    first: int
+
+
+def test_fields_are_part_of_a_kernels_types() -> None:
+    """Machine code knows them by position."""
+    kinds = [numba.typeof(pair(1, 2)) for pair in (Pair, Turned)]
+    assert list(_fields((kinds[0], numba.int64))) == [("first", "second")]
+    assert list(_fields(numba.types.Tuple((numba.int64, kinds[1])))) == [("second", "first")]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .check import violations as violations
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .online import Lru as Lru
     from .solution import Solution as Solution
 
 INFO = ProblemInfo(
@@ -36,4 +37,4 @@ INFO = ProblemInfo(
     unpriced={"CA-C1": "it says what is decided"},
 )
 
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(__name__, {"Lru": "online"})

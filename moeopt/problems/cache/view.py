@@ -16,6 +16,9 @@ from .check import serve
 from .instance import Instance
 from .solution import Solution
 
+SUMS = True
+"""Bars are sums over all steps: their places on the axis are no instants."""
+
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     """Return computing and copying, one bar per layer with its total over the trace.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .check import violations as violations
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .online import Scheduler as Scheduler
     from .solution import Solution as Solution
     from .solution import StartTimes as StartTimes
 
@@ -35,4 +36,4 @@ INFO = ProblemInfo(
     unpriced={"DE-C1": "it says what is decided", "DE-C8": "it says what the makespan is"},
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"StartTimes": "solution"})
+__getattr__, __dir__ = lazy_names(__name__, {"StartTimes": "solution", "Scheduler": "online"})

@@ -8,6 +8,9 @@ from .check import layer_runs, loss, memory_bytes, step_times_ns
 from .instance import Instance
 from .solution import Solution
 
+SUMS = True
+"""Bars are sums over all steps: their places on the axis are no instants."""
+
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     """Return GPU, CPU and copies with the work of all steps, one bar per layer.

@@ -1,10 +1,18 @@
 """A solution as schedules to look at, and the facts about it that reports ask for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from moeopt.problems.info import HINDSIGHT, THIS_STEP
-from moeopt.problems.view import Bar, Changes, Difference, Kind, Lane, expert_words, replaced
+from moeopt.problems.view import (
+    Changes,
+    Difference,
+    Kind,
+    Lane,
+    expert_words,
+    longest_first,
+    replaced,
+)
 
 from .check import loads, miss_ns
 from .instance import Instance, Scenario
@@ -36,7 +44,7 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
             if domain is not None:
                 _put(instance, scenario, solution, (number, row), domain, pieces)
         where = f"scenario {number}: " if len(instance.scenarios) > 1 else ""
-        found += [_lane(where + name, of) for name, of in pieces.items()]
+        found += [longest_first(where + name, of) for name, of in pieces.items()]
     return found
 
 
@@ -189,12 +197,3 @@ def _channels(instance: Instance, dimms: Sequence[int]) -> list[str]:
     """Return the names of the channels of some DIMMs; none where channels are no limit."""
     of_dimm = instance.channels
     return [] if of_dimm is None else [f"channel {c}" for c in sorted({of_dimm[d] for d in dimms})]
-
-
-def _lane(device: str, pieces: Iterable[Piece]) -> Lane:
-    bars, clock = [], 0
-    for length, label, kind in sorted(pieces, key=lambda piece: (piece[2], -piece[0], piece[1])):
-        if length:
-            bars.append(Bar(clock, clock + length, label, kind))
-            clock += length
-    return Lane(device, tuple(bars))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
     from .known import Known as Known
+    from .online import Residents as Residents
     from .solution import Solution as Solution
 
 INFO = ProblemInfo(
@@ -48,4 +49,4 @@ INFO = ProblemInfo(
     unpriced={"PL-C9": "it says what an expert on the GPU is for"},
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"Known": "known"})
+__getattr__, __dir__ = lazy_names(__name__, {"Known": "known", "Residents": "online"})

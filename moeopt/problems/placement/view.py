@@ -25,6 +25,9 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     return [_lane("GPU", gpu, both), _lane("offload", off, both), _lane("layers", both, both)]
 
 
+SUMS = True
+"""Bars are sums over all steps: their places on the axis are no instants."""
+
 PROMISING = 40
 """How many experts on either side are exchanged with each other in `changes`."""
 

@@ -152,8 +152,8 @@ def violations(
     if len(solution.assignment) != len(instance.experts):
         count = f"{len(solution.assignment)} entries for {len(instance.experts)} experts"
         found.append(("TD-C1", f"assignment has {count}"))
-    pairs = zip(instance.experts, solution.assignment, strict=False)
-    for row, (expert, domain) in () if _all_run(instance, solution) else enumerate(pairs):
+    looked_at = () if _all_run(instance, solution) else instance.experts
+    for row, (expert, domain) in enumerate(zip(looked_at, solution.assignment, strict=False)):
         source = solution.source_of(row)
         lie = used_copy(expert, source)
         if domain is None:

@@ -122,7 +122,10 @@ class Rows(Sequence[Any]):
     def objects(self) -> tuple[Any, ...]:
         """The experts."""
         if self._objects is None:
-            self._objects = tuple(self._make(**row) for row in self.dicts())
+            absent = dict.fromkeys((*(() if self.two_parts else PARTS), "copies"))
+            rows = self.dicts()
+            given = set(rows[0])
+            self._objects = tuple(self._make(given.copy(), **row, **absent) for row in rows)
         return self._objects
 
     def dicts(self) -> list[dict[str, Any]]:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from moeopt.problems.view import (
-    Bar,
     Changes,
     Difference,
     Lane,
     different_domains,
     expert_words,
+    longest_first,
     replaced,
 )
 
@@ -34,8 +34,8 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     base: list[Piece] = [(instance.base_ns, "base", "work")]
     gpu: list[Piece] = [(lie.gpu_work_ns, name, "work") for name, lie in on_gpu]
     host = [
-        _lane("GPU", base + gpu),
-        _lane("CPU", ((lie.cpu_ns, name, "work") for name, lie, d in runs if d == "cpu")),
+        longest_first("GPU", base + gpu),
+        longest_first("CPU", ((lie.cpu_ns, name, "work") for name, lie, d in runs if d == "cpu")),
     ]
     reads = [
         (name, lie, lie.gpu_dram_ns if d == "gpu" else lie.cpu_dram_ns)
@@ -45,12 +45,14 @@ def lanes(instance: Instance, solution: Solution) -> list[Lane]:
     for dimm in range(instance.dimms):
         charges = [(name, lie, instance.charge_ns(lie, read)) for name, lie, read in reads]
         own = [(name, lie) for name, lie, d in runs if d == "ndp" and lie.dimm == dimm]
-        host.append(_lane(f"DIMM {dimm}", _dimm_pieces({dimm}, charges, own)))
+        host.append(longest_first(f"DIMM {dimm}", _dimm_pieces({dimm}, charges, own)))
     if instance.two_parts:
-        host.append(_lane("PCIe", ((lie.pcie_ns or 0, name, "transfer") for name, lie in on_gpu)))
+        host.append(
+            longest_first("PCIe", ((lie.pcie_ns or 0, name, "transfer") for name, lie in on_gpu))
+        )
     for channel in sorted(set(instance.channels or ())):
         dimms = {dimm for dimm, of in enumerate(instance.channels or ()) if of == channel}
-        host.append(_lane(f"channel {channel}", _dimm_pieces(dimms, reads, [])))
+        host.append(longest_first(f"channel {channel}", _dimm_pieces(dimms, reads, [])))
     return host
 
 
@@ -110,12 +112,3 @@ def _dimm_pieces(
             yield dram_ns, name, "read"
     for name, lie in own:
         yield lie.ndp_ns or 0, name, "work"
-
-
-def _lane(device: str, pieces: Iterable[Piece]) -> Lane:
-    bars, clock = [], 0
-    for length, label, kind in sorted(pieces, key=lambda piece: (piece[2], -piece[0], piece[1])):
-        if length:
-            bars.append(Bar(clock, clock + length, label, kind))
-            clock += length
-    return Lane(device, tuple(bars))

@@ -140,6 +140,23 @@ def graph_of(instance: InstanceEnvelope, executed: Executed) -> "nx.DiGraph":
     return graph
 
 
+def on_critical_path(graph: "nx.DiGraph", *by: str) -> dict[str, int]:
+    """Return how much of the objective lies where on a graph's critical path, most first.
+
+    Parameters
+    ----------
+    by
+        Attributes of the tasks that say where: "device", or "device" and "kind".
+    """
+    found: dict[str, int] = {}
+    for task in graph.graph["critical_path"]:
+        data = graph.nodes[task]
+        if length := data["weight"] * data["duration_ns"]:
+            where = ": ".join(data[name] for name in by)
+            found[where] = found.get(where, 0) + length
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
 def _first(objective: int | tuple[int, ...]) -> int:
     return objective if isinstance(objective, int) else objective[0]
 

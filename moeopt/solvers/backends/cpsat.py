@@ -8,6 +8,7 @@ from ortools.sat.python import cp_model
 
 from moeopt.errors import ModelMismatchError
 from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.limits import abandoned_at
 from moeopt.solvers.task import Outcome, Task, Trace
 
 PROVEN: dict[Any, Any] = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"}
@@ -23,10 +24,11 @@ def run(task: Task) -> Outcome:
     """
     deadline = task.deadline
     begin = deadline.elapsed_s
-    built = task.problem.part(task.method.module).Model(task.instance)
-    built.post(task.without, deadline.checkpoint)
-    if task.start is not None:
-        built.start_from(task.start, task.upper)
+    with abandoned_at(deadline):
+        built = task.problem.part(task.method.module).Model(task.instance)
+        built.post(task.without, deadline.checkpoint)
+        if task.start is not None:
+            built.start_from(task.start, task.upper)
     deadline.checkpoint()
     build_end = deadline.elapsed_s
     solver = _solver(task, built.parameters)

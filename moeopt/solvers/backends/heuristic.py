@@ -9,5 +9,9 @@ def run(task: Task) -> Outcome:
     name, _ = split_name(task.method.name)
     heuristic = task.problem.part("heuristics").HEURISTICS[name]
     begin = task.deadline.elapsed_s
-    solution = heuristic(task.instance, **task.method.settled)
-    return Outcome(solution, "HEURISTIC", solve_s=task.deadline.elapsed_s - begin)
+    with task.deadline.told():
+        solution = heuristic(task.instance, **task.method.settled)
+    outcome = Outcome(solution, "HEURISTIC", solve_s=task.deadline.elapsed_s - begin)
+    if task.deadline.remaining_s == 0:
+        outcome.termination = "time_limit"
+    return outcome

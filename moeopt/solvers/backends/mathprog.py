@@ -19,6 +19,7 @@ from moeopt.errors import ModelMismatchError
 from moeopt.numeric.program import Program, Vector
 from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.solvers.limits import abandoned_at
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
@@ -118,7 +119,8 @@ def run(task: Task) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         printed = Path(folder) / "solution.json"
         try:
-            _translate(task, translator, problem, Path(folder), printed)
+            with abandoned_at(deadline):
+                _translate(task, translator, problem, Path(folder), printed)
             deadline.checkpoint()
             build_end = deadline.elapsed_s
             outcome = _solve(task, problem)

@@ -95,6 +95,22 @@ def test_policies_are_the_heuristics(name: str) -> None:
     assert len(domains) > 1 or name == "klotski"
 
 
+@pytest.mark.parametrize("scale", [1, 3, 10**6, 10**9])
+def test_fiddler_s_split_is_the_heuristic_s(scale: int) -> None:
+    """Also on costs beyond 32 bits, on a coarse grid, with ties and experts that cost nothing."""
+    rng = np.random.default_rng(scale)
+    for number in range(60):
+        size, most = int(rng.integers(1, 40)), int(rng.choice([3, 50, 4000]))
+        gpu, cpu = rng.integers(0, most, size=(2, size)) * scale
+        gpu += rng.integers(0, 2) * (scale // 2)
+        rows = {"gpu_ns": gpu[None], "cpu_ns": cpu[None], "ndp_ns": cpu[None]}
+        reads = {"gpu_dram_ns": cpu[None], "cpu_dram_ns": cpu[None]}
+        striped, nobody = np.full((1, size), STRIPED), np.zeros((1, size), dtype=np.bool_)
+        offer = Offer(1, np.ones_like(striped), nobody, striped, **rows, **reads)
+        found = get_policy("fiddler")(offer)[0]
+        assert found.tolist() == heuristic_policy("fiddler")(offer)[0].tolist(), number
+
+
 def test_threshold_is_optimal() -> None:
     """The policy's makespan is the optimum of each layer's instance."""
     rng = np.random.default_rng(1)

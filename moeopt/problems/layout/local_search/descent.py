@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from moeopt.numeric.clock import out_of_time
 from moeopt.numeric.compiled import compiled
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.check import objective
@@ -43,15 +44,17 @@ KICKS = 4
 def improve(instance: Instance, start: Solution, evaluations: int = EVALUATIONS) -> Solution:
     """Return the best solution found from `start`, which must be valid; never a worse one.
 
-    It ends after `DESCENTS` descents or so many evaluated moves, counted over the scenarios, or at
-    the combinatorial bound. The random moves are the same in every run.
+    It ends after `DESCENTS` descents or so many evaluated moves, counted over the scenarios, at the
+    combinatorial bound or when the solve's limit passes. The random moves are the
+    same in every run.
     """
     costs = costs_of(instance)
     experts = np.flatnonzero(instance.path_times.active.any(axis=0))
     first = state_of(instance, costs, *decision_of(start))
     floor = lower_bound(instance) / unit_of(instance)
     budget = evaluations // len(instance.scenarios)
-    best = iterated(costs, first, experts, np.random.default_rng(0), budget, DESCENTS, floor)
+    rng = np.random.default_rng(0)
+    best = iterated(costs, first, experts, rng, budget, DESCENTS, floor, out_of_time)
     layout = Layout(best.resident, best.dimm)
     again = as_solution(instance, layout, refined(instance, layout)[0])
     found = (start, solution_of(instance, best), again)

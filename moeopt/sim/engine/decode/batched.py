@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from moeopt.problems.tri_domain.heuristics import FIDDLER_GRID, cheapest_path
 from moeopt.sim.engine.decode.offer import CPU, GPU, NDP, NEVER_NS, Integers, Offer
+from moeopt.sim.engine.decode.split import best_split
 from moeopt.sim.layout_rule import STRIPED
 
 Flags = NDArray[np.bool_]
@@ -86,8 +87,6 @@ def monde(offer: Offer, *, striped_experts: str = "gpu") -> Integers:
 
 def fiddler(offer: Offer) -> Integers:
     """Split each layer between GPU and CPU so that the later of the two is as early as possible."""
-    from moeopt.sim.engine.decode.kernels import best_split
-
     choice = np.full(offer.tokens.shape, CPU)
     for layer, active in enumerate(offer.tokens > 0):
         rows = np.flatnonzero(active)

@@ -1,0 +1,175 @@
+"""Compile every kernel beforehand: for servers, images and CI, where no caller is to wait for it.
+
+Each problem with kernels has a file ``warm.json``: a list of tiny instances. Solving them with
+every method compiles whatever those methods have compiled, for the types that they call it with.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from moeopt.errors import InputError
+from moeopt.numeric import compiled
+from moeopt.numeric.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
+from moeopt.problems.info import ROBUST
+from moeopt.problems.registry import PROBLEMS, Problem, get_problem
+from moeopt.solvers import arguments
+from moeopt.solvers.run import solve
+
+llvm: Any = import_module("llvmlite.binding")  # untyped
+
+LIMIT_S = 3600.0
+"""No limit cuts a solve short before it comes to its last kernel; each takes some 10 ms."""
+
+OTHERS = "others"
+"""What kernels are called together that no problem's methods call."""
+
+LONGEST_FIRST = ("layout", "tri_domain", "joint", "placement")
+"""The problems with most to compile; the others follow."""
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What became of it.
+
+    Attributes
+    ----------
+    compiled
+        Kernels that were not in the cache yet, each once per combination of types.
+    seconds
+        Wall time of all.
+    folder
+        Where they are kept.
+    """
+
+    compiled: int
+    seconds: float
+    folder: Path
+
+
+def warm(
+    jobs: int | None = None,
+    *,
+    on_progress: Callable[[str, int, int, int], None] | None = None,
+) -> Warmed:
+    """Compile all kernels that are not in the cache yet.
+
+    Parameters
+    ----------
+    jobs
+        Processes; by default as many as there are processors.
+    on_progress
+        Called with a problem whose kernels are ready (or `OTHERS`), how many of them were
+        compiled, how many problems are ready, and of how many.
+
+    Returns
+    -------
+    Warmed
+        Nothing compiled in a few milliseconds if it was done before, for the same sources, versions
+        and processor.
+
+    Raises
+    ------
+    InputError
+        If no folder can be written to; the message names the variable that gives one.
+    """
+    count = os.cpu_count() or 1 if jobs is None else arguments.integer("jobs", jobs, 1, 1024)
+    begin = perf_counter()
+    folder = writable_folder()
+    if folder is None:
+        raise InputError("warm: no folder for kernels can be written to; set MOEOPT_CACHE_DIR")
+    mark = folder / f"{WARM}{stamp()}"
+    if mark.exists():
+        return Warmed(0, perf_counter() - begin, folder)
+    total = 0
+    problems = [*sorted(filter(warm_file, PROBLEMS), key=_turn), OTHERS]
+    for number, (problem, compiled_here) in enumerate(_each(problems, count), 1):
+        total += compiled_here
+        if on_progress:
+            on_progress(problem, compiled_here, number, len(problems))
+    mark.touch()
+    return Warmed(total, perf_counter() - begin, folder)
+
+
+def stamp() -> str:
+    """Return a name that changes with the sources, the versions and the processor."""
+    about = [*VERSIONS, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    digest = hashlib.sha256("\n".join(about).encode())
+    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("warm.json")]):
+        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _turn(problem: str) -> int:
+    return LONGEST_FIRST.index(problem) if problem in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+def _each(problems: list[str], jobs: int) -> Iterator[tuple[str, int]]:
+    """Yield each problem when it is ready, and how many of its kernels were compiled."""
+    if jobs == 1:
+        yield from ((problem, compile_problem(problem)) for problem in problems)
+        return
+    with ProcessPoolExecutor(min(jobs, len(problems)), get_context("spawn")) as pool:
+        running = {pool.submit(compile_problem, problem): problem for problem in problems}
+        for ended in as_completed(running):
+            yield running[ended], ended.result()
+
+
+def warm_file(problem: str) -> Path | None:
+    """Return the file with a problem's instances; None if it has no kernels."""
+    package = import_module(PROBLEMS[problem]).__file__
+    file = Path(package or "").with_name("warm.json")
+    return file if file.is_file() else None
+
+
+def compile_problem(problem: str) -> int:
+    """Solve a problem's instances with all methods; return how many kernels were compiled."""
+    before = _misses()
+    if problem == OTHERS:
+        _call_others()
+    else:
+        for instance in warm_instances(problem):
+            solve_with_all(instance, get_problem(problem))
+    return _misses() - before
+
+
+def warm_instances(problem: str) -> list[Any]:
+    """Return a problem's instances for warming; none if it has no kernels."""
+    file = warm_file(problem)
+    model = get_problem(problem).part("instance").Instance
+    texts = [] if file is None else json.loads(file.read_text(encoding="utf-8"))
+    return [model.model_validate(data) for data in texts]
+
+
+def _call_others() -> None:
+    """Call the kernels that no method calls: of schedulers, of a bound."""
+    from moeopt.problems.cache.belady import belady_bound
+    from moeopt.problems.tri_domain.online import METHODS
+    from moeopt.sim.scheduler import Scheduler
+
+    tokens = np.arange(1, 65)
+    for method in METHODS:
+        Scheduler("trimoe", "deepseek-v2-lite", tokens % 16, method).schedule(tokens)
+    for instance in warm_instances("cache"):
+        belady_bound(instance, 2)
+
+
+def solve_with_all(instance: Any, home: Problem) -> None:
+    """Solve an instance with every method of its problem that may have kernels."""
+    methods = [*home.part("heuristics").HEURISTICS, *home.info.exact_methods]
+    for method in methods + [ROBUST] * home.info.robust:
+        solve(instance, method, time_limit_s=LIMIT_S)
+
+
+def _misses() -> int:
+    return sum(sum(kernel.stats.cache_misses.values()) for kernel in compiled.KERNELS)

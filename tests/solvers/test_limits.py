@@ -1,0 +1,125 @@
+"""Limits hold, also where the code that runs knows no clock."""
+
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from time import perf_counter, process_time, sleep
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.numeric.clock import out_of_time, solving_clock
+from moeopt.problems.registry import PROBLEMS
+from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
+from moeopt.solvers.warm import warm
+
+
+def test_python_that_knows_no_clock_is_abandoned() -> None:
+    """An endless loop ends soon after the limit."""
+    began = perf_counter()
+    with pytest.raises(TimeLimitError), abandoned_at(Deadline(0.1)):
+        for _ in count():
+            pass
+    assert 0.1 <= perf_counter() - began < 1.0
+
+
+def test_what_ends_in_time_is_left_alone() -> None:
+    """Nothing is raised later, by however little it was in time; nor if compiling took longer."""
+    for limit in (0.001, 0.002, 0.005, 0.05):
+        try:
+            with abandoned_at(Deadline(limit)):
+                sleep(0.001)
+        except TimeLimitError:
+            pass
+        sleep(0.003)
+        sum(range(1000))
+    with abandoned_at(Deadline(0.05)), solving_clock().standing():
+        sleep(0.1)
+
+
+def test_a_limit_that_has_passed_begins_nothing() -> None:
+    """Not a step of it."""
+    begun: list[Any] = []
+    with pytest.raises(TimeLimitError), abandoned_at(Deadline(0.0)):
+        begun.append(True)
+    assert not begun
+
+
+def test_heuristics_are_told_the_limit() -> None:
+    """Within a solve only, and the shorter one where solves are nested."""
+    assert not out_of_time()
+    with Deadline(0.01).told():
+        assert not out_of_time()
+        sleep(0.02)
+        with Deadline(60).told():
+            assert out_of_time()
+    assert not out_of_time()
+
+
+def test_local_search_ends_at_its_limit(root: Path) -> None:
+    """It takes longer to come to an end by itself; warm."""
+    instance = moeopt.load(root / "instances/layout/windows/deepseek-v2-batch256-windows8.json")
+    moeopt.solve(instance, "local-search", time_limit_s=0.01)
+    result = moeopt.solve(instance, "local-search", time_limit_s=0.01)
+    assert (result.status, result.termination) == ("feasible", "time_limit")
+    assert result.solve_s < 10 * moeopt.solve(instance, "lpt").solve_s + 0.2
+
+
+LIBRARY = Path(__file__).parents[2] / "instances"
+
+
+def largest(problem: str) -> Path:
+    """Return the largest instance of the library."""
+    files = [
+        file
+        for file in (LIBRARY / problem).rglob("*.json")
+        if "solutions" not in file.parts and file.name not in ("index.json", "best_known.json")
+    ]
+    return max(files, key=lambda file: file.stat().st_size)
+
+
+def late_s(problem: str, method: str, limit_s: float) -> float:
+    """Return by how much a method exceeds its limit, the least of three times if it does.
+
+    Of wall time and the process's own seconds the less counts: others' work is not ours.
+    """
+    instance, found = moeopt.load(largest(problem)), float("inf")
+    for _ in range(3):
+        wall, own = solving_clock().now(), process_time()
+        with suppress(moeopt.InputError):  # too large for it: refused at once
+            moeopt.solve(instance, method, time_limit_s=limit_s)
+        seconds = min(solving_clock().now() - wall, process_time() - own)
+        found = min(found, seconds - limit_s)
+        if found <= max(0.05 * limit_s, 0.2):
+            break
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit_s", [0.5, 2.0])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_method_keeps_its_limit(problem: str, limit_s: float) -> None:
+    """Heuristics, exact methods, models; what GLPK does natively cannot be interrupted."""
+    warm()
+    late = {
+        method: seconds
+        for method in moeopt.methods(problem)
+        if (seconds := late_s(problem, method, limit_s)) > max(0.05 * limit_s, 0.2)
+        and method not in UNSTOPPABLE
+    }
+    assert not late
+
+
+def test_a_model_keeps_its_limit() -> None:
+    """The quick share: a model that takes seconds to build."""
+    assert late_s("deferral", "milp", 0.2) <= 0.2
+
+
+def test_counting_candidates_keeps_the_limit() -> None:
+    """Those of a large schedule could be counted for ever."""
+    assert late_s("deferral", "brute-force", 0.1) <= 0.2
+
+
+UNSTOPPABLE = {"mathprog"}
+"""GLPK generates a model in one native call."""

@@ -1,0 +1,65 @@
+"""`moeopt warm`: all kernels compiled, once."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from moeopt.cli.main import run
+from moeopt.numeric import kernel_cache
+from moeopt.numeric.compiled import KERNELS
+from moeopt.problems.registry import PROBLEMS
+from moeopt.solvers import warm as module
+from moeopt.solvers.warm import warm
+
+PACKAGE = kernel_cache.PACKAGE
+
+
+def test_every_kernel_is_in_the_cache() -> None:
+    """Whatever is compiled anywhere in the package, for one combination of types at least."""
+    folder = warm().folder
+    for path in PACKAGE.rglob("*.py"):
+        if "from moeopt.numeric.compiled import compiled" in path.read_text(encoding="utf-8"):
+            parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+            import_module(".".join(parts).removesuffix(".__init__"))
+    kept = {index.name.partition(".cpython")[0] for index in folder.glob("*.nbi")}
+    ours = [kernel for kernel in KERNELS if kernel.py_func.__module__.startswith("moeopt.")]
+    assert len(ours) > 120
+    missing = [kernel._cache.name for kernel in ours if kernel._cache.name not in kept]
+    assert not missing, "python -m tests.warm_instances finds instances for them, or says so"
+
+
+@pytest.fixture
+def bitwidth_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Leave one problem, and give kernels a folder of their own."""
+    monkeypatch.setattr(module, "PROBLEMS", {"bitwidth": PROBLEMS["bitwidth"]})
+    monkeypatch.setattr(module, "_call_others", lambda: None)
+    monkeypatch.setattr(module, "writable_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_done_once_it_solves_nothing(
+    bitwidth_only: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another version of the sources has it look again."""
+    assert run(["warm", "--jobs", "1"]) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith("moeopt: 1/2 bitwidth: ")
+    assert f"kept in {bitwidth_only}" in told.out
+    assert run(["warm", "--jobs", "1"]) == 0
+    told = capsys.readouterr()
+    assert (told.err, told.out[:20]) == ("", "0 kernels compiled i")
+    monkeypatch.setattr(module, "stamp", lambda: "another")
+    assert run(["warm", "--jobs", "1"]) == 0
+    assert capsys.readouterr().err != ""
+
+
+def test_errors_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No folder, no number of processes."""
+    assert run(["warm", "--jobs", "0"]) == 2
+    assert "jobs: must be from 1 to 1024, not 0" in capsys.readouterr().err
+    monkeypatch.setattr(module, "writable_folder", lambda: None)
+    assert run(["warm"]) == 2
+    assert "set MOEOPT_CACHE_DIR" in capsys.readouterr().err
