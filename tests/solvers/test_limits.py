@@ -116,5 +116,10 @@ def test_a_model_keeps_its_limit() -> None:
     assert late_s("deferral", "milp", 0.2) <= 0.2
 
 
+def test_counting_candidates_keeps_the_limit() -> None:
+    """Those of a large schedule could be counted for ever."""
+    assert late_s("deferral", "brute-force", 0.1) <= 0.2
+
+
 UNSTOPPABLE = {"mathprog"}
 """GLPK generates a model in one native call."""
