@@ -5,7 +5,9 @@
 2. Multipliers (`volume`): the volume algorithm, a subgradient method, raises the bound.
 3. Incumbent (`local_search`): drop, add and swap moves from greedy placements, from the volume
    algorithm's rounded primal solution, and after random perturbations.
-4. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
+4. Layers by themselves, where rows are large (`layer_trees`, `row_weights`): linear relaxations at
+   a price per slot, which begin the multipliers, tabu search, and branch and bound.
+5. Fixing and residual problem (`residual_problem`): experts whose reduced cost exceeds the gap are
    fixed; if few others are left, or the gap is small, HiGHS solves the problem over them.
 
 Proof. Every bound reported is the Lagrangian bound, in integers, or that of the residual problem on
@@ -26,6 +28,8 @@ from moeopt.problems.placement.rankings import descending, offload_time
 from moeopt.problems.placement.solution import held_of, solution_of
 from moeopt.problems.search import Search
 
+from .kernels import Floats
+from .layer_trees import LayerTrees, scale_of
 from .local_search import LocalSearch, perturbed
 from .relaxation import Certified, Model, capacity_subproblem, certify
 from .residual_problem import residual_of, solve_residual
@@ -46,6 +50,13 @@ rises, if `FEW` are or the gap is small."""
 
 ROUNDS, HARDLY = 6, 0.1
 """The bound hardly rises if so many rounds close less than this part of the gap."""
+
+LARGE = 8
+"""With more experts than that in an average row, linear relaxations are as good as the best
+multipliers: no subsets are tried then."""
+
+NODES = 50
+"""Nodes of the layers' trees between two reports."""
 
 ENOUGH_NODES = 200
 """Nodes of its tree that HiGHS gets where the gap is small enough for who asked, and no more than
@@ -79,6 +90,7 @@ class _Run:
         self.rng = np.random.default_rng(search.seed)
         self.best: Flags | None = None
         self.best_ns = 0
+        self.trees: LayerTrees | None = None
 
     def whole_layers(self) -> None:
         """Solve the knapsack of layers."""
@@ -104,7 +116,7 @@ class _Run:
         if self.best is None:
             self.search.note = "NO_START"
             return
-        volume = VolumeAlgorithm(self.model, first_multipliers(self.model, self.best))
+        volume = VolumeAlgorithm(self.model, self.by_layers(self.best))
         marks = [volume.bound_ns]
         while not (self.search.stopped or volume.converged):
             volume.iterate(self.best_ns, STEPS, lambda: self.search.stopped)
@@ -112,6 +124,8 @@ class _Run:
             if self.search.closed:
                 return
             self.look_for_better(volume)
+            if self.trees is not None and self.gap > SMALL_GAP:
+                self.grow_trees(proof)
             marks.append(volume.bound_ns)
             if volume.converged or self.is_time(proof, marks):
                 if not self.finish(proof) or self.search.verify:
@@ -119,6 +133,40 @@ class _Run:
                 marks = [volume.bound_ns]
             if self.search.closed:
                 return
+
+    def by_layers(self, held: Flags) -> list[Floats]:
+        """Return multipliers to begin with: where rows are large, those of linear relaxations.
+
+        Then layers are also searched one by one, at the price of a slot, and may be branched on.
+        """
+        layers, stopped = self.model.layers, lambda: self.search.stopped
+        large = sum(len(of.expert) for of in layers) > LARGE * sum(of.rows for of in layers)
+        bound_together = self.model.free_dispatch or self.model.capacity.restriction is not None
+        scale = scale_of(self.model)
+        if not large or bound_together or not scale:
+            return first_multipliers(self.model, held)
+        trees = LayerTrees(self.model, held, scale, stopped)
+        self.prove(trees.bound_ns())
+        trees.search(self.rng)
+        self.improve(trees.held)
+        self.trees = trees
+        return [
+            share[of.row] * of.gpu_ns - (1 - share[of.row]) * of.offload_ns
+            for of, share in zip(layers, trees.weights, strict=True)
+        ]
+
+    def grow_trees(self, proof: Certified) -> None:
+        """Branch by layer while that gains, unless few experts are open for HiGHS."""
+        trees, self.trees = self.trees, None
+        if trees is None or residual_of(self.model, proof, self.best_ns).free.sum() <= FEW:
+            return
+        more = True
+        while more and not (self.search.stopped or self.search.closed):
+            more = trees.grow(NODES)
+            self.prove(trees.bound_ns())
+            if self.gap <= self.search.enough_gap:
+                break
+        self.improve(trees.held)
 
     def starts(self) -> Iterator[Flags]:
         """Yield placements by rank: filled, and only as far as filling helps."""
