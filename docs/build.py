@@ -45,6 +45,8 @@ MODELS = {
 TYPES = [
     "solvers.verdict.Verdict",
     "solvers.explain.Explanation",
+    "solvers.explain.Binding",
+    "solvers.explain.Change",
     "study.rows.Row",
     "sim.trace.Trace",
     "sim.trace.Counts",

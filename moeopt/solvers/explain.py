@@ -144,8 +144,8 @@ def explain(
     >>> explanation = moeopt.explain(instance)
     >>> explanation.objective, explanation.without["TD-C4"]
     (3965000, 2505000)
-    >>> list(explanation.binding.devices), explanation.binding.changes[0].objective
-    (['CPU'], 3965000)
+    >>> explanation.binding.objective, sum(explanation.binding.devices.values())
+    (3965000, 3965000)
     """
     instance = arguments.an_instance(instance)
     if solution is not None:

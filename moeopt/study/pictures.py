@@ -1,7 +1,7 @@
 """Pictures of schedules and of Pareto fronts, as matplotlib figures and as files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from moeopt.problems.view import Kind, Lane
+from moeopt.problems.view import Bar, Kind, Lane
 
 COLOURS: dict[Kind, str] = {
     "work": "#4477aa",
@@ -100,14 +100,15 @@ def _draw(panel: Panel, axis: Any, inch_ns: float) -> None:
     axis.set_ylim(len(panel.lanes) - 0.5, -0.5)
     axis.spines[["top", "right"]].set_visible(False)
     for row, lane in enumerate(panel.lanes):
-        spans = [(bar.start_ns * MS, (bar.end_ns - bar.start_ns) * MS) for bar in lane.bars]
-        colours = [COLOURS[bar.kind] for bar in lane.bars]
+        bars = _joined(lane.bars)
+        spans = [(bar.start_ns * MS, (bar.end_ns - bar.start_ns) * MS) for bar in bars]
+        colours = [COLOURS[bar.kind] for bar in bars]
         axis.broken_barh(
             spans, (row - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=0.5
         )
-        critical = [span for span, bar in zip(spans, lane.bars, strict=True) if bar.critical]
+        critical = [span for span, bar in zip(spans, bars, strict=True) if bar.critical]
         axis.broken_barh(critical, (row + 0.28, 0.16), facecolors=CRITICAL)
-        for bar in lane.bars:
+        for bar in bars:
             room_in = (bar.end_ns - bar.start_ns) / inch_ns
             if bar.kind != "read" and LETTER_IN * (len(bar.label) + 0.5) < room_in:
                 middle = (bar.start_ns + bar.end_ns) / 2 * MS
@@ -119,6 +120,16 @@ def _draw(panel: Panel, axis: Any, inch_ns: float) -> None:
                 text.set_in_layout(False)  # it lies in its bar; measuring hundreds takes seconds
     end_ns = max((lane.end_ns for lane in panel.lanes), default=0)
     axis.axvline(end_ns * MS, color=CRITICAL, linewidth=1)
+
+
+def _joined(bars: Sequence[Bar]) -> list[Bar]:
+    """Make one bar of reads without a pause between them, which carry no labels."""
+    found: list[Bar] = []
+    for bar in bars:
+        if found and bar.kind == found[-1].kind == "read" and bar.start_ns == found[-1].end_ns:
+            bar = replace(found.pop(), end_ns=bar.end_ns)
+        found.append(bar)
+    return found
 
 
 SIZE_IN = (6.5, 4.0)
