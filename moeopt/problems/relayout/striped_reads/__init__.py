@@ -41,8 +41,8 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    the k-th longest expert is not longer than the k-th longest offered, so it takes that place. So
    a refutation holds, and a combination that cannot be carried out brings a length that is no
    threshold yet; it becomes one.
-5. *Labels.* A label is dropped if another one has the same link time, prefetches, reads, PCIe time
-   and balance of each threshold, and no more GPU and CPU time; if the groups to come cannot keep it
+5. *Labels.* A label is dropped if another one has as many reads and no more of anything else, the
+   balance of each threshold included; if the groups to come cannot keep it
    within a limit; or if any multipliers (y >= 0, free for reads) make it and the cheapest plans to
    come weigh more than y times the limits: no solution within the limits does. A balance is not
    kept below what all groups to come can still need.

@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 
 from moeopt.problems.search import Search
 
-from .plans import GPU, LINK, PCIE, READS, SHARED, Ints, Plans, undominated
+from .pareto import undominated
+from .plans import GPU, LINK, PCIE, READS, SHARED, Ints, Plans
 
 SCALE = 2.0**20
 """Multipliers are rounded to integers at this resolution, or a lower one if numbers are large."""
@@ -18,7 +19,7 @@ SCALE = 2.0**20
 LARGEST = 2.0**58
 """Weighted sums stay below it."""
 
-MAX_CANDIDATES = 500_000
+MAX_CANDIDATES = 200_000
 """Labels times plans that are looked at together: a few hundredths of a second."""
 
 
@@ -199,11 +200,11 @@ class LabelSetting:
             # What is offered beyond all that can still be needed is as good as just that.
             found[:, SHARED:] = np.maximum(found[:, SHARED:], -rest.high[SHARED:])
             labels = Labels(found, parent, plan)
-            parts.append(labels.only(undominated(found)))
+            parts.append(labels.only(undominated(found, READS)))
         if len(parts) == 1:
             return parts[0]
         joined = Labels.joined(parts, len(self.limit))
-        return joined.only(undominated(joined.uses))
+        return joined.only(undominated(joined.uses, READS))
 
     def _combination(self, steps: Sequence[Labels], label: int) -> Combination:
         """Return each group's plan in one of the last labels."""

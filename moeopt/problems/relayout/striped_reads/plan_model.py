@@ -15,7 +15,8 @@ from moeopt.problems.search import Search
 
 from .labels import Combination, LabelSetting, multipliers
 from .modes import Modes
-from .plans import SHARED, Ints, Limits, Offers, TooManyError, best_plans, tabulate
+from .pareto import undominated
+from .plans import READS, SHARED, Ints, Limits, Offers, TooManyError, tabulate
 
 
 class PlanModel:
@@ -101,7 +102,7 @@ class PlanModel:
         known = LabelSetting(groups, limit, price)
         if known.refuted:
             return None
-        groups = [best_plans(plans) for plans in known.groups]
+        groups = [plans.only(undominated(plans.uses, READS)) for plans in known.groups]
         most = len(self.modes.rows) + self.modes.dimms * self.modes.link_moves
         found = multipliers(groups, limit, np.array([*self._span, *[most] * len(lengths)]))
         if found is not None:

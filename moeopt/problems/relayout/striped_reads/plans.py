@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from moeopt.problems.relayout.windows import link_use
 
 from .modes import Mode, Modes
+from .pareto import undominated
 
 Ints = NDArray[np.int64]
 
@@ -27,9 +28,6 @@ MAX_OFFERS = 5_000
 
 MAX_PAIRS = 20_000_000
 """Of a plan and an offer."""
-
-MAX_COMPARED = 400
-"""Up to so many plans are compared with one another."""
 
 NEVER = 2**60
 """Longer than any slack."""
@@ -129,7 +127,7 @@ def tabulate(modes: Modes, limits: Limits) -> list[Plans]:
 def _plans(modes: Modes, limits: Limits, dimm: int, rows: Sequence[int]) -> Plans:
     """Return the choices of modes of a group's experts that windows and slots allow alone.
 
-    Of those alike in what migrates and in time on the DIMM only the best on the hosts are kept.
+    Left out are those that another one replaces, whatever DIMMs have room for.
     """
     nothing = np.zeros((1, 0), dtype=np.int64)
     start = np.zeros((1, SHARED), dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -152,7 +150,7 @@ def _plans(modes: Modes, limits: Limits, dimm: int, rows: Sequence[int]) -> Plan
         fits = plans.uses[:, LINK] <= limits.link
         plans = plans.only(fits & (plans.uses[:, PREFETCHES] <= limits.prefetches))
         kinds = np.column_stack([plans.uses, plans.load, np.sort(plans.needs, axis=1)])
-        plans = plans.only(undominated(kinds))
+        plans = plans.only(undominated(kinds, READS))
         if len(plans) > MAX_PLANS:
             raise TooManyError
     return plans
@@ -225,47 +223,3 @@ class Offers:
         plan, offer = np.nonzero((self.room <= slack) & (self.room + self.upgrade > slack))
         net = needs[plan] - self.counts[offer]
         return replace(plans.only(plan), uses=np.column_stack([plans.uses[plan], net]))
-
-
-def best_plans(plans: Plans) -> Plans:
-    """Return the plans that no other one replaces: as many reads, and no more of anything else.
-
-    Where there are many, some that are replaced may be left.
-    """
-    kept = plans.only(undominated(plans.uses))
-    uses, reads = kept.uses, kept.uses[:, READS]
-    if len(kept) > MAX_COMPARED:
-        return kept
-    better = (uses[None] <= uses[:, None]).all(axis=2) & (reads[None] == reads[:, None])
-    better &= (uses[None] < uses[:, None]).any(axis=2)
-    return kept.only(~better.any(axis=1))
-
-
-def undominated(uses: Ints) -> Ints:
-    """Return the rows that none exceeds nowhere, among those alike in all but GPU and CPU time.
-
-    Of equal rows one is returned.
-    """
-    if not len(uses):
-        return np.zeros(0, dtype=np.int64)
-    key = _keys(uses[:, PCIE:])
-    order = np.lexsort((uses[:, CPU], uses[:, GPU], key))
-    key, cpu = key[order], uses[order, CPU]
-    rank = np.cumsum(np.diff(key, prepend=key[0]) != 0)
-    shifted = cpu - rank * (int(cpu.max()) + 1)
-    least = np.minimum.accumulate(shifted)
-    kept = np.ones(len(order), dtype=bool)
-    kept[1:] = shifted[1:] < least[:-1]
-    return order[kept]
-
-
-def _keys(columns: Ints) -> Ints:
-    """Return one number per row, the same for equal rows only."""
-    low = columns.min(axis=0)
-    size = columns.max(axis=0) - low + 1
-    if np.prod(size.astype(np.float64)) > 2.0**62:
-        return np.unique(columns, axis=0, return_inverse=True)[1].ravel()
-    key = np.zeros(len(columns), dtype=np.int64)
-    for column in range(columns.shape[1]):
-        key = key * size[column] + (columns[:, column] - low[column])
-    return key
