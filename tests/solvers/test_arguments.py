@@ -83,12 +83,22 @@ def test_there_are_no_other_arguments() -> None:
             function(INSTANCE, time_limit=5)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["check", "explain"])
+@pytest.mark.parametrize("name", ["check", "explain", "event_graph"])
 def test_files_are_loaded_first(name: str) -> None:
     """As `solve` says."""
-    arguments = ("x.json", "y.json") if name == "check" else ("x.json",)
+    arguments = ("x.json",) if name == "explain" else ("x.json", "y.json")
     with pytest.raises(moeopt.InputError, match=r"^instance: must be an instance"):
         getattr(moeopt, name)(*arguments)
+
+
+def test_a_file_is_no_solution() -> None:
+    """Nor for the graph, nor to be explained."""
+    wrong: Any = "y.json"
+    for function in (moeopt.event_graph, moeopt.check):
+        with pytest.raises(moeopt.InputError, match=r"^solution: must be a solution, not str"):
+            function(INSTANCE, wrong)
+    with pytest.raises(moeopt.InputError, match=r"^solution: must be a solution, not str"):
+        moeopt.explain(INSTANCE, solution=wrong)
 
 
 def test_a_solution_of_another_instance_is_refused() -> None:

@@ -148,3 +148,18 @@ def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     error = capsys.readouterr().err
     assert "poor.json: TD-C1: assignment has 1 entries" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("template_problem")
+def test_a_problem_in_which_nothing_runs_has_changes() -> None:
+    """No device binds; leaving out an expert that is kept costs its miss."""
+    from formulations.TEMPLATE.problem.instance import Instance
+
+    rows = [{"size_bytes": 6, "miss_ns": 5}, {"size_bytes": 4, "miss_ns": 9}]
+    instance = Instance(name="two", capacity_bytes=6, min_kept=0, experts=rows)
+    found = moeopt.explain(instance).binding
+    assert found is not None
+    assert (found.devices, found.tied, found.objective) == ({}, (), 5)
+    assert [(change.what, change.objective) for change in found.changes] == [
+        ("expert 1 not kept", 14)
+    ]

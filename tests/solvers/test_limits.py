@@ -1,15 +1,18 @@
 """Limits hold, also where the code that runs knows no clock."""
 
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 import pytest
 
 import moeopt
 from moeopt.numeric.clock import out_of_time, solving_clock
+from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
+from moeopt.solvers.warm import warm
 
 
 def test_python_that_knows_no_clock_is_abandoned() -> None:
@@ -61,3 +64,69 @@ def test_local_search_ends_at_its_limit(root: Path) -> None:
     result = moeopt.solve(instance, "local-search", time_limit_s=0.01)
     assert (result.status, result.termination) == ("feasible", "time_limit")
     assert result.solve_s < 10 * moeopt.solve(instance, "lpt").solve_s + 0.2
+
+
+LIBRARY = Path(__file__).parents[2] / "instances"
+
+
+def largest(problem: str) -> Path:
+    """Return the largest instance of the library."""
+    files = [
+        file
+        for file in (LIBRARY / problem).rglob("*.json")
+        if "solutions" not in file.parts and file.name not in ("index.json", "best_known.json")
+    ]
+    return max(files, key=lambda file: file.stat().st_size)
+
+
+def late_s(problem: str, method: str, limit_s: float) -> float:
+    """Return by how much a method exceeds its limit, the least of three times if it does.
+
+    Of wall time and the process's own seconds the less counts: others' work is not ours.
+    """
+    instance, found = moeopt.load(largest(problem)), float("inf")
+    for _ in range(3):
+        wall, own = solving_clock().now(), process_time()
+        with suppress(moeopt.InputError):  # too large for it: refused at once
+            moeopt.solve(instance, method, time_limit_s=limit_s)
+        seconds = min(solving_clock().now() - wall, process_time() - own)
+        found = min(found, seconds - limit_s)
+        if found <= max(0.05 * limit_s, 0.2):
+            break
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit_s", [0.5, 2.0])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_method_keeps_its_limit(problem: str, limit_s: float) -> None:
+    """Heuristics, exact methods, models; what GLPK does natively cannot be interrupted."""
+    warm()
+    late = {
+        method: seconds
+        for method in moeopt.methods(problem)
+        if (seconds := late_s(problem, method, limit_s)) > max(0.05 * limit_s, 0.2)
+        and method not in UNSTOPPABLE
+    }
+    assert not late
+
+
+def test_a_model_keeps_its_limit() -> None:
+    """The quick share: a model that takes seconds to build."""
+    assert late_s("deferral", "milp", 0.2) <= 0.2
+
+
+def test_counting_candidates_keeps_the_limit() -> None:
+    """Those of a large schedule could be counted for ever."""
+    assert late_s("deferral", "brute-force", 0.1) <= 0.2
+
+
+def test_more_candidates_than_a_double_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, as fewer are."""
+    monkeypatch.setattr("moeopt.problems.bitwidth.oracle.count", lambda _: 10**400)
+    with pytest.raises(moeopt.InputError, match="over 1e"):
+        moeopt.solve(moeopt.load(largest("bitwidth")), "brute-force")
+
+
+UNSTOPPABLE = {"mathprog"}
+"""GLPK generates a model in one native call."""

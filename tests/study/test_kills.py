@@ -14,6 +14,7 @@ import moeopt
 from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_compared import timeless
+from tests.study.test_cluster import cluster as cluster
 
 INSTANCES = 20
 METHODS = ("greedy", "brute-force", "rules.py:waits")
@@ -64,9 +65,10 @@ def let_end(campaign: Path) -> None:
     (campaign.parent / "go").touch()
 
 
-def start(campaign: Path, store: Path, jobs: int) -> "subprocess.Popen[str]":
-    """Start the campaign as a user does, in a process group of its own."""
-    options = ["--store", str(store), "--resume", "--jobs", str(jobs), "--markdown"]
+def start(campaign: Path, store: Path, jobs: int | str) -> "subprocess.Popen[str]":
+    """Start the campaign as a user does, in a process group of its own, or on a cluster."""
+    place = ["--executor", jobs] if isinstance(jobs, str) else ["--jobs", str(jobs)]
+    options = ["--store", str(store), "--resume", *place, "--markdown"]
     return subprocess.Popen(
         [sys.executable, "-m", "moeopt", "gap", str(campaign), *options],
         stdout=subprocess.PIPE,
@@ -104,7 +106,7 @@ def wait_for_solves(store: Path, count: int) -> None:
         sleep(0.02)
 
 
-def kill_and_resume(campaign: Path, folder: Path, kills: int, jobs: int) -> None:
+def kill_and_resume(campaign: Path, folder: Path, kills: int, jobs: int | str) -> None:
     """Kill the campaign so often, at random moments of it; then let it end."""
     file = folder / "killed.db"
     rng = random.Random(8)
@@ -115,7 +117,7 @@ def kill_and_resume(campaign: Path, folder: Path, kills: int, jobs: int) -> None
         more = rng.randint(0, 2 * FREE // kills)
         wait_for_solves(file, min(len(before) + more, FREE))
         sleep(rng.uniform(0, 0.1 if more else 1.0))
-        process.kill()
+        process.kill()  # or it has ended: on a cluster nothing keeps it
         process.communicate()
         now = raw(file)
         assert before <= now  # nothing is lost, nothing is solved again
@@ -145,6 +147,18 @@ def test_twenty_kills(tmp_path: Path, jobs: int) -> None:
     kill_and_resume(campaign, tmp_path, kills=20, jobs=jobs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [20])
+def test_kills_of_a_campaign_on_a_cluster(tmp_path: Path, cluster: str, kills: int) -> None:
+    """The cluster outlives them; what its workers were at is made again by the next campaign.
+
+    No rule waits: a task of many solves would keep the others' results back.
+    """
+    campaign = make_campaign(tmp_path, ("trimoe", "cp-sat", "rules.py:waits"))
+    let_end(campaign)
+    kill_and_resume(campaign, tmp_path, kills, cluster)
+
+
 def test_ctrl_c_keeps_and_prints_what_is_done(campaign: Path, tmp_path: Path) -> None:
     """Of a pool: the terminal sends it to every process; no traceback, and resume goes on.
 
@@ -158,7 +172,7 @@ def test_ctrl_c_keeps_and_prints_what_is_done(campaign: Path, tmp_path: Path) ->
     os.killpg(process.pid, signal.SIGINT)
     out, errors = process.communicate(timeout=ENOUGH_S)
     done = len(raw(file))
-    assert process.returncode == 0
+    assert process.returncode == 130
     assert errors.splitlines()[-1] == f"moeopt: interrupted: {done} of {SOLVES} solves done"
     assert "Traceback" not in errors
     assert "`brute-force`" in out  # exact methods come first

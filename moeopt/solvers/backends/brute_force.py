@@ -1,6 +1,7 @@
 """Enumerate every candidate and let the checker choose: slow, and hard to get wrong."""
 
 from moeopt.errors import InputError
+from moeopt.solvers.limits import abandoned_at
 from moeopt.solvers.task import Outcome, Task
 
 CANDIDATES_PER_CLOCK_READING = 256
@@ -16,10 +17,12 @@ def run(task: Task) -> Outcome:
     """
     oracle, check = task.problem.part("oracle"), task.problem.part("check")
     pack = task.packing.pack
-    count = oracle.count(task.instance)
+    with abandoned_at(task.deadline):  # some count one by one
+        count = oracle.count(task.instance)
     if count > oracle.MAX_CANDIDATES:
         limit = oracle.MAX_CANDIDATES
-        raise InputError(f"brute-force: {count:.3g} candidates are more than the limit of {limit}")
+        many = f"{count:.3g}" if count < 10**300 else "over 1e+300"  # a double ends at 1e+308
+        raise InputError(f"brute-force: {many} candidates are more than the limit of {limit}")
     best, best_objective, stopped = None, None, ""
     begin = task.deadline.elapsed_s
     try:

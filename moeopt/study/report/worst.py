@@ -1,12 +1,13 @@
 """Where a heuristic loses most: its schedule, the optimum's, and what they decide differently."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.problems.view import Bar, Lane
+from moeopt.sim.engine.critical_lanes import critical_lanes
 from moeopt.study.pictures import Panel
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row, as_known
@@ -87,13 +88,14 @@ def differences(problem: str, instance: Any, ours: Any, best: Any) -> list[tuple
 
 
 def _panels(row: Row, best: Row, instance: InstanceEnvelope) -> tuple[list[Panel], int]:
-    view = get_problem(row.result.problem).part("view")
-    if not hasattr(view, "lanes"):
-        return [], 0
-    schedules = [
-        [_merged(lane) for lane in view.lanes(instance, solution)]
-        for solution in (row.result.solution, best.result.solution)
-    ]
+    schedules = []
+    for result in (row.result, best.result):
+        drawn = None
+        if result.solution is not None:
+            drawn = critical_lanes(instance, result.solution)
+        if drawn is None:
+            return [], 0
+        schedules.append([_merged(lane) for lane in drawn.lanes])
     shown = _latest(schedules)
     hidden = len(schedules[0]) - len(shown)
     schedules = [[lanes[at] for at in shown] for lanes in schedules]
@@ -112,7 +114,7 @@ def _merged(lane: Lane) -> Lane:
     bars: list[Bar] = []
     for bar in lane.bars:
         if bars and bar.kind == bars[-1].kind == "read" and bar.start_ns == bars[-1].end_ns:
-            bar = Bar(bars.pop().start_ns, bar.end_ns, "", "read")
+            bar = replace(bars.pop(), end_ns=bar.end_ns, label="")
         bars.append(bar)
     return Lane(lane.device, tuple(bars))
 

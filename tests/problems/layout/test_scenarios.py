@@ -2,13 +2,14 @@
 
 import pytest
 
-from moeopt.problems.layout import check
+from moeopt.problems.layout import check, multi_scenario
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.local_search.state import unit_of
 from moeopt.problems.layout.multi_scenario import solve
 from moeopt.problems.layout.multi_scenario.aggregated import aggregated, chosen
-from moeopt.problems.layout.multi_scenario.incumbents import Improver, start_layout
+from moeopt.problems.layout.multi_scenario.incumbents import Improver, start_layout, value
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
+from moeopt.problems.layout.second_stage import Layout
 from moeopt.problems.search import Search
 from tests.problems.layout.layout_optimum import optimum
 from tests.problems.layout.layout_random_instances import (
@@ -50,6 +51,26 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
         assert search.bound <= least <= search.objective, instance.name
         closed += search.closed
     assert closed > len(INSTANCES) // (6 * SHARES)  # so that the claims are put to the test
+
+
+def test_wait_and_see_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any search, the sum is proven; the search begins at the best of the windows' own."""
+    seen = []
+
+    def improver(instance: Instance, search: Search, start: Layout, **_: object) -> None:
+        seen.append((search.bound, value(instance, start)))
+        raise InterruptedError
+
+    monkeypatch.setattr(multi_scenario, "Improver", improver)
+    # Neither the first window's layout nor that of the linear relaxation is the best of those.
+    instance = next(of for of in INSTANCES if of.name == "mixed-24")
+    search = Search(limit_s=60)
+    with pytest.raises(InterruptedError):
+        solve(instance, search)
+    own = list[Layout]()
+    alone = scenario_bounds(instance, Search(limit_s=60), 60, own)
+    assert len(own) == len(instance.scenarios)
+    assert seen == [(sum(alone), min(value(instance, layout) for layout in own))]
 
 
 def test_whole_domains_see_the_longest_piece() -> None:

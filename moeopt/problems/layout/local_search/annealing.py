@@ -85,6 +85,9 @@ def anneal(
                 now = objective_of(costs, at)
             if now < best.objective[0]:
                 best.objective[0] = now
-                best.resident[:] = at.resident
-                best.dimm[:] = at.dimm
-                best.device[:] = at.device
+                for k in range(len(at.dimm)):
+                    best.resident[k] = at.resident[k]
+                    best.dimm[k] = at.dimm[k]
+                for s in range(len(at.device)):
+                    for k in range(at.device.shape[1]):
+                        best.device[s, k] = at.device[s, k]

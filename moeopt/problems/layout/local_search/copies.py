@@ -374,5 +374,9 @@ def _note(rules: Rules, at: State, best: State, spans: NDArray[np.float64]) -> N
         total += rules.weight[s] * makespan_of(at.load[s], rules.limits[0])
     if total < spans[1]:
         spans[1] = total
-        best.lies[:] = at.lies
-        best.run[:] = at.run
+        for i in range(len(at.lies)):
+            for place in range(at.lies.shape[1]):
+                best.lies[i, place] = at.lies[i, place]
+        for s in range(len(at.run)):
+            for i in range(at.run.shape[1]):
+                best.run[s, i] = at.run[s, i]

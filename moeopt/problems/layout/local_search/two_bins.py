@@ -140,7 +140,8 @@ def divide(costs: Costs, at: SearchState, d: int, e: int) -> bool:
         spread = squares(first, second)
         if value < best or spread < tie:
             best, tie, changed = value, spread * (1 - 1e-9), True
-            chosen[:] = side
+            for k in range(free):
+                chosen[k] = side[k]
     if changed:
         for k in range(free):
             new, old = d if chosen[k] else e, at.dimm[rows[k]]

@@ -11,7 +11,7 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.search import Search
 
 from .aggregated import aggregated, chosen
-from .incumbents import Improver, start_layout
+from .incumbents import Improver, start_layout, value
 from .joint_bound import JointBound
 
 FIRST_SHARE = 0.25
@@ -44,11 +44,13 @@ def solve(instance: Instance, search: Search) -> JointBound:
         chosen(relaxed, model.resident, instance.experts),
         chosen(relaxed, model.localized, instance.experts),
     )
-    lock = Lock()
-    improver = Improver(instance, search, start, lock=lock)
     heaviest = max(scenario.weight for scenario in instance.scenarios)
     relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * heaviest
     bound = JointBound(instance, search, relaxed_ns)
+    alone = bound.wait_and_see()
+    best = min(alone or [start], key=lambda layout: value(instance, layout))
+    lock = Lock()
+    improver = Improver(instance, search, best, lock=lock)
     if search.workers > 1:
         with ThreadPoolExecutor(1, initializer=go_by, initargs=(search.clock,)) as pool:
             incumbents = pool.submit(_improve, improver, search, 0.0)

@@ -184,6 +184,12 @@ def first_devices(instance: Instance, layout: Layout) -> Devices:
     return np.where(instance.path_times.active, device, IDLE).astype(np.int64)
 
 
+def value(instance: Instance, layout: Layout) -> int:
+    """Return the objective of a layout with its best schedules."""
+    device = best_schedules(instance, layout, first_devices(instance, layout))
+    return objective(instance, as_solution(instance, layout, device))
+
+
 def start_layout(
     instance: Instance, resident: NDArray[np.bool_], localized: NDArray[np.bool_]
 ) -> Layout:

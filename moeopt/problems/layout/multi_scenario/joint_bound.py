@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from moeopt.problems.layout.bounds import lower_bound, objective_grid
 from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.second_stage import Layout
 from moeopt.problems.search import Search
 
 from .aggregated import aggregated
@@ -43,12 +44,17 @@ class JointBound:
     grouped: list[int] = field(default_factory=list)
     together: int = 0
 
+    def wait_and_see(self) -> list[Layout]:
+        """Prove the bound that all others begin at; return each scenario's own layout."""
+        layouts = list[Layout]()
+        self._prove(lower_bound(self.instance))
+        share = WAIT_AND_SEE_SHARE * self.search.remaining_s
+        self.alone = scenario_bounds(self.instance, self.search, share, layouts)
+        self._prove(sum(self.alone))
+        return layouts
+
     def raise_until(self, until_s: float) -> None:
         """Raise the bound until `until_s` seconds are left of the search's time."""
-        self._prove(lower_bound(self.instance))
-        share = WAIT_AND_SEE_SHARE * self._left(until_s)
-        self.alone = scenario_bounds(self.instance, self.search, share)
-        self._prove(sum(self.alone))
         if PACKING * self.relaxed < sum(self.alone):
             self._group(until_s + (1 - GROUPS_SHARE) * self._left(until_s))
         for whole in (False, True):  # the second is for what time the first has left over

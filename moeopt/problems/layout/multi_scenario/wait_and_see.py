@@ -1,11 +1,14 @@
 """The wait-and-see bound (Madansky 1960): let each scenario have a layout of its own."""
 
 from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.second_stage import Layout
 from moeopt.problems.layout.single_scenario import solve_scenario
 from moeopt.problems.search import Search
 
 
-def scenario_bounds(instance: Instance, search: Search, share_s: float) -> list[int]:
+def scenario_bounds(
+    instance: Instance, search: Search, share_s: float, layouts: list[Layout] | None = None
+) -> list[int]:
     """Return weight times a proven bound on the makespan of each scenario by itself.
 
     Their sum, and the sum over any part of the scenarios for these, is a bound: whatever layout is
@@ -15,6 +18,8 @@ def scenario_bounds(instance: Instance, search: Search, share_s: float) -> list[
     ----------
     share_s
         About how many seconds may be spent; each scenario gets an equal share of what is left.
+    layouts
+        Gets the best layout found for each scenario by itself.
     """
     begin = search.remaining_s
     found = []
@@ -27,4 +32,6 @@ def scenario_bounds(instance: Instance, search: Search, share_s: float) -> list[
 
         answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
         found.append(scenario.weight * answer.bound_ns)
+        if layouts is not None and answer.resident is not None and answer.dimm is not None:
+            layouts.append(Layout(answer.resident, answer.dimm))
     return found

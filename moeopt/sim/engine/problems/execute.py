@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.errors import InputError, expect
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.sim.engine.core import Engine
@@ -106,7 +107,10 @@ def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Compariso
 
 
 def checked(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:
-    """Raise an `InputError` if a solution is not of this instance or not valid."""
+    """Raise an `InputError` if a solution is not one, not of this instance or not valid."""
+    hint = " (moeopt.load reads a file)" if isinstance(instance, str | Path) else ""
+    expect("instance", instance, InstanceEnvelope, what=f"an instance{hint}")
+    expect("solution", solution, SolutionEnvelope, what="a solution")
     for field, theirs, ours in (
         ("problem", solution.problem, instance.problem),
         ("instance", solution.instance, instance.name),
