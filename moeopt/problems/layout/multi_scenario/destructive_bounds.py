@@ -48,6 +48,12 @@ MARGIN = 0.005
 PROFILES_SHARE = 0.4
 """Part of a group's time that the scenarios by themselves may take; they mostly need little."""
 
+FIRST_RISE = 64
+"""By such a part a group's bound is to rise at first: makespans far above the least take long."""
+
+LEVELS = 4
+"""In so many steps."""
+
 PARTS = (1, 2, 3, 4)
 """The functions used: the k-th sees pieces that need more than 1 / (k + 1) of a DIMM's capacity."""
 
@@ -89,12 +95,16 @@ def grouped_bounds(
     for number, of in enumerate(groups):
         end = search.remaining_s - (search.remaining_s - until_s) / (len(groups) - number)
         scenarios = {s: alone[s] for s in of}
-        rise = -(-gap // len(groups)) - 1  # if each group's bound rises beyond it, all is proven
-        if rise < 0:
-            found.append(sum(scenarios.values()))
-            continue
-        group = Group.of(instance, search, scenarios, rise, end)
-        found.append(group.raised(sum(scenarios.values()), rise, search, end))
+        needed = -(-gap // len(groups)) - 1  # once each group's bound rises beyond, all is proven
+        bound = least = sum(scenarios.values())
+        rise = min(needed, least // FIRST_RISE)
+        while rise >= 0:
+            group = Group.of(instance, search, scenarios, rise, end)
+            bound = group.raised(least, rise, search, end)
+            if bound <= least + rise or rise == needed:
+                break
+            rise = min(needed, 2 * rise + group.program.grid)
+        found.append(bound)
     return found
 
 
@@ -281,8 +291,8 @@ class Group:
     def raised(self, bound: int, rise: int, search: Search, until_s: float) -> int:
         """Return a bound on the weighted makespans: from `bound` on, by at most `rise` and a step.
 
-        Best first over numbers of striped reads. A node is asked for solutions up to half the
-        rise, and later up to all of it: the less slack, the sooner there are none.
+        Best first over numbers of striped reads. A node is asked for solutions a quarter of the
+        rise above, and later for more: the less slack, the sooner there are none.
         """
         grid, top = self.program.grid, bound + rise
         root = tuple(tuple(of) for of in self.least_ns)
@@ -293,7 +303,8 @@ class Group:
                 break
             least, node = heappop(heap)
             single = all(len(among) == 1 for among in node)
-            total = top if least > bound + rise // 2 else bound + rise // 2
+            level = max(-(-rise // LEVELS), 1)
+            total = min(top, bound + ((least - bound) // level + 1) * level)
             reads = [(among[0], among[-1]) for among in node]
             limit_s = search.remaining_s - until_s
             found = self.program.bound(reads, self.least(node), total, single, limit_s)
