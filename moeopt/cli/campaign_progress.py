@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from moeopt.cli.options import print_error, shown
+from moeopt.cli.options import INTERRUPTED, print_error, shown
 from moeopt.cli.solve import GRAVEST_FIRST
 from moeopt.problems.objective import Objective
 from moeopt.solvers.result import Result
@@ -55,7 +55,9 @@ class Shown(Watch):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the gravest failure, 0 if there is none."""
+        """130 after Ctrl-C, else the exit code of the gravest failure, 0 if there is none."""
+        if self.was_interrupted:
+            return INTERRUPTED
         codes = {failure.error().exit_code for failure in self.failures}
         return next((code for code in GRAVEST_FIRST if code in codes), 0)
 

@@ -102,6 +102,10 @@ def gap_command(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the summary as Markdown, without times.")
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show the store in a browser while it fills; see `report`."),
+    ] = False,
     held_out: Annotated[
         bool,
         typer.Option(
@@ -122,12 +126,14 @@ def gap_command(
 
     With --store and no paths: of what the store holds.
     """
-    from moeopt.cli.gap_report import need_extra, write_figures, write_report
+    from moeopt.cli.gap_report import command_of, need_extra, write_figures, write_report
     from moeopt.errors import InputError
     from moeopt.study.store import Store
 
     if resume and store is None:
         raise InputError("--resume: needs --store, the file to go on with")
+    if watch and (store is None or not paths):
+        raise InputError("--watch: needs --store, the file that is shown, and what is solved")
     if figures is not None:
         need_extra("--figures")
     if settlements:
@@ -151,13 +157,13 @@ def gap_command(
         if paths:
             campaign = _campaign(ctx, paths, methods, rules or [], time_limit, seed, workers)
             campaign = campaign.proving_again() if prove_again else campaign
-            rows, code = _run(campaign, kept, resume, jobs, executor)
+            rows, code = _run(campaign, kept, resume, jobs, executor, watch=watch)
         elif store is not None:
             rows, code = _stored(ctx, store), DONE
         else:
             raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
         if report is not None:
-            write_report(ctx, rows, kept, report)
+            write_report(rows, kept, report, command_of(ctx))
         if figures is not None:
             write_figures(rows, kept, figures)
         _write(rows, csv, parquet, latex)
@@ -231,21 +237,29 @@ def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
 
 
 def _run(
-    campaign: "Campaign", store: "Path | Store", resume: bool, jobs: int, executor: str | None
+    campaign: "Campaign",
+    store: "Path | Store",
+    resume: bool,
+    jobs: int,
+    executor: str | None,
+    *,
+    watch: bool,
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
     from moeopt.cli.campaign_progress import showing
+    from moeopt.cli.report import shown_live
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign
 
     warning = None if executor else oversubscribed(jobs, campaign.workers)
     if warning:
         print(f"moeopt: warning: {warning}", file=sys.stderr)
-    with showing() as watch:
+    with showing() as shown:
+        told = shown_live(store, shown) if watch and isinstance(store, Path) else shown
         rows = run_campaign(
-            campaign, store=store, resume=resume, jobs=jobs, executor=executor, watch=watch
+            campaign, store=store, resume=resume, jobs=jobs, executor=executor, watch=told
         )
-    return rows, watch.exit_code
+    return rows, shown.exit_code
 
 
 def _stored(ctx: typer.Context, path: Path) -> list["Row"]:

@@ -20,17 +20,15 @@ ASKED = (
 """The options that decide what a report says."""
 
 
-def write_report(
-    ctx: typer.Context, rows: "Sequence[Row]", kept: "Path | Store", folder: Path
-) -> None:
+def write_report(rows: "Sequence[Row]", kept: "Path | Store", folder: Path, command: str) -> None:
     """Write a report on rows into a folder, which is made if need be.
 
     Parameters
     ----------
-    ctx
-        Of the command, which the report names.
     kept
         The store that the rows come from.
+    command
+        What makes the report again, which it names.
 
     Raises
     ------
@@ -54,7 +52,7 @@ def write_report(
             )
             return
         with opened(kept) as store:
-            write_html(rows, store, folder, _command(ctx))
+            write_html(rows, store, folder, command)
     except OSError as error:
         raise InputError(f"--report: {folder}: {error.strerror}") from None
 
@@ -105,7 +103,7 @@ def flag(parameter: str) -> str:
     return "--with" if parameter == "rules" else f"--{parameter.replace('_', '-')}"
 
 
-def _command(ctx: typer.Context) -> str:
+def command_of(ctx: typer.Context) -> str:
     """Return the command line that makes the same report; a store is used instead of solving."""
     words = ["moeopt", "gap", *map(str, ctx.params["paths"] or ())]
     for name in ASKED:

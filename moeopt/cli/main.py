@@ -27,17 +27,17 @@ from moeopt.cli import (
     plan,
     predict,
     profile,
+    report,
     reproduce,
     simulate,
     solve,
     trace,
     warm,
 )
-from moeopt.cli.options import print_error
+from moeopt.cli.options import INTERRUPTED, print_error
 from moeopt.errors import MoeoptError, MoeoptWarning
 from moeopt.numeric.native_output import drop_native_stdout
 
-INTERRUPTED = 130
 USAGE = 2
 
 
@@ -52,6 +52,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("solve")(solve.solve_command)
     app.command("check")(check.check_command)
     app.command("gap")(gap.gap_command)
+    app.command("report")(report.report_command)
     app.command("holdout")(holdout.holdout_command)
     app.command("gantt")(gantt.gantt_command)
     app.command("explain")(explain.explain_command)

@@ -25,6 +25,10 @@ Where = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, by the shell's custom."""
+
+
 def labels(where: list[str] | None) -> dict[str, str]:
     """Return what ``--where`` says, label -> value."""
     from moeopt.errors import InputError

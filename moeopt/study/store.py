@@ -164,7 +164,7 @@ class Store:
         if found is None:
             return None
         problem, method, objective, bound, blob = found
-        cost, solution = _objective(objective), _unpacked_solution(problem, blob)
+        cost, solution = _objective(objective), unpacked_solution(problem, blob)
         if cost is None or solution is None:
             raise InputError(f"{self.path}: what is known of {content_hash} is not readable")
         return Known(method, cost, _objective(bound), solution)
@@ -304,7 +304,7 @@ def from_columns(problem: str, instance: str, key: Key, columns: Sequence[Any]) 
         termination=named["termination"],
         objective=_objective(named["objective"]),
         bound=_objective(named["bound"]),
-        solution=_unpacked_solution(problem, named["solution"]),
+        solution=unpacked_solution(problem, named["solution"]),
         violations=[(rule, sentence) for rule, sentence in json.loads(named["violations"])],
         build_s=named["build_s"],
         solve_s=named["solve_s"],
@@ -336,7 +336,8 @@ def _packed_solution(solution: SolutionEnvelope | None) -> bytes | None:
     return gzip.compress(text.encode(), mtime=0)
 
 
-def _unpacked_solution(problem: str, blob: bytes | None) -> SolutionEnvelope | None:
+def unpacked_solution(problem: str, blob: bytes | None) -> SolutionEnvelope | None:
+    """Return a stored solution; None where there is none."""
     if blob is None:
         return None
     model = get_problem(problem).part("solution").Solution

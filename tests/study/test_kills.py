@@ -172,7 +172,7 @@ def test_ctrl_c_keeps_and_prints_what_is_done(campaign: Path, tmp_path: Path) ->
     os.killpg(process.pid, signal.SIGINT)
     out, errors = process.communicate(timeout=ENOUGH_S)
     done = len(raw(file))
-    assert process.returncode == 0
+    assert process.returncode == 130
     assert errors.splitlines()[-1] == f"moeopt: interrupted: {done} of {SOLVES} solves done"
     assert "Traceback" not in errors
     assert "`brute-force`" in out  # exact methods come first

@@ -1,0 +1,63 @@
+"""``moeopt report``: a store as a page in the browser while a campaign fills it."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from moeopt.study.execute import Watch
+    from moeopt.study.live.server import Server
+
+
+def report_command(
+    stores: Annotated[list[Path], typer.Argument(help="Stores of campaigns.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write the report and gap.csv into a folder."),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show the stores in a browser, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", help="Of --serve; 0: any that is free.")] = 0,
+) -> int:
+    """Write the report of a store, or show stores live: read-only, on the loopback address."""
+    from moeopt.cli.gap_report import write_report
+    from moeopt.errors import InputError
+    from moeopt.study.store import Store
+
+    if (out is None) == (not serve):
+        raise InputError("either --out DIR or --serve is needed")
+    if out is None:
+        from moeopt.study.live.server import Server
+
+        with Server(stores, port=port) as server:
+            _announce(server)
+            server.serve_forever()
+        return 0
+    if len(stores) != 1:
+        raise InputError("--out: takes one store")
+    with Store(stores[0], create=False) as store:
+        command = shlex.join(["moeopt", "report", str(stores[0]), "--out", str(out)])
+        write_report(store.rows(), store, out, command)
+    return 0
+
+
+def shown_live(store: Path, shown: "Watch") -> "Watch":
+    """Serve a campaign's store until the command ends, and return what is to be told of it."""
+    from moeopt.study.live.running import Live
+    from moeopt.study.live.server import Server
+    from moeopt.study.store import Store
+
+    Store(store).close()
+    live = Live(shown)
+    server = Server([store], live)
+    _announce(server)
+    server.in_background()
+    return live
+
+
+def _announce(server: "Server") -> None:
+    print(f"moeopt: {server.url}", file=sys.stderr, flush=True)

@@ -1,0 +1,212 @@
+"""The live view: read-only, on this machine, what the store holds and what runs."""
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.cli.main import run
+from moeopt.errors import InputError
+from moeopt.study.attempt import Failure
+from moeopt.study.campaign import Campaign, Part, make_settings
+from moeopt.study.execute import Watch
+from moeopt.study.live.running import Live
+from moeopt.study.live.server import Server
+from moeopt.study.plan import make_plan
+from moeopt.study.store import Store
+from tests.problems.tri_domain.random_instances import random_instance
+from tests.study.html_read import read_html
+
+EVIL = "<img src=x>"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of two instances, one of them with a name that is no HTML."""
+    path = tmp_path_factory.mktemp("live") / "a.db"
+    named = random_instance(1).model_copy(update={"name": EVIL})
+    with Store(path) as kept:
+        moeopt.gap([random_instance(0), named], ["greedy", "threshold"], store=kept)
+    return path
+
+
+@pytest.fixture
+def server(store: Path) -> Iterator[Server]:
+    """Return a server of that store."""
+    with Server([store]) as served:
+        served.in_background()
+        yield served
+        served.shutdown()
+
+
+def ask(
+    server: Server, path: str, host: str | None = None, method: str = "GET"
+) -> tuple[int, dict[str, str], str]:
+    """Return status, headers and text of an answer; `host` is whom the request names."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.putrequest(method, path, skip_host=True)
+    connection.putheader("Host", host or f"127.0.0.1:{server.server_port}")
+    connection.endheaders()
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), text
+
+
+def results(server: Server, after: int = 0) -> dict[str, Any]:
+    """Return the results after one."""
+    found: dict[str, Any] = json.loads(ask(server, f"/0/results?after={after}")[2])
+    return found
+
+
+def test_results_come_once(server: Server, store: Path) -> None:
+    """With the same numbers as the store's; asked again, only what is new."""
+    found = results(server)
+    with Store(store) as kept:
+        rows = kept.rows()
+    assert sorted(
+        (r["instance"], r["method"], r["objective"], r["bound"]) for r in found["rows"]
+    ) == (
+        sorted(
+            (r.result.instance, r.result.method, r.result.objective, r.result.bound) for r in rows
+        )
+    )
+    assert found["campaign"] is None
+    assert results(server, found["rows"][-1]["id"])["rows"] == []
+    assert len(results(server, found["rows"][0]["id"])["rows"]) == len(rows) - 1
+
+
+def test_other_names_and_methods_are_refused(server: Server) -> None:
+    """A name that was pointed here, another port, no name; writing of any kind."""
+    for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1:1", "127.0.0.1"):
+        status, _, text = ask(server, "/0/results", host)
+        assert status == 403
+        assert "rows" not in text
+    assert ask(server, "/", f"localhost:{server.server_port}")[0] == 200
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert ask(server, "/", method=method)[0] == 501
+    assert ask(server, "/", method="HEAD")[2] == ""
+    assert server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/1", "/x", "/-1", "/0/results?after=x", "/0/results?after=-1", "/0/schedule/999"),
+        *("/0/schedule/x", "/0/../a.db", "/a.db", "/etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"),
+        *(f"/0/results?after={'9' * 40}", "/0/schedule/%D9%A3", "/0/schedule"),
+    ],
+)
+def test_what_is_not_there_is_a_line(server: Server, path: str) -> None:
+    """No file is served, whatever the path; no traceback."""
+    status, headers, text = ask(server, path)
+    assert status == 404
+    assert headers["Content-Type"].startswith("text/plain")
+    assert len(text.splitlines()) == 1
+
+
+def test_nothing_is_written(server: Server, store: Path) -> None:
+    """Not even beside the store."""
+    before = {path: path.read_bytes() for path in store.parent.iterdir()}
+    results(server)
+    row = next(r for r in results(server)["rows"] if r["solution"])
+    ask(server, f"/0/schedule/{row['id']}")
+    assert {path: path.read_bytes() for path in store.parent.iterdir()} == before
+
+
+def test_pages_load_nothing_and_names_are_text(server: Server) -> None:
+    """The campaign and a schedule; the policy permits the one script."""
+    row = next(r for r in results(server)["rows"] if r["instance"] == EVIL and r["solution"])
+    for path in ("/", f"/0/schedule/{row['id']}"):
+        status, headers, text = ask(server, path)
+        page = read_html(text)
+        assert status == 200
+        assert not page.all("img")
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
+        assert not [e for e in page.all() if "://" in e.attributes.get("href", "")]
+    assert EVIL in page.all("h1")[0].text
+    assert page.all("svg")
+
+
+def test_two_campaigns_have_a_page_each(store: Path) -> None:
+    """The first one lists them."""
+    with Server([store, store]) as server:
+        server.in_background()
+        links = [a.attributes["href"] for a in read_html(ask(server, "/")[2]).all("a")]
+        assert links == ["/0", "/1"]
+        assert all(ask(server, link)[0] == 200 for link in links)
+        server.shutdown()
+
+
+def test_what_runs_is_shown() -> None:
+    """From start to end, with incumbent and bound; another watch is told the same."""
+    told: list[str] = []
+
+    class Other(Watch):
+        def failed(self, job: Any, failure: Failure) -> None:
+            told.append("failed")
+
+        def improved(self, *news: Any) -> None:
+            told.append("improved")
+
+    settings = make_settings(["greedy", "threshold"], [1], [0], 1)
+    first, second = make_plan(Campaign([Part([random_instance(0)], settings)])).jobs()
+    live = Live(Other())
+    live.planned(5, 3)
+    live.started(first)
+    live.started(second)
+    live.improved(first, 0.1, 12, 10)
+    [one, other] = live.snapshot()["running"]
+    assert (one["method"], one["objective"], one["bound"]) == ("greedy", 12, 10)
+    assert (other["method"], other["objective"]) == ("threshold", None)
+    live.failed(first, Failure("crash", "x"))
+    live.solved(second, None)  # type: ignore[arg-type]
+    found = live.snapshot()
+    assert (found["total"], found["done"], found["failed"], found["running"]) == (5, 5, 1, [])
+    assert told == ["improved", "failed"]
+
+
+def test_wrong_stores_and_ports_are_refused(store: Path, tmp_path: Path) -> None:
+    """One line each, before anything is served."""
+    (tmp_path / "text.db").write_text("no store" * 1000)
+    for path in (tmp_path / "none.db", tmp_path / "text.db"):
+        with pytest.raises(InputError, match=path.name):
+            Server([path])
+    with Server([store]) as server, pytest.raises(InputError, match="--port"):
+        Server([store], port=server.server_port)
+    for port in (-1, 70000):
+        with pytest.raises(InputError, match="--port"):
+            Server([store], port=port)
+    for command in (["report", str(store)], ["gap", "x.json", "--watch"]):
+        assert run(command) == 2
+    assert run(["report", str(store), "--out", str(tmp_path / "r"), "--serve"]) == 2
+
+
+def test_a_campaign_is_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The address is said; the report of the store is the same as gap's."""
+    moeopt.save(random_instance(0), tmp_path / "x.json")
+    files = {name: str(tmp_path / name) for name in ("x.json", "s.db", "one", "two")}
+    options = ["--methods", "greedy", "--store", files["s.db"], "--watch"]
+    assert run(["gap", files["x.json"], *options, "--report", files["one"]]) == 0
+    assert "moeopt: http://127.0.0.1:" in capsys.readouterr().err
+    assert run(["report", files["s.db"], "--out", files["two"]]) == 0
+    csv = [Path(files[name], "gap.csv").read_bytes() for name in ("one", "two")]
+    assert csv[0] == csv[1]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_server(store: Path) -> None:
+    """With the shell's exit code, and no traceback."""
+    command = [sys.executable, "-m", "moeopt", "report", str(store), "--serve"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("moeopt: http://127.0.0.1:")
+        process.send_signal(2)
+        assert process.wait(timeout=60) == 130
+        assert "Traceback" not in process.stderr.read()
