@@ -37,7 +37,6 @@ from .instance import INT64_SUMS_NS, Instance
 from .relaxations import gpu_relaxation, link_relaxation, taken_slices
 from .solution import Solution
 
-
 FEW_EXCHANGES = 2**22
 """Slices of a unit times experts: so many exchanges are compared within some 20 ms."""
 

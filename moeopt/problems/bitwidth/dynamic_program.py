@@ -20,7 +20,6 @@ from .multiple_choice_knapsack import TooLarge
 from .pareto import from_columns, frontier, parts_of
 from .solution import Solution
 
-
 FEW_SUMS = 2**22
 """Sums for one more expert: so many take less than 5 ms."""
 

@@ -17,7 +17,6 @@ from .instance import Instance
 from .pipeline import schedule
 from .states import Finished, Stopped, earliest, finished
 
-
 FEW_COUNTS = 1024
 """Layers times counts: with so many, looks at the clock are 20 ms apart."""
 
