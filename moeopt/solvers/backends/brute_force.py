@@ -21,7 +21,8 @@ def run(task: Task) -> Outcome:
         count = oracle.count(task.instance)
     if count > oracle.MAX_CANDIDATES:
         limit = oracle.MAX_CANDIDATES
-        raise InputError(f"brute-force: {count:.3g} candidates are more than the limit of {limit}")
+        many = f"{count:.3g}" if count < 10**300 else "over 1e+300"  # a double ends at 1e+308
+        raise InputError(f"brute-force: {many} candidates are more than the limit of {limit}")
     best, best_objective, stopped = None, None, ""
     begin = task.deadline.elapsed_s
     try:
