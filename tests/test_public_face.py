@@ -421,4 +421,6 @@ def test_traces_and_simulations_are_short_as_well() -> None:
     trace = Trace("routed", np.zeros((7, 5, 2), np.int64))
     assert repr(trace) == "<trace 'routed': 7 tokens, 5 layers, top 2>"
     run = moeopt.simulate(None, "trimoe", "mixtral-8x7b", np.ones((2, 3, 8), np.int64))
-    assert repr(run).startswith("<simulation of plan on trimoe, mixtral-8x7b: 2 steps of 3 layers,")
+    assert repr(run).startswith(
+        "<simulation of plan on trimoe, mixtral-8x7b: 2 steps of 3 of 32 layers,"
+    )

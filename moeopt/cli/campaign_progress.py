@@ -13,11 +13,13 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from moeopt.cli.options import INTERRUPTED, print_error, shown
 from moeopt.cli.solve import GRAVEST_FIRST
@@ -31,13 +33,22 @@ RATE_OVER_S = 600.0
 """The time left is guessed from the solves of so many seconds."""
 
 
+class Counted(MofNCompleteColumn):
+    """So many of how many, once it is known how many there are."""
+
+    def render(self, task: Task) -> Text:
+        """Return nothing before that."""
+        return Text("") if task.total is None else super().render(task)
+
+
 class Shown(Watch):
     """Draws a campaign where stderr is a terminal; failures are lines on stderr in any case."""
 
     def __init__(self, console: Console) -> None:
         self._all = Progress(
-            *(MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}")),
-            *(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()),
+            *(Counted(), BarColumn(), TextColumn("{task.description}")),
+            *(TextColumn("elapsed"), TimeElapsedColumn()),
+            *(TextColumn("left"), TimeRemainingColumn()),
             console=console,
             speed_estimate_period=RATE_OVER_S,
         )
@@ -46,7 +57,7 @@ class Shown(Watch):
             console=console,
         )
         self.view = Group(self._all, self._each)
-        self._bar = self._all.add_task("", total=None)
+        self._bar = self._all.add_task("reading instances", total=None)
         self._running: dict[Key, tuple[TaskID, str]] = {}
         self._began = monotonic()
         self.total = self.stored = self.ended = 0
@@ -64,7 +75,7 @@ class Shown(Watch):
     def planned(self, total: int, stored: int) -> None:
         """Start the bar with what is still to be solved."""
         self.total, self.stored, self._began = total, stored, monotonic()
-        self._all.reset(self._bar, total=total - stored)
+        self._all.reset(self._bar, total=total - stored, description="")
 
     def spared(self, solves: int, doubts: Sequence[str]) -> None:
         """Say what is not solved, and which claims of libraries are not believed."""

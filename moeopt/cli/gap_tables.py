@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from rich.console import Console
@@ -10,15 +11,42 @@ from rich.table import Table
 
 from moeopt.cli.options import shown
 from moeopt.problems.objective import entries
+from moeopt.study.report.study import ALL
 from moeopt.study.rows import Row, named
 from moeopt.study.table import Summary, by_family, percent, summarise
 
+MOST_INSTANCES, MOST_METHODS, MOST_LINES = 60, 20, 80
+"""What is printed instance by instance, and family by family; more than that cannot be read."""
+
 
 def print_tables(rows: Sequence[Row]) -> None:
-    """Print a row per instance, then one per family and method."""
+    """Print a row per instance, then one per family and method.
+
+    Where there are too many of either, only what problems come to, and where the rest is.
+    """
     console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print(_instances(rows))
-    console.print(_families(summarise(rows)))
+    summaries = summarise(rows)
+    problems = list(dict.fromkeys(row.result.problem for row in rows))
+    instances = len({row.key.instance for row in rows})
+    methods = len({s.method for s in summaries})
+    left_out = []
+    if len(problems) == 1 and instances <= MOST_INSTANCES and methods <= MOST_METHODS:
+        console.print(_instances(rows))
+    elif rows:
+        left_out.append(f"{instances} instances one by one")
+    if len(summaries) > MOST_LINES:
+        families = len({(s.problem, s.family) for s in summaries})
+        left_out.append(f"{families} families")
+        summaries = summarise([replace(row, family=ALL) for row in _once(rows)])
+    console.print(_families(summaries))
+    if left_out:
+        where = "--report DIR, --csv FILE or --markdown"
+        console.print(f"Not printed: {' and '.join(left_out)}; see {where}.", markup=False)
+
+
+def _once(rows: Sequence[Row]) -> list[Row]:
+    """Return each solve once, whatever its families."""
+    return list({row.key: row for row in rows}.values())
 
 
 def _instances(rows: Sequence[Row]) -> Table:
@@ -29,6 +57,8 @@ def _instances(rows: Sequence[Row]) -> Table:
     over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
     title = f"excess over the optimum{over}"
     table = Table("instance", "best known", "bound", *map(escape, methods), title=title)
+    for column in table.columns:
+        column.overflow = "fold"
     by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for label, row in pairs:
         cells = by_instance.setdefault((row.family, row.key.instance), {})
@@ -60,8 +90,9 @@ def _families(summaries: Sequence[Summary]) -> Table:
     table = Table(
         *("family", "method", "instances", "proven", "optimal", "median", "p95", "max"),
         *("median s", "bottleneck", "decided by", *["failed"] * failures),
-        title="excess by family",
+        title="excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family",
     )
+    table.columns[0].overflow = table.columns[1].overflow = "fold"
     for family, group in by_family(summaries).items():
         for s in group:
             shares = (s.optimal, s.excess_median, s.excess_p95, s.excess_max)

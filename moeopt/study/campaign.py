@@ -22,6 +22,10 @@ Source = str | Path | InstanceEnvelope
 """An instance file, a folder to search, or an instance."""
 
 
+SOLUTION_ENDINGS = (".solution.json", "-solution.json")
+"""Of what ``moeopt solve --out DIR`` and ``moeopt plan --export DIR`` write beside instances."""
+
+
 def instance_files(folder: Path) -> list[Path]:
     """Return the instance files below a folder, in order: no indexes, no solutions."""
     return sorted(
@@ -29,6 +33,7 @@ def instance_files(folder: Path) -> list[Path]:
         for path in folder.rglob("*.json*")
         if path.name.endswith((".json", ".json.gz"))
         and path.name not in ("index.json", "best_known.json")
+        and not path.name.endswith(SOLUTION_ENDINGS)
         and "solutions" not in path.relative_to(folder).parts
     )
 

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from importlib import import_module
 from itertools import count
@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.execute import News, NowAndThen, Watch
-from moeopt.study.plan import Job
-from moeopt.study.store import frozen
+from moeopt.study.plan import Job, Key
+from moeopt.study.store import frozen, packed_instance, unpacked_instance
 
 REACH_S = 10
 WORKERS_S = 30
@@ -138,7 +139,7 @@ class Cluster:
             self._submit(next(self._numbers), jobs)
 
     def _submit(self, number: int, jobs: list[Job]) -> None:
-        asked = ([job.portable() for job in jobs], number, self._topic)
+        asked = (*as_sent(jobs), number, self._topic)
         future = self._client.submit(attempt_several, *asked, pure=False)
         self._running[number] = jobs, future
         future.add_done_callback(lambda _: self._inbox.put((number, 0, None)))
@@ -173,7 +174,39 @@ def _died(error: BaseException) -> Failure:
     return Failure("died", f"{type(error).__name__}: {error}")
 
 
-def attempt_several(jobs: Sequence[Job], number: int, topic: str) -> list[Ended]:
+Asked = tuple[tuple[Any, ...], str | None]
+"""A solve as it is sent: its key as a plain tuple, and the words for its rule."""
+
+Packed = dict[str, tuple[str, bytes]]
+"""Content hash -> problem and compressed JSON."""
+
+
+def as_sent(jobs: Sequence[Job]) -> tuple[list[Asked], Packed]:
+    """Return solves without objects of ours, each instance once.
+
+    The scheduler unpacks the arguments of a task; as objects they would fill its memory.
+    """
+    asked: list[Asked] = []
+    packed: Packed = {}
+    for job in jobs:
+        rule = job.portable().rule
+        asked.append((tuple(job.key), rule if isinstance(rule, str) else None))
+        if job.key.instance not in packed:
+            packed[job.key.instance] = job.instance.problem, packed_instance(job.instance)
+    return asked, packed
+
+
+def received(asked: Sequence[Asked], packed: Packed) -> Iterator[Job]:
+    """Yield the solves again."""
+    last: tuple[str, InstanceEnvelope] | None = None
+    for values, rule in asked:
+        key = Key(*values)
+        if last is None or last[0] != key.instance:
+            last = key.instance, unpacked_instance(*packed[key.instance])
+        yield Job(key, last[1], rule)
+
+
+def attempt_several(asked: Sequence[Asked], packed: Packed, number: int, topic: str) -> list[Ended]:
     """Make solves on a worker, one after the other, until they have taken `BATCH_S`.
 
     Returns
@@ -185,7 +218,7 @@ def attempt_several(jobs: Sequence[Job], number: int, topic: str) -> list[Ended]
     worker: Any = import_module("distributed").get_worker()
     until = monotonic() + BATCH_S
     ended: list[Ended] = []
-    for at, job in enumerate(jobs):
+    for at, job in enumerate(received(asked, packed)):
         if ended and monotonic() > until:
             break
 

@@ -12,7 +12,7 @@ import moeopt
 from moeopt.problems.objective import Objective
 from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.cluster import Cluster
+from moeopt.study.cluster import Asked, Cluster, Packed, received
 from moeopt.study.execute import Watch, execute
 from moeopt.study.plan import Job, make_plan
 from moeopt.study.store import Store
@@ -168,8 +168,11 @@ class Client:
     def subscribe_topic(self, topic: str, call: object) -> None:
         """Tell nothing."""
 
-    def submit(self, function: object, jobs: list[Job], *rest: object, pure: bool) -> Future:
+    def submit(
+        self, function: object, asked: list[Asked], packed: Packed, *rest: object, pure: bool
+    ) -> Future:
         """Make the first few solves of a task, as a worker that has no time for more."""
+        jobs = list(received(asked, packed))
         self.tasks.append(len(jobs))
         if any(job.instance.name == self.deadly for job in jobs):
             return Future(RuntimeError("worker died"))

@@ -79,6 +79,8 @@ def test_folders_are_families(tmp_path: Path) -> None:
     for family in ("b", "a", "solutions/a"):
         (tmp_path / family).mkdir(parents=True)
         moeopt.save(INSTANCES[0], tmp_path / family / "x.json")
+    (tmp_path / "a" / "x.solution.json").write_text("{}")
+    (tmp_path / "a" / "residency-solution.json").write_text("{}")
     (tmp_path / "index.json").write_text("{}")
     (tmp_path / "best_known.json").write_text("{}")
     rows = moeopt.gap([tmp_path], ["greedy"])

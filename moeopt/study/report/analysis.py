@@ -159,7 +159,7 @@ def _tokens(instance: Any) -> list[int]:
     if hasattr(instance, "scenarios"):
         return [sum(of) for of in zip(*(s.tokens for s in instance.scenarios), strict=True)]
     experts = getattr(instance, "experts", ())
-    if not isinstance(experts, tuple):
+    if not isinstance(experts, Sequence):  # a number where experts have no data of their own
         return []
     return [expert.tokens for expert in experts if hasattr(expert, "tokens")]
 

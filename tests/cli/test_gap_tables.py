@@ -1,0 +1,57 @@
+"""What ``moeopt gap`` prints: as much as can be read, and where the rest is."""
+
+import pytest
+from rich.console import Console
+
+from moeopt.cli.campaign_progress import Shown
+from moeopt.cli.gap_tables import MOST_INSTANCES, MOST_LINES, print_tables
+from tests.study.rows_made import made_row
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_few_instances_and_families_are_printed(capsys: Capture) -> None:
+    """Each with its name, whole however long."""
+    name = "own-" + "very-long-" * 12 + "family"
+    rows = [made_row("trimoe", "a", 12, 10, family=name), made_row("greedy", "b", 15, 10)]
+    print_tables(rows)
+    text = capsys.readouterr().out
+    assert "excess by family" in text
+    assert "Not printed" not in text
+    names = "".join(line.split("│")[1].strip() for line in text.splitlines() if "│" in line)
+    assert name in names
+    assert "…" not in text
+
+
+def test_many_families_become_one_line_per_method(capsys: Capture) -> None:
+    """An instance counts once whatever its families, and a line says where the rest is."""
+    rows = [
+        made_row(method, f"i{n}", cost, 10, family=f"family{n}")
+        for n in range(MOST_LINES)
+        for method, cost in (("trimoe", 12), ("greedy", 15))
+    ]
+    rows.append(made_row("trimoe", "i0", 12, 10, family="again"))
+    print_tables(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 15
+    [trimoe] = [line for line in lines if "trimoe" in line]
+    assert [cell.strip() for cell in trimoe.split("│")[3:7]] == ["80", "80", "0.0 %", "20.0 %"]
+    assert MOST_LINES > MOST_INSTANCES
+    assert lines[-1] == (
+        "Not printed: 80 instances one by one and 81 families; see --report DIR, --csv FILE or "
+        "--markdown."
+    )
+
+
+def test_progress_says_what_is_elapsed_and_what_is_left() -> None:
+    """And before the solves are counted that instances are read, without a number."""
+    console = Console(width=120, record=True, force_terminal=True)
+    shown = Shown(console)
+    console.print(shown.view)
+    assert "reading instances" in (before := console.export_text())
+    assert "?" not in before.split("elapsed")[0]
+    shown.planned(10, 4)
+    console.print(shown.view)
+    after = console.export_text()
+    assert "0/6" in after
+    assert "elapsed 0:00:00 left" in " ".join(after.split())
