@@ -104,6 +104,9 @@ def _colons(data: Any) -> int | None:
             rest += [item for item in value.values() if type(item) in _SEARCHED]
         elif type(value) is list:
             kinds = set(map(type, value))
+            while kinds == {list}:  # their items are looked at together, not list by list
+                value = list(chain.from_iterable(value))
+                kinds = set(map(type, value))
             if kinds == {dict} and not _SEARCHED & set(
                 map(type, chain.from_iterable(map(dict.values, value)))
             ):
