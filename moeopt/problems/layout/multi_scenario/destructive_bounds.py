@@ -21,9 +21,10 @@ and 1 and integer right-hand sides, which a solution satisfies exactly. FEASIBLE
 relaxation only. `formulations/layout/spec.md`, section "Several scenarios", has the lemma.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import gcd
 
 import numpy as np
@@ -50,6 +51,9 @@ PROFILES_SHARE = 0.4
 
 FIRST_RISE = 64
 """By such a part a group's bound is to rise at first: makespans far above the least take long."""
+
+SHORT_S = 1.0
+"""Seconds of a first try with all scenarios of a group, and of every two: most take a third."""
 
 LEVELS = 4
 """In so many steps."""
@@ -160,7 +164,12 @@ class GroupProgram:
         return cls(instance, model, program, cutoff, reads, weight, gcd(*grids))
 
     def bound(
-        self, reads: list[Reads], least_ns: list[int], total: int, whole: bool, limit_s: float
+        self,
+        reads: list[Reads],
+        least_ns: list[int],
+        total: int,
+        whole: bool,
+        limit_s: float,
     ) -> int:
         """Return a bound on the weighted makespans with so many striped reads, by a relaxation.
 
@@ -245,10 +254,17 @@ class Group:
     least_ns
         For each, the least makespan by the number of striped reads; numbers with which the
         incumbent could not be improved are left out.
+    pairs
+        The programs of every two of them, where there are more.
+    known
+        By two scenarios and their numbers: up to which slack there is no solution, and from which
+        on that was not found out.
     """
 
     program: GroupProgram
     least_ns: list[dict[int, int]]
+    pairs: dict[tuple[int, int], GroupProgram]
+    known: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -277,7 +293,13 @@ class Group:
             found = least_by_striped_reads(instance, s, remaining, upper, search.seed)
             own = -(-least // program.weight[number])
             least_ns.append({reads: max(of, own) for reads, of in found.items()})
-        return cls(program, least_ns)
+        scenarios = list(alone)
+        pairs = {
+            (a, b): GroupProgram.of(instance, [scenarios[a], scenarios[b]])
+            for a, b in combinations(range(len(scenarios)), 2)
+            if len(scenarios) > 2
+        }
+        return cls(program, least_ns, pairs)
 
     def least(self, node: Node) -> list[int]:
         """Return the least makespans with numbers of striped reads among those given."""
@@ -305,9 +327,7 @@ class Group:
             single = all(len(among) == 1 for among in node)
             level = max(-(-rise // LEVELS), 1)
             total = min(top, bound + ((least - bound) // level + 1) * level)
-            reads = [(among[0], among[-1]) for among in node]
-            limit_s = search.remaining_s - until_s
-            found = self.program.bound(reads, self.least(node), total, single, limit_s)
+            found = self._bound(node, total, single, lambda: search.remaining_s - until_s)
             if found > total or single:
                 heappush(heap, (max(least, found), node))
                 if found <= total:
@@ -317,6 +337,41 @@ class Group:
                     heappush(heap, (max(least, self.sum(child)), child))
         proven = min(heap[0][0], top + 1) if heap else top + 1
         return -(-proven // grid) * grid
+
+    def _bound(self, node: Node, total: int, single: bool, remaining_s: Callable[[], float]) -> int:
+        """Return a bound on a node's weighted makespans, above `total` if that is refuted.
+
+        Single numbers: all scenarios for a short time, then every two with the others at their
+        least, first those furthest from their own best, and then all for what time is left.
+        """
+        reads, least = [(among[0], among[-1]) for among in node], self.least(node)
+        if single and self.pairs:
+            short_s = min(SHORT_S, remaining_s())
+            if self.program.bound(reads, least, total, True, short_s) > total:
+                return total + 1
+            slack = total - self.sum(node)
+            above = [
+                of - min(known.values()) for of, known in zip(least, self.least_ns, strict=True)
+            ]
+            pairs = sorted(self.pairs, key=lambda pair: -above[pair[0]] - above[pair[1]])
+            if any(self._refuted(a, b, node, slack, remaining_s()) for a, b in pairs):
+                return total + 1
+        return self.program.bound(reads, least, total, single, remaining_s())
+
+    def _refuted(self, a: int, b: int, node: Node, slack: int, limit_s: float) -> bool:
+        """Tell whether two scenarios exceed the sum of their least makespans by more than slack."""
+        key = (a, b, node[a][0], node[b][0])
+        refuted, open_from = self.known.get(key, (-1, slack + 1))
+        if refuted < slack < open_from and limit_s > 0:
+            pair, least = self.pairs[a, b], [self.least(node)[s] for s in (a, b)]
+            total = sum(w * t for w, t in zip(pair.weight, least, strict=True)) + slack
+            reads = [(node[s][0], node[s][0]) for s in (a, b)]
+            if pair.bound(reads, least, total, True, min(SHORT_S, limit_s)) > total:
+                refuted = slack
+            else:
+                open_from = slack
+            self.known[key] = refuted, open_from
+        return slack <= refuted
 
 
 def halves(node: Node) -> list[Node]:
