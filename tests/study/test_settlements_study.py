@@ -92,7 +92,7 @@ def test_the_command_prints_the_table(
     assert run(command) == 0
     assert "one settlement at a time" in capsys.readouterr().out
     assert run([*command, "--latex", str(tmp_path / "x.tex")]) == 2
-    assert "--report: goes not with --settlements" in capsys.readouterr().err
+    assert "--latex: goes not with --settlements" in capsys.readouterr().err
     assert run(["gap", "--settlements"]) == 2
 
 
