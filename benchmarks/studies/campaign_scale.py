@@ -147,6 +147,7 @@ class Memory(threading.Thread):
 def measure_dask(folder: Path, instances: int, workers: int) -> Figures:
     """Run the campaign on a cluster."""
     noted, file = Noted(), folder / "dask.db"
+    alone = cpu_alone(folder / "family")  # before this process holds thousands of rows
     with cluster(workers) as (address, scheduler):
         memory = Memory(scheduler)
         memory.start()
@@ -158,7 +159,6 @@ def measure_dask(folder: Path, instances: int, workers: int) -> Figures:
         memory.end()
     if noted.first is None or noted.failures or len(rows) != noted.solves:
         sys.exit(f"{len(noted.failures)} solves failed: {noted.failures[:1]}")
-    alone = cpu_alone(folder / "family")
     wall = noted.last - noted.first
     overhead_ms = 1e3 * (wall * workers - noted.seconds) / noted.solves
     shares = (0.1, 0.5, 0.9)

@@ -51,7 +51,7 @@ class Problem:
 
     def part(self, module: str) -> ModuleType:
         """Return one of the problem's modules, e.g. ``part("check")``."""
-        return import_module(f"{self.package}.{module}")
+        return imported(f"{self.package}.{module}")
 
     def has(self, module: str) -> bool:
         """Tell whether the problem has a module, without importing it."""
@@ -128,6 +128,12 @@ def get_problem(name: object) -> Problem:
         known = ", ".join(PROBLEMS)
         raise InputError(f"problem: {shown(name)} is unknown; known problems: {known}")
     return _problem(name, PROBLEMS[name])
+
+
+@cache
+def imported(name: str) -> ModuleType:
+    """Return a module; asking Python for one anew takes longer than parts of some solves."""
+    return import_module(name)
 
 
 @cache

@@ -1,6 +1,5 @@
 """What a problem's own exact algorithm works with: the clock, and the place to report to."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +60,7 @@ class Search:
     note: str = ""
     clock: SolvingClock = field(default_factory=solving_clock, repr=False)
     _begin: float = field(init=False, repr=False)
-    _stop: threading.Event = field(default_factory=threading.Event)
+    _told_to_stop: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._begin = self.clock.now()
@@ -69,7 +68,7 @@ class Search:
     @property
     def remaining_s(self) -> float:
         """Seconds left, never negative; 0 after `stop`."""
-        if self._stop.is_set():
+        if self._told_to_stop:
             return 0.0
         return max(0.0, self.limit_s - (self.clock.now() - self._begin))
 
@@ -85,7 +84,7 @@ class Search:
 
     def stop(self) -> None:
         """Ask the algorithm to return, from any thread."""
-        self._stop.set()
+        self._told_to_stop = True
 
     def offer(self, solution: Any, objective: Objective) -> None:
         """Report a solution and its objective; it is kept if it is better than the incumbent."""

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 
 from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.objective import Objective
+from moeopt.problems.registry import imported
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.task import MODELS, Outcome, Task, Trace
 
@@ -20,7 +20,7 @@ Run = Callable[[Task], Outcome]
 
 def run(task: Task) -> Outcome:
     """Run a task's method, importing its solver now."""
-    backend: Run = import_module(f"moeopt.solvers.backends.{task.method.backend}").run
+    backend: Run = imported(f"moeopt.solvers.backends.{task.method.backend}").run
     if task.method.backend in MODELS and len(parts := parts_of(task)) > 1:
         return run_in_parts(task, parts, backend)
     return backend(task)

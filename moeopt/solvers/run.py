@@ -188,7 +188,7 @@ def _checked(task: Task, outcome: Outcome) -> Result:
     objective, violations = _recomputed(task, outcome)
     if task.upper is not None and (objective is None or task.upper < objective):
         outcome.solution, objective, violations = task.start, task.upper, []
-    bound = _best_bound(task, outcome)
+    bound = _best_bound(task, outcome, objective)
     if objective is not None and bound is not None and bound > objective:
         raise ModelMismatchError(f"{_where(task)}: bound {bound} is above objective {objective}")
     if method.kind == "heuristic":
@@ -211,7 +211,7 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         solve_s=outcome.solve_s,
         trace=task.trace.unpacked(),
         raw_status=outcome.raw_status,
-        versions=_versions(method.backend),
+        versions=_versions(method.backend).copy(),
         compile_s=task.deadline.compile_s,
     )
 
@@ -235,9 +235,8 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     claim = actual if outcome.claim is None else outcome.claim
     if abs(claim - actual) <= outcome.tolerance:
         claim = actual
-    found: list[tuple[str, str]] = check.violations(
-        task.instance, outcome.solution, task.packing.unpack(claim)
-    )
+    lower = task.packing.unpack(claim) if claim < actual else None  # no other claim breaks a rule
+    found: list[tuple[str, str]] = check.violations(task.instance, outcome.solution, lower)
     for constraint, sentence in found:
         if constraint not in task.without:
             raise ModelMismatchError(f"{_where(task)}: {constraint}: {sentence}")
@@ -251,12 +250,16 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     return actual, []
 
 
-def _best_bound(task: Task, outcome: Outcome) -> int | None:
-    """Return the better of the method's bound and the combinatorial one, rounded up to the grid."""
+def _best_bound(task: Task, outcome: Outcome, objective: int | None) -> int | None:
+    """Return the better of the method's bound and the combinatorial one, rounded up to the grid.
+
+    One that the objective meets is on the grid.
+    """
     known = [bound for bound in (outcome.bound, task.lower) if bound is not None]
     if not known:
         return None
-    return max(known) if task.without else task.up_to_grid(max(known))
+    best = max(known)
+    return best if task.without or best == objective else task.up_to_grid(best)
 
 
 def _unpacked(task: Task, value: int | None) -> Objective | None:
@@ -275,12 +278,8 @@ def _where(task: Task) -> str:
     return f"{task.instance.name}, method {task.method.name}"
 
 
-def _versions(backend: str) -> dict[str, str]:
-    packages = ["moeopt", *SOFTWARE.get(backend, ["numpy"])]
-    return {"python": python_version()} | {name: _version(name) for name in packages}
-
-
 @cache
-def _version(package: str) -> str:
-    """Return an installed package's version; reading it takes longer than some solves."""
-    return version(package)
+def _versions(backend: str) -> dict[str, str]:
+    """Return the versions of what a backend uses; reading them takes longer than some solves."""
+    packages = ["moeopt", *SOFTWARE.get(backend, ["numpy"])]
+    return {"python": python_version()} | {name: version(name) for name in packages}

@@ -174,10 +174,10 @@ def violations(
 
 def _all_run(instance: Instance, solution: Solution) -> bool:
     """Tell whether every one of many experts runs where it may, from its first copy."""
-    if len(instance.experts) <= FEW or solution.source is not None or None in solution.assignment:
+    if len(instance.experts) <= FEW or solution.source is not None:
         return False
-    on_ndp = _numbers(instance, solution.assignment) == NUMBER["ndp"]
-    return not (on_ndp & (instance.columns.dimm == STRIPED)).any()
+    run, striped = _numbers(instance, solution.assignment), instance.columns.dimm == STRIPED
+    return not ((run == NUMBER[None]) | (run == NUMBER["ndp"]) & striped).any()
 
 
 def objective(instance: Instance, solution: Solution) -> int:

@@ -77,7 +77,7 @@ def solve(instance: Instance, search: Search) -> None:
 
 
 def _report(instance: Instance, search: Search, bracket: "Bracket") -> None:
-    assignment = tuple(DOMAINS[d] for d in bracket.domain.tolist())
+    assignment = tuple([DOMAINS[d] for d in bracket.domain.tolist()])
     solution = Solution.model_construct(
         problem="tri_domain", instance=instance.name, assignment=assignment, source=None
     )  # valid by construction
