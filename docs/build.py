@@ -3,9 +3,10 @@
     mkdocs build --strict
 
 Home is ``README.md``, a problem's page is written around ``formulations/<problem>/spec.md`` with
-methods, options and families read from the code and the instance library, and the API reference
-names what is public. Nothing of that is kept in git. Links between files of the repository lead to
-the pages made of them; formulas become MathML, which browsers show without any script or network.
+methods, options and families read from the code and the instance library, the tables of instances
+are made from the library, and the API reference names what is public. Nothing of that is kept in
+git. Links between files of the repository lead to the pages made of them; formulas become MathML,
+which browsers show without any script or network.
 """
 
 import html
@@ -25,6 +26,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
+from moeopt.library.tables import open_page
+from moeopt.library.tables import problem_page as instances_page
 from moeopt.problems.info import ROBUST, ExactModel
 from moeopt.problems.lazy import EVERY_PROBLEM
 from moeopt.problems.registry import PROBLEMS, get_problem
@@ -81,7 +84,11 @@ ELSEWHERE = {
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List every problem's pages in the navigation."""
     for section in config.nav or []:
-        for title, folder in (("Problems", "problems"), ("Library", "api")):
+        for title, folder in (
+            ("Problems", "problems"),
+            ("Benchmark", "instances"),
+            ("Library", "api"),
+        ):
             if title in section:
                 section[title] += [{name: f"{folder}/{name}.md"} for name in PROBLEMS]
     return config
@@ -91,6 +98,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file in ``docs/`` holds."""
     made = {page: led(file, page) for file, page in ELSEWHERE.items()}
     made |= {f"problems/{name}.md": problem_page(name) for name in PROBLEMS}
+    made["open-instances.md"] = open_page(ROOT / "instances")
+    for name in PROBLEMS:
+        made[f"instances/{name}.md"] = instances_page(ROOT / "instances" / name)
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
     made["api/types.md"] = api_types()
@@ -233,7 +243,10 @@ def families(name: str) -> Iterator[str]:
         proven = sum(entry["status"] == "optimal" for entry in of)
         rows.append(f"| `{family}` | {len(of)} | {proven} | {what} |")
     yield f"## Instances: `instances/{name}`"
-    yield "[How the library is made and held to its claims](../instances.md)."
+    yield (
+        f"[Every instance with objective, bound and type](../instances/{name}.md); "
+        "[how the library is made and held to its claims](../instances.md)."
+    )
     yield "\n".join(rows)
 
 

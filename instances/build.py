@@ -4,7 +4,7 @@
     python instances/build.py restate tri_domain [--traces DIR]  # the same with other provenance
     python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--families a,b]
     python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
-    python instances/build.py table [--write]                    # the families, for README.md
+    python instances/build.py table [--write]    # families; README.md's tables and SHA256SUMS
 
 ``generate`` reads ``instances/<problem>/families.toml``: every list in a family's ``grid`` is
 multiplied with the others, and ``instance`` is the name, filled in from the grid. Families of large
@@ -36,6 +36,9 @@ from typing import Any
 
 import moeopt
 from moeopt.interop.traces import read_trace
+from moeopt.library.entries import SUMS, sums, today
+from moeopt.library.submissions import certificate_faults
+from moeopt.library.tables import types_table
 from moeopt.problems.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.engine.problems.execute import compare
@@ -126,6 +129,7 @@ def prove(
                 "status": result.status,
                 "method": result.method,
                 "solution": solution.relative_to(folder).as_posix(),
+                "date": today(),
             }
         # What is still open stays in the files until its turn comes: nothing is lost on the way.
         kept = known | best
@@ -136,10 +140,12 @@ def prove(
 
 
 def _entry(path: Path) -> dict[str, Any]:
-    provenance = moeopt.load(path).provenance
+    instance = moeopt.load(path)
+    provenance = instance.provenance
     entry = {
         "family": path.parent.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "quantum_ns": instance.quantum_ns,
         "provenance": provenance,
     }
     if original := (provenance or {}).get("same_experiment_as"):
@@ -174,7 +180,10 @@ def _merged(entry: dict[str, Any], bound: Any) -> dict[str, Any]:
     if bound is not None:
         bound = max(bound, entry["bound"], key=entries)
         proven = list(entries(bound)) == list(entries(entry["objective"]))
-        entry = entry | {"bound": bound, "status": "optimal" if proven else "feasible"}
+        if list(entries(bound)) != list(entries(entry["bound"])):
+            kept = {name: entry[name] for name in entry if name != "certificate"}
+            entry = kept | {"bound": bound, "date": today()}
+        entry = entry | {"status": "optimal" if proven else "feasible"}
     return entry
 
 
@@ -250,12 +259,12 @@ def verify(
         wrong += [
             f"{key}: {reason}" for reason in _false_claims(instance, solution, entry, execute)
         ]
-        if again and entry["status"] == "optimal":
+        if again and entry["status"] == "optimal" and "certificate" not in entry:
             result = moeopt.solve(instance, entry["method"], time_limit_s=time_limit_s)
             if result.status != "optimal" or _plain(result.objective) != entry["objective"]:
                 found = f"{result.status} {_plain(result.objective)}"
                 wrong.append(f"{key}: {entry['method']} gives {found}, not {entry['objective']}")
-    return wrong
+    return wrong + certificate_faults(folder)
 
 
 def _false_claims(instance: Any, solution: Any, entry: dict[str, Any], execute: bool) -> list[str]:
@@ -305,11 +314,15 @@ def _words(family: dict[str, Any]) -> str:
 
 
 def write_table() -> None:
-    """Put the table into the library's README.md, between its two marks."""
+    """Put both tables into the library's README.md, between their marks, and write SHA256SUMS."""
     page = LIBRARY / "README.md"
-    begin, end = "<!-- families: begin -->\n", "<!-- families: end -->"
-    before, _, rest = page.read_text().partition(begin)
-    page.write_text(before + begin + table() + end + rest.partition(end)[2])
+    text = page.read_text()
+    for name, lines in (("types", types_table(LIBRARY)), ("families", table())):
+        before, begin, rest = text.partition(f"<!-- {name}: begin -->\n")
+        _, end, after = rest.partition(f"<!-- {name}: end -->")
+        text = before + begin + lines + end + after
+    page.write_text(text)
+    (LIBRARY / SUMS).write_text(sums(LIBRARY))
 
 
 def _verify_all(problem: str | None, again: bool, time_limit_s: float) -> int:

@@ -22,6 +22,9 @@ class Measurement:
         Whether it claims to have proven optimality (without an objective: infeasibility).
     hit_limit
         Whether the time limit ended it, so that `seconds` is only a lower bound.
+    cpu_s
+        Seconds that the process computed meanwhile, in all its threads: on a busy machine less of
+        other processes' doing than `seconds`. None if it was not measured.
     """
 
     seconds: float
@@ -29,6 +32,7 @@ class Measurement:
     bound: float | None
     proven: bool
     hit_limit: bool = False
+    cpu_s: float | None = None
 
 
 Contender = Callable[[Any, float], Measurement]

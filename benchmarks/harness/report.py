@@ -8,8 +8,9 @@ from .measurement import WORKERS, Run
 from .summary import Figure, Row
 
 HEADER = (
-    "| contender | proven | median s | p95 s | p99 s | max s | × baseline | at limit | failed |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "| contender | proven | median s | p95 s | p99 s | max s | CPU median s | CPU p99 s "
+    "| × baseline | at limit | failed |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 
@@ -59,7 +60,8 @@ def to_document(report: Report) -> dict[str, Any]:
 
 
 def _table_row(row: Row) -> str:
-    figures = (row.median, row.p95, row.p99, row.maximum, row.ratio)
+    wall = (row.median, row.p95, row.p99, row.maximum)
+    figures = (*wall, row.cpu_median, row.cpu_p99, row.ratio)
     proven = f"{row.proven}/{row.instances}"
     cells = [row.contender, proven, *map(_shown, figures), str(row.at_limit), str(row.failed)]
     return f"| {' | '.join(cells)} |"

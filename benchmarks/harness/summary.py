@@ -30,6 +30,8 @@ class Row:
         Numbers of instances.
     median, p95, p99, maximum
         Seconds, over the instances without failure; None if there are none.
+    cpu_median, cpu_p99
+        Of the seconds that the process computed; None also where that was not measured.
     ratio
         Median, over the instances, of its time divided by the baseline's, where the baseline
         finished; None if there are none.
@@ -44,6 +46,8 @@ class Row:
     p95: Figure | None
     p99: Figure | None
     maximum: Figure | None
+    cpu_median: Figure | None
+    cpu_p99: Figure | None
     ratio: Figure | None
 
 
@@ -60,7 +64,7 @@ def _row(name: str, groups: Groups, baseline_times: Mapping[str, Figure]) -> Row
         for instance, time in times.items()
         if instance in baseline_times and not baseline_times[instance].at_least
     ]
-    seconds = list(times.values())
+    seconds, computed = list(times.values()), list(_times(groups, "cpu_s").values())
     return Row(
         contender=name,
         instances=len(groups),
@@ -71,6 +75,8 @@ def _row(name: str, groups: Groups, baseline_times: Mapping[str, Figure]) -> Row
         p95=_figure(partial(_percentile, 95), seconds),
         p99=_figure(partial(_percentile, 99), seconds),
         maximum=_figure(max, seconds),
+        cpu_median=_figure(median, computed),
+        cpu_p99=_figure(partial(_percentile, 99), computed),
         ratio=_figure(median, ratios),
     )
 
@@ -83,14 +89,14 @@ def _by_instance(runs: Sequence[Run], contender: str) -> Groups:
     return groups
 
 
-def _times(groups: Groups) -> dict[str, Figure]:
-    """Return the median time per instance, without the instances where a run failed."""
+def _times(groups: Groups, of: str = "seconds") -> dict[str, Figure]:
+    """Return the median time per instance, without those where a run failed or was not timed."""
     times = {}
     for instance, group in groups.items():
-        done = [made for made in group if made]
+        done = [made for made in group if made and getattr(made, of) is not None]
         if len(done) == len(group):
             hit_limit = any(made.hit_limit for made in done)
-            times[instance] = Figure(median(made.seconds for made in done), hit_limit)
+            times[instance] = Figure(median(getattr(made, of) for made in done), hit_limit)
     return times
 
 

@@ -12,6 +12,7 @@ from moeopt.cli.options import Json, shown
 if TYPE_CHECKING:
     from moeopt.exporters.outside_solver import OutsideAnswer
     from moeopt.problems.envelope import InstanceEnvelope
+    from moeopt.problems.objective import Objective
 
 VALID, INVALID = 0, 2
 
@@ -28,11 +29,14 @@ def check_command(
 ) -> int:
     """Check a solution; exit 0 if it is valid, 2 if it violates a constraint.
 
+    Where the instance's file stands in a library, it says how the best known solution compares.
+
     A .sol file is what HiGHS, SCIP, CBC or Gurobi say of the model that `moeopt export --to lp` or
     mps has written.
     """
     import moeopt
     from moeopt.errors import InputError
+    from moeopt.study.known import compared, standing
 
     problem = moeopt.load(instance)
     answer = _answer(problem, solution)
@@ -48,6 +52,7 @@ def check_command(
     if answer is not None and answer.differs(problem, verdict.objective):
         claim = f"{answer.writer} says {answer.claim:,.0f}"
         print(f"moeopt: warning: {solution}: {claim}, the checker another", file=sys.stderr)
+    best = _best_known(instance, problem) if verdict.valid else None
     if as_json:
         report = {
             "problem": problem.problem,
@@ -56,13 +61,31 @@ def check_command(
             "objective": verdict.objective,
             "violations": verdict.violations,
         }
+        if best is not None and verdict.objective is not None:
+            report |= {"best": best, "standing": standing(verdict.objective, best)}
         print(json.dumps(report))
-    elif verdict.valid:
-        print(f"{solution}: valid, objective {shown(problem.problem, verdict.objective)}")
+    elif verdict.objective is not None:
+        line = f"{solution}: valid, objective {shown(problem.problem, verdict.objective)}"
+        if best is not None:
+            line += f", {compared(problem.problem, verdict.objective, best)}"
+        print(line)
     if not verdict.valid and not as_json:
         for constraint, sentence in verdict.violations:
             print(f"{solution}: {constraint}: {sentence}", file=sys.stderr)
     return VALID if verdict.valid else INVALID
+
+
+def _best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
+    """Return the objective of the best known solution, None if the file stands in no library."""
+    from moeopt.errors import InputError
+    from moeopt.study.known import Libraries
+
+    try:
+        known = Libraries().known(file, instance)
+    except InputError as error:
+        print(f"moeopt: warning: {error}", file=sys.stderr)
+        return None
+    return None if known is None else known.objective
 
 
 def _answer(instance: "InstanceEnvelope", file: Path) -> "OutsideAnswer | None":

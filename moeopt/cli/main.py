@@ -20,6 +20,7 @@ from moeopt.cli import (
     gap,
     generate,
     holdout,
+    library,
     listing,
     losses,
     machine,
@@ -70,6 +71,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
     app.add_typer(machine.build_app(), name="machine")
+    app.add_typer(library.build_app(), name="library")
     app.callback(invoke_without_command=True)(_options)
     return app
 

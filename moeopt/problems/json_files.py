@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from moeopt.errors import InputError, expect
 from moeopt.problems.reading import reading
@@ -50,15 +51,15 @@ def read_object(path: Path) -> dict[str, Any]:
     def integer(number: str) -> int | _Refused:
         return int(number) if len(number) <= MAX_DIGITS else refuse(number)
 
+    has_long = _has_long_number(text)
     numbers: dict[str, Any] = {
         "parse_constant": refuse,
         "parse_float": real,
-        "parse_int": integer if _has_long_number(text) else int,  # int itself is far faster
+        "parse_int": integer if has_long else int,  # int itself is far faster
     }
     try:
-        data = _parsed_at_once(text, numbers)
+        data = None if has_long else _parsed_at_once(text)
         if data is None:
-            refused.clear()
             data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
@@ -75,25 +76,24 @@ def read_object(path: Path) -> dict[str, Any]:
     return data
 
 
-def _parsed_at_once(text: str, numbers: Mapping[str, Any]) -> Any:
-    """Return what a text holds if its objects are many and no key stands twice in one; else None.
+def _parsed_at_once(text: str) -> Any:
+    """Return what a text holds if its objects are many and nothing in it is refused; else None.
 
     Looking at the keys of each object as it is parsed takes longer than parsing. Colons say the
     same of the whole: each key has one, and the others stand in strings. Where as many are counted
-    in the text as in the data, no key was dropped. Lists are not searched for objects unless they
-    begin with one: what is overlooked makes the counts differ.
+    in the text as in the data, no key was dropped.
     """
     if text.count("{") < MANY_OBJECTS or "\\" in text:
         return None
     try:
-        data = json.loads(text, **numbers)
+        data = from_json(text, allow_inf_nan=False)  # twice as fast as Python's own
     except ValueError:  # the other way says where
         return None
     return data if _colons(data) == text.count(":") else None
 
 
-def _colons(data: Any) -> int:
-    """Return how many colons a text has at least that holds these data."""
+def _colons(data: Any) -> int | None:
+    """Return how many colons a text has that holds these data; None if a number is too large."""
     count, rest = 0, [data]
     while rest:
         value = rest.pop()
@@ -102,17 +102,23 @@ def _colons(data: Any) -> int:
         elif type(value) is dict:
             count += len(value)
             rest += [item for item in value.values() if type(item) in _SEARCHED]
-        elif type(value) is list and value and type(value[0]) is dict:
-            objects = [item for item in value if type(item) is dict]
-            kinds = set(map(type, chain.from_iterable(map(dict.values, objects))))
-            if kinds & _SEARCHED:
-                rest += objects
-            else:
-                count += sum(map(len, objects))
+        elif type(value) is list:
+            kinds = set(map(type, value))
+            while kinds == {list}:  # their items are looked at together, not list by list
+                value = list(chain.from_iterable(value))
+                kinds = set(map(type, value))
+            if kinds == {dict} and not _SEARCHED & set(
+                map(type, chain.from_iterable(map(dict.values, value)))
+            ):
+                count += sum(map(len, value))
+            elif kinds & _SEARCHED:
+                rest += [item for item in value if type(item) in _SEARCHED]
+        elif type(value) is float and not math.isfinite(value):
+            return None
     return count
 
 
-_SEARCHED = {str, dict, list}
+_SEARCHED = {str, dict, list, float}
 
 
 def _has_long_number(text: str) -> bool:
@@ -233,4 +239,7 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)

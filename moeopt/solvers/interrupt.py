@@ -12,6 +12,15 @@ T = TypeVar("T")
 
 POLL_S = 0.05
 GRACE_S = 2.0
+"""How long a solver may take to come to an end after Ctrl-C."""
+
+LATE_SHARE, LATE_S = 0.04, 0.1
+"""And after its limit: this part of it, or so many seconds if they are more."""
+
+
+def allowance_s(limit_s: float) -> float:
+    """Return how long after its limit somebody may still hand over what is ready."""
+    return max(LATE_SHARE * limit_s, LATE_S)
 
 
 @dataclass
@@ -30,9 +39,9 @@ def run_interruptible(
     """Run `call` in a thread and wait for it; at Ctrl-C run `stop` and wait a little longer.
 
     Solvers hold the main thread inside native code, where Python cannot act on Ctrl-C; from a
-    second thread they can be stopped. One that does not stop within `GRACE_S`, or overruns
-    `limit_s` by more than that (HiGHS sometimes does), is left behind: `ended` is False then and
-    `value` is None. The limit is one of the solving clock, the grace after Ctrl-C of any.
+    second thread they can be stopped. One that does not stop within `GRACE_S`, or is too late after
+    `limit_s` (HiGHS and CP-SAT sometimes are), is told to `stop` and left behind: `ended` is False
+    then and `value` is None. The limit is one of the solving clock, the grace after Ctrl-C of any.
 
     Raises
     ------
@@ -53,10 +62,10 @@ def run_interruptible(
         ended.set()
 
     threading.Thread(target=target, daemon=True).start()
-    late, give_up = clock.now() + limit_s + GRACE_S, float("inf")
+    late, give_up = clock.now() + limit_s + allowance_s(limit_s), float("inf")
     while not ended.is_set() and clock.now() < late and monotonic() < give_up:
         try:
-            ended.wait(POLL_S)
+            ended.wait(min(POLL_S, max(late - clock.now(), 0.001)))
         except KeyboardInterrupt:
             if run.interrupted:
                 raise
@@ -64,6 +73,8 @@ def run_interruptible(
             give_up = monotonic() + GRACE_S
             stop()
     run.ended = ended.is_set()
+    if not run.ended:
+        stop()
     if run.error is not None:
         raise run.error
     return run

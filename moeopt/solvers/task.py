@@ -8,7 +8,7 @@ from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.futures import Futures
 from moeopt.problems.objective import Objective, Packing
 from moeopt.problems.registry import Problem
-from moeopt.solvers.limits import Deadline
+from moeopt.solvers.limits import Deadline, abandoned_at
 from moeopt.solvers.result import Termination
 from moeopt.solvers.rules import Rule
 
@@ -131,14 +131,15 @@ class Task:
         TimeLimitError
             If the limit passes meanwhile.
         """
-        start = self.problem.part("heuristics").WARM_START(self.instance)
-        check = self.problem.part("check")
-        if start is not None and not check.violations(self.instance, start):
-            self.start, self.upper = start, self.checked_objective(start)
-        self.deadline.checkpoint()
-        if not self.without:  # a rule left out can lower the optimum below the bound
-            bounds = self.problem.part("bounds")
-            self.lower = self.up_to_grid(self.packing.pack(bounds.lower_bound(self.instance)))
+        with abandoned_at(self.deadline), self.deadline.told():
+            start = self.problem.part("heuristics").WARM_START(self.instance)
+            check = self.problem.part("check")
+            if start is not None and not check.violations(self.instance, start):
+                upper = self.checked_objective(start)
+                self.start, self.upper = start, upper
+            if not self.without:  # a rule left out can lower the optimum below the bound
+                bounds = self.problem.part("bounds")
+                self.lower = self.up_to_grid(self.packing.pack(bounds.lower_bound(self.instance)))
         self.trace.record(self.upper, self.lower)
 
     def up_to_grid(self, bound: int) -> int:

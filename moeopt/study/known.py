@@ -18,14 +18,17 @@ from moeopt.errors import InputError
 from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.files import load_solution
 from moeopt.problems.json_files import read_object
-from moeopt.problems.objective import Objective, entries
+from moeopt.problems.objective import Objective, below, difference, entries
 from moeopt.problems.reading import reading
 from moeopt.problems.registry import get_problem
 from moeopt.problems.wording import describe
 from moeopt.solvers.methods import method_kind
+from moeopt.solvers.result import with_unit
 from moeopt.solvers.verdict import check
 
 INDEX, BEST, SOLUTIONS = "index.json", "best_known.json", "solutions"
+
+Standing = Literal["better", "equal", "worse"]
 
 LEVELS = 2
 """A library's instances stand in its folder, or in that of their family."""
@@ -69,6 +72,23 @@ class _Entry(BaseModel):
     status: Literal["optimal", "feasible"]
     method: str
     solution: str
+
+
+def standing(objective: Objective, best: Objective) -> Standing:
+    """Tell how an objective compares with the best known."""
+    if entries(objective) == entries(best):
+        return "equal"
+    return "better" if below(objective, best) else "worse"
+
+
+def compared(problem: str, objective: Objective, best: Objective) -> str:
+    """Return in words how an objective compares with the best known."""
+    how = standing(objective, best)
+    if how == "equal":
+        return "equals best known"
+    pair = (best, objective) if how == "better" else (objective, best)
+    by = with_unit(problem, difference(*pair))
+    return f"{how} than best known by {by}"
 
 
 class Libraries:

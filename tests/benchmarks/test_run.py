@@ -2,12 +2,14 @@
 
 import json
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
 from benchmarks.harness.case import case_names, load_case, parts
 from benchmarks.harness.checked import FalseClaimError, checked_objective
-from benchmarks.harness.contenders import moeopt_solve, textbook
+from benchmarks.harness.contenders import Answer, moeopt_solve, prebuilt, textbook
 from benchmarks.harness.contradictions import contradictions
 from benchmarks.harness.measure import WARM_UP_S, measure, measure_against
 from benchmarks.harness.measurement import Measurement, Run
@@ -76,6 +78,23 @@ def test_contenders_are_interleaved_and_compared_per_instance():
     assert (x.proven, x.instances, x.at_limit, x.failed) == (2, 2, 0, 0)
     assert (x.median, x.p95, x.p99, x.maximum) == (Figure(3), Figure(4), Figure(4), Figure(4))
     assert (y.median, y.ratio) == (Figure(7), Figure((6 / 2 + 8 / 4) / 2))
+    assert x.cpu_median is None
+
+
+def test_what_the_process_computed_is_told_apart_from_waiting():
+    def waits(_: InstanceEnvelope) -> Callable[[float], Answer]:
+        def solve(_: float) -> Answer:
+            time.sleep(0.05)
+            return Answer(None, None, None, proven=True)
+
+        return solve
+
+    contenders = {"waits": prebuilt(waits)}
+    runs = list(measure(contenders, [A], repeats=1, time_limit_s=LIMIT_S))
+    [row] = summarise(runs, contenders, baseline="waits")
+    assert row.median is not None
+    assert row.cpu_p99 is not None
+    assert 0 <= row.cpu_p99.value < 0.05 <= row.median.value
 
 
 def test_the_limit_ends_the_repeats_on_that_instance_only():
@@ -155,7 +174,7 @@ def test_the_command_writes_json_and_markdown_and_fails_on_contradictions(
     argv = ["fake", "--repeats", "2", "--time-limit", "3", "--out", str(out)]
     assert main(argv, folder=tmp_path) == code
     printed, progress = capsys.readouterr()
-    assert "| right | 1/1 | 1 | 1 | 1 | 1 | 2 | 0 | 0 |" in printed
+    assert "| right | 1/1 | 1 | 1 | 1 | 1 | – | – | 2 | 0 | 0 |" in printed
     assert "4/4" in progress
     assert ("claims that 11 is optimal, but left found 10" in progress) == (code == 1)
     assert (out / "fake.md").read_text() == printed.rstrip("\n") + "\n"

@@ -21,12 +21,15 @@ ALLOWED = {
     "interop": {"errors", "problems", "sim", "interop"},
     "exporters": {"errors", "problems", "solvers", "sim", "interop", "exporters"},
     "study": {"errors", "numeric", "problems", "solvers", "sim", "study"},
+    "library": {
+        *("errors", "numeric", "problems", "solvers", "interop", "exporters", "study", "library"),
+    },
     "reproduce": {"errors", "numeric", "problems", "solvers", "sim", "interop", "reproduce"},
     "planner": {"errors", "problems", "solvers", "sim", "interop", "exporters", "planner"},
     "__main__": {"cli"},
     "cli": {
         *("errors", "numeric", "problems", "solvers", "sim", "interop", "exporters", "study"),
-        *("planner", "reproduce", "cli", ROOT),
+        *("planner", "reproduce", "library", "cli", ROOT),
     },
 }
 """Room -> the rooms it may import from: problems <- sim <- solvers <- study <- cli.
@@ -35,7 +38,7 @@ Solvers need `sim` for one method: ``robust`` decides on futures that the simula
 
 `study` runs decisions on other loads, which is the simulator's work. `exporters` finds the best
 plan of a form that a runtime can take, which is a solver's. `numeric` is below all, and only cli
-imports planner, reproduce and the public face.
+imports planner, reproduce, library and the public face.
 """
 
 SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}

@@ -2,9 +2,16 @@
 
 from collections.abc import Callable
 from time import thread_time_ns
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 import moeopt
+from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, certify
+from moeopt.solvers.backends import own
+from tests.problems.every_problem import RANDOM
 
 REPEATS = 60
 
@@ -36,3 +43,25 @@ def test_a_public_call_is_not_many_searches() -> None:
     for method in ("threshold", "auto"):
         call_ns = least_ns(lambda method=method: moeopt.solve(instance, method))
         assert call_ns <= 10 * search_ns, (method, call_ns / search_ns)
+
+
+LARGE = {
+    "deferral": SimpleNamespace(layers=200, penalty=range(9)),
+    "balance": SimpleNamespace(slices_per_unit=64, experts=range(1024)),
+    "cache": SimpleNamespace(layers=26, experts=64),
+    "bitwidth": SimpleNamespace(
+        layers=[SimpleNamespace(experts=range(4096))], bits=(2, 3, 4), min_count={2: 300}
+    ),
+}
+
+
+@pytest.mark.parametrize("problem", LARGE)
+def test_small_instances_need_no_thread(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their dynamic programs run where they are called; those of large ones in a thread."""
+
+    def in_a_thread(*_: object) -> Any:
+        raise AssertionError("a thread for less than it costs")
+
+    monkeypatch.setattr(own, "run_interruptible", in_a_thread)
+    assert moeopt.solve(RANDOM[problem][0](1), "dp").status in ("optimal", "infeasible")
+    assert not get_problem(problem).part("dynamic_program").brief(LARGE[problem])

@@ -37,6 +37,14 @@ from .instance import INT64_SUMS_NS, Instance
 from .relaxations import gpu_relaxation, link_relaxation, taken_slices
 from .solution import Solution
 
+FEW_EXCHANGES = 2**22
+"""Slices of a unit times experts: so many exchanges are compared within some 20 ms."""
+
+
+def brief(instance: Instance) -> bool:
+    """Tell whether the algorithm comes back to Python every 50 ms, and looks at the clock."""
+    return instance.slices_per_unit * len(instance.experts) ** 2 <= FEW_EXCHANGES
+
 
 def solve(instance: Instance, search: Search) -> None:
     """Bound by the link, then by the GPU, until the best solution found meets the bound."""

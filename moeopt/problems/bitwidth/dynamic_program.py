@@ -7,6 +7,8 @@ out no way to share (`pareto`). Where layers have one width each, all widths are
 model has one, all of them as well.
 """
 
+from math import prod
+
 from moeopt.problems.search import Search
 
 from .bounds import lower_bound
@@ -17,6 +19,17 @@ from .min_plus import Stopped
 from .multiple_choice_knapsack import TooLarge
 from .pareto import from_columns, frontier, parts_of
 from .solution import Solution
+
+FEW_SUMS = 2**22
+"""Sums for one more expert: so many take less than 5 ms."""
+
+
+def brief(instance: Instance) -> bool:
+    """Tell whether the algorithm comes back to Python every 50 ms, and looks at the clock."""
+    states = prod(count + 1 for count in instance.min_count.values())
+    experts = max(len(layer.experts) for layer in instance.layers)
+    increments = experts * (instance.bits[-1] - instance.bits[0]) + 1
+    return states * increments * len(instance.bits) <= FEW_SUMS
 
 
 def solve(instance: Instance, search: Search) -> None:

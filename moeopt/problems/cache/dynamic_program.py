@@ -47,6 +47,14 @@ SHARES = (256, 64, 16, 4, 1)
 SPREAD = (64, 8)
 """Weights beside the best one: this part of the way to either end."""
 
+FEW_PLANS = 2**20
+"""Of so few plans only some are ever kept as states: far less than a `CHUNK` of work."""
+
+
+def brief(instance: Instance) -> bool:
+    """Tell whether the algorithm comes back to Python every 50 ms: with few plans it does."""
+    return (instance.experts + 1.0) ** min(instance.layers, 64) <= FEW_PLANS
+
 
 def solve(instance: Instance, search: Search) -> None:
     """Find the best ways and prove it, or report the best and the bound reached."""

@@ -26,10 +26,13 @@ class Model(Formulation):
         The PuLP problem; its objective is in units of `objective_unit` ns.
     objective_unit
         ns per unit of the model's objective, as `float_unit` chooses it.
+    denominators
+        Of rows that are in another unit: bytes.
     """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        self.denominators = (_bytes_unit(instance),)
         self.model = pulp.LpProblem("joint", pulp.LpMinimize)
         self._made = 0
         horizon_ns = instance.horizon_ns + max(instance.copy_ns) * instance.rows.entries
@@ -283,7 +286,10 @@ def _dot(flags: Any, values: Any) -> Any:
     return pulp.lpSum(value * flag for value, flag in zip(values, flags, strict=True))
 
 
-def _bytes_unit(instance: Instance) -> float:
-    """Return the unit in which all memory together is at most some million."""
+def _bytes_unit(instance: Instance) -> int:
+    """Return the unit in which all memory together is at most some million.
+
+    It is whole so that certificates of bounds can have the rows in integers again.
+    """
     cells = instance.layers * instance.experts * (1 + instance.max_ways)
-    return max(1.0, cells * max(instance.expert_bytes) / 10**6)
+    return max(1, -(-cells * max(instance.expert_bytes) // 10**6))

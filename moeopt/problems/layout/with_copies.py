@@ -6,10 +6,11 @@ a lower bound on its makespan under any layout with copies, and the weighted sum
 the objective: wait and see. The lemma stands in `formulations/layout/spec.md`, section "Copies".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from moeopt.numeric.clock import out_of_time
 from moeopt.problems.search import Search
 
 from .bounds import lower_bound, objective_grid
@@ -47,6 +48,9 @@ ROUND = 6000
 PATIENCE = 2
 """Rounds without success after which it is given up."""
 
+_Cut = tuple[int, Solution, tuple[Flags, Flags]]
+"""Objective, solution, and the layout that it schedules."""
+
 
 def dual_copies(instance: Instance) -> Solution:
     """Stripe every expert, and localize a second copy on the DIMM of its number modulo their count.
@@ -76,16 +80,24 @@ def copies_by_load(instance: Instance) -> Solution:
     among `CUTS` evenly spaced numbers; as many of the following experts lie in both ways as fit,
     the rest are localized. Longest expected NDP work first, each goes to the DIMM with least of it
     among those with fewest experts. Memory left over holds second localized copies, half the DIMMs
-    on. Residents are the hottest. The best schedules of the real loads.
+    on. Residents are the hottest. The best schedules of the real loads. Where a limit cuts in, the
+    best of what is made by then, at least of one number.
     """
     from moeopt.problems.tri_domain.threshold.copies import quick_schedule
 
-    def quickly(cut: tuple[Flags, Flags]) -> int:
-        return objective(instance, scheduled(instance, *cut, quick_schedule))
+    def made(cuts: Iterable[tuple[Flags, Flags]], rule: Rule) -> list[_Cut]:
+        found: list[_Cut] = []
+        for cut in cuts:
+            if found and out_of_time():
+                break
+            solution = scheduled(instance, *cut, rule)
+            found.append((objective(instance, solution), solution, cut))
+        return sorted(found, key=lambda of: of[0])
 
-    promising = sorted(_cuts(instance), key=quickly)[:FINALISTS]
-    found = [scheduled(instance, *cut) for cut in promising]
-    return min(found, key=lambda solution: objective(instance, solution))
+    quickly = made(_cuts(instance), quick_schedule)
+    if out_of_time():
+        return quickly[0][1]
+    return made([cut for _, _, cut in quickly[:FINALISTS]], best_schedule)[0][1]
 
 
 def _cuts(instance: Instance) -> Iterator[tuple[Flags, Flags]]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from moeopt.numeric.clock import out_of_time
+
 from .capacity import Capacity, capacity_of
 from .instance import Instance
 from .layer_steps import Flags, Ints
@@ -37,7 +39,7 @@ def filled(instance: Instance, order: Ints, most: int | None = None) -> Solution
 def best_prefix(instance: Instance, order: Ints) -> Solution | None:
     """Take what fits, in the order, but only as far as the total time is least.
 
-    Ties: the fewest slots. None if the rules allow no such stop.
+    Ties: the fewest slots. None if the rules allow no such stop. Where a limit cuts in, no further.
     """
     capacity = capacity_of(instance)
     flags = _empty(capacity)
@@ -56,6 +58,8 @@ def best_prefix(instance: Instance, order: Ints) -> Solution | None:
             )
         if (best is None or sum(costs) < best[0]) and capacity.allows(flags):
             best = (sum(costs), len(taken))
+        if best is not None and out_of_time():
+            break
     if best is None:
         return None
     flags = _empty(capacity)

@@ -4,9 +4,11 @@ The model prints its own solution as JSON in the contract's form, so that it can
 ``glpsol`` too, and no decoding stands between the mathematics and the checker.
 """
 
+import ctypes
 import json
 import re
 import tempfile
+import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,18 @@ from moeopt.errors import ModelMismatchError
 from moeopt.numeric.program import Program, Vector
 from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
 from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.solvers.limits import abandoned_at
+from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.limits import TimeLimitError, abandoned_at
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
 TOLERANCE = 1e-7
 """To which GLPK keeps the signs of reduced costs within branch and bound; it cannot be set."""
+
+NATIVE = ctypes.CDLL(glpk._swiglpk.__file__)
+"""The same library, called as `ctypes` does: meanwhile other threads run."""
+
+ALONE = threading.Lock()
 
 DECLARATION = re.compile(r"^\s*(?:param|set)\s+(\w+)", re.MULTILINE)
 
@@ -110,8 +118,30 @@ def _entries(value: Any, index: tuple[int, ...]) -> Iterator[str]:
 def run(task: Task) -> Outcome:
     """Translate, solve and let the model print its solution.
 
-    GLPK cannot be interrupted; it ends by itself at the limit.
+    GLPK cannot be interrupted: its branch and bound ends by itself at the limit; a model that it is
+    still generating then is left behind, and who comes next waits until it has finished.
     """
+    limit_s = task.deadline.remaining_s
+    running = run_interruptible(lambda: _run_alone(task), lambda: None, limit_s)
+    if running.value is None:
+        outcome = Outcome(None, "LEFT BEHIND", "time_limit", engine="glpk", build_s=limit_s)
+        if running.interrupted:
+            outcome.termination = "interrupted"
+        return outcome
+    return verified(task, running.value) if task.verify else running.value
+
+
+def _run_alone(task: Task) -> Outcome:
+    """Run one model at a time: GLPK's memory is that of the process, not of a thread."""
+    if not ALONE.acquire(timeout=task.deadline.remaining_s):
+        raise TimeLimitError
+    try:
+        return _run(task)
+    finally:
+        ALONE.release()
+
+
+def _run(task: Task) -> Outcome:
     deadline = task.deadline
     begin = deadline.elapsed_s
     glpk.glp_term_out(glpk.GLP_OFF)
@@ -132,7 +162,7 @@ def run(task: Task) -> Outcome:
         if outcome.claim is not None:
             outcome.solution = _read_printed(task, printed)
     outcome.build_s, outcome.solve_s = build_end - begin, deadline.elapsed_s - build_end
-    return verified(task, outcome) if task.verify else outcome
+    return outcome
 
 
 def _translate(task: Task, translator: Any, problem: Any, folder: Path, printed: Path) -> None:
@@ -142,12 +172,17 @@ def _translate(task: Task, translator: Any, problem: Any, folder: Path, printed:
     failed = (
         glpk.glp_mpl_read_model(translator, str(model_file), 1)
         or glpk.glp_mpl_read_data(translator, str(data_file))
-        or glpk.glp_mpl_generate(translator, None)
+        or _generate(translator)
     )
     if failed:
         raise ModelMismatchError(f"GLPK rejects {model_file.name} with the data of the instance")
     glpk.glp_mpl_build_prob(translator, problem)
     _neutralise(problem, task.without)
+
+
+def _generate(translator: Any) -> int:
+    """Generate the model, which can take seconds, without Python's lock."""
+    return int(NATIVE.glp_mpl_generate(ctypes.c_void_p(int(translator)), None))
 
 
 def _neutralise(problem: Any, without: frozenset[str]) -> None:

@@ -1,11 +1,13 @@
 """Run a problem's decision for later loads: forecast from the observed ones, then decide."""
 
+from contextlib import suppress
 from importlib import import_module
 
 from moeopt.problems.futures import Draw
 from moeopt.problems.search import Search
 from moeopt.sim.holdout.run import adopted
-from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.interrupt import allowance_s, run_interruptible
+from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
 from moeopt.solvers.task import Outcome, Task
 
 
@@ -21,11 +23,16 @@ def run(task: Task) -> Outcome:
     algorithm = task.problem.part("robust")
     draw: Draw = forecast.draw(task.instance, futures, task.seed)
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
-    running = run_interruptible(
-        lambda: algorithm.decide(task.instance, draw, search, futures), search.stop, search.limit_s
-    )
+
+    def decide() -> None:
+        end = Deadline(search.limit_s + allowance_s(search.limit_s))
+        with suppress(TimeLimitError), abandoned_at(end):  # drawing futures knows no clock
+            algorithm.decide(task.instance, draw, search, futures)
+
+    running = run_interruptible(decide, search.stop, search.limit_s)
     if search.solution is None:  # a kernel is compiled for the first time, say
-        start = task.problem.part("heuristics").WARM_START(task.instance)
+        with task.deadline.told():
+            start = task.problem.part("heuristics").WARM_START(task.instance)
         outcome = Outcome(start, "NOTHING DECIDED in time: a heuristic's answer", "time_limit")
     else:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"

@@ -1,0 +1,201 @@
+"""``moeopt library``: solutions and bounds for the instance library, checked and entered."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moeopt.cli.options import Json, print_error
+from moeopt.errors import InputError, MoeoptError
+
+if TYPE_CHECKING:
+    from moeopt.library.entries import Entry
+
+Where = Annotated[Path, typer.Option("--library", help="Folder of the instance library.")]
+InstanceFile = Annotated[
+    Path | None, typer.Option("--instance", help="The instance's file, if no name says which.")
+]
+Write = Annotated[bool, typer.Option("--write", help="Enter what is better into the library.")]
+By = Annotated[str | None, typer.Option("--by", help="To whom an entry is credited.")]
+
+INSTANCES = Path("instances")
+
+CONTRADICTION = 5
+"""The exit code where a submission and a recorded proof cannot both be right."""
+
+
+def build_app() -> typer.Typer:
+    """Return the group of the commands on the instance library."""
+    app = typer.Typer(
+        help="Check solutions and bounds against the instance library, and enter better ones.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    app.command("check")(check_command)
+    app.command("certify")(certify_command)
+    app.command("verify")(verify_command)
+    app.command("table")(table_command)
+    app.callback()(lambda: None)
+    return app
+
+
+def check_command(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Solutions: .json, or a solver's .sol."),
+    ],
+    library: Where = INSTANCES,
+    instance: InstanceFile = None,
+    write: Write = False,
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Check solutions exactly and say how they compare with the best known.
+
+    A .sol file is what HiGHS, SCIP, CBC or Gurobi say of the model that `moeopt export --to lp` or
+    mps has written; its name is the instance's, or --instance gives it. Exit 2 if a file is
+    refused, 5 if one costs less than what is recorded as proven.
+    """
+    from moeopt.cli.options import shown
+    from moeopt.library.submissions import credited, enter, submitted
+
+    by = credited(by)
+    codes = [0]
+    for file in files:
+        try:
+            found = submitted(library, file, instance)
+            entered = enter(found, by) if write else []
+        except MoeoptError as error:
+            print_error(str(error))
+            codes.append(error.exit_code)
+            continue
+        costs = f"objective {shown(found.entry.problem, found.objective)}"
+        report: dict[str, object] = {
+            "objective": found.objective,
+            "best": found.entry.objective,
+            "standing": found.standing,
+        }
+        _tell(file, found.entry, f"{costs}: {found.sentence()}", report, entered, as_json)
+    return max(codes)
+
+
+def verify_command(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Certificates; by default the library's own."),
+    ] = None,
+    library: Where = INSTANCES,
+    instance: InstanceFile = None,
+    write: Write = False,
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Verify certificates of bounds in integers, whoever made them.
+
+    Exit 2 if a file proves nothing, 5 if one proves more than a known solution costs.
+    """
+    from moeopt.cli.options import shown
+    from moeopt.library.submissions import certified, credited, enter_bound
+
+    by = credited(by)
+    if not files:
+        return _verify_all(library)
+    codes = [0]
+    for file in files:
+        try:
+            found = certified(library, file, instance)
+            entered = enter_bound(found, by) if write else []
+        except MoeoptError as error:
+            print_error(str(error))
+            codes.append(error.exit_code)
+            continue
+        bound = found.certificate.bound
+        proves = f"proves {shown(found.entry.problem, bound)}: {found.sentence()}"
+        report = {"bound": bound, "best_bound": found.entry.bound}
+        _tell(file, found.entry, proves, report, entered, as_json)
+    return max(codes)
+
+
+def certify_command(
+    instance: Annotated[Path, typer.Argument(help="Instance file.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="The certificate.", show_default=False)],
+    library: Where = INSTANCES,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", min=0, help="Seconds for branching.")
+    ] = 60.0,
+    nodes: Annotated[
+        int, typer.Option("--nodes", min=1, max=2**16, help="Most nodes of the tree.")
+    ] = 1001,
+) -> int:
+    """Make a certificate of a lower bound by linear relaxations and branching."""
+    import moeopt
+    from moeopt.cli.options import shown
+    from moeopt.library.certificate import packed_bound
+    from moeopt.library.emit import certify
+    from moeopt.library.entries import find
+    from moeopt.problems.json_files import save
+
+    given = moeopt.load(instance)
+    try:
+        upper = packed_bound(find(library, given.name, given.problem).objective, given)
+    except InputError:  # an instance of one's own
+        upper = None
+    found = certify(given, upper, time_limit, nodes)
+    save(found, out)
+    print(f"{out}: proves {shown(given.problem, found.bound)}; {found.method}")
+    return 0
+
+
+def table_command(
+    problem: Annotated[
+        str | None, typer.Argument(help="A problem; by default the open instances of all.")
+    ] = None,
+    library: Where = INSTANCES,
+) -> int:
+    """Print instances with best objective, bound, type and method as Markdown."""
+    from moeopt.library.entries import problem_folders
+    from moeopt.library.tables import open_table, problem_table
+
+    if problem is None:
+        print(open_table(library), end="")
+        return 0
+    folders = {folder.name: folder for folder in problem_folders(library)}
+    if problem not in folders:
+        raise InputError(f"PROBLEM: {problem!r} is unknown; known: {', '.join(folders)}")
+    print(problem_table(folders[problem]), end="")
+    return 0
+
+
+def _tell(
+    file: Path,
+    entry: "Entry",
+    sentence: str,
+    report: Mapping[str, object],
+    entered: list[Path],
+    as_json: bool,
+) -> None:
+    import json
+
+    if as_json:
+        names = {"file": str(file), "problem": entry.problem, "instance": entry.name}
+        print(json.dumps(names | dict(report) | {"entered": [str(path) for path in entered]}))
+        return
+    print(f"{file}: {entry.problem}/{entry.name}: {sentence}")
+    for path in entered:
+        print(f"{path}: written")
+
+
+def _verify_all(library: Path) -> int:
+    from moeopt.library.entries import problem_folders
+    from moeopt.library.submissions import certificate_faults, certificates
+
+    code = 0
+    for folder in problem_folders(library):
+        wrong = certificate_faults(folder)
+        for line in wrong:
+            print(f"{folder.name}: {line}", file=sys.stderr)
+        print(f"{folder.name}: {certificates(folder)} certificates, {len(wrong)} faults")
+        code = max(code, InputError.exit_code * bool(wrong))
+    return code

@@ -1,0 +1,187 @@
+"""The entries of a library: what is known of each instance, and where its files are.
+
+A library is a folder with a folder for each problem, which holds ``index.json``,
+``best_known.json``, ``solutions/``, ``certificates/`` and ``reference.json``, the CPU seconds of
+the reference methods.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.files import load
+from moeopt.problems.json_files import read_object, save
+from moeopt.problems.objective import Objective
+from moeopt.problems.reading import reading
+from moeopt.problems.registry import PROBLEMS
+from moeopt.study.known import BEST, INDEX
+
+CERTIFICATES, REFERENCE, SUMS = "certificates", "reference.json", "SHA256SUMS"
+
+EASY_CPU_S, MEDIUM_CPU_S = 1.0, 10.0
+"""Limits of the types, in CPU seconds with one worker."""
+
+Type = Literal["open", "closed", "hard", "medium", "easy"]
+
+TYPES: tuple[Type, ...] = ("open", "closed", "hard", "medium", "easy")
+"""The types of instances, the hardest first, as ``instances/README.md`` defines them."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of an instance.
+
+    Attributes
+    ----------
+    folder, key
+        The problem's folder, and the instance's file in it.
+    fields
+        Its object in ``best_known.json``.
+    times
+        Method -> CPU seconds of its proof, None where it had none within its limit.
+    quantum_ns
+        To what the instance's times are rounded up; None if it has none.
+    """
+
+    folder: Path
+    key: str
+    fields: Mapping[str, Any]
+    times: Mapping[str, float | None]
+    quantum_ns: int | None = None
+
+    @property
+    def problem(self) -> str:
+        """The problem's name."""
+        return self.folder.name
+
+    @property
+    def family(self) -> str:
+        """The family's name."""
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The instance's name: its file's."""
+        return stem(self.key)
+
+    @property
+    def objective(self) -> Objective:
+        """Of the best known solution."""
+        return plain(self.fields["objective"])
+
+    @property
+    def bound(self) -> Objective | None:
+        """The best known bound."""
+        bound = self.fields["bound"]
+        return None if bound is None else plain(bound)
+
+    @property
+    def type(self) -> Type:
+        """How hard it is (`TYPES`)."""
+        if self.fields["status"] != "optimal":
+            return "open"
+        within = {name: s for name, s in self.times.items() if s is not None}
+        if within.get("cp-sat", EASY_CPU_S + 1) <= EASY_CPU_S:
+            return "easy"
+        if not within:
+            return "closed"
+        return "medium" if min(within.values()) <= MEDIUM_CPU_S else "hard"
+
+
+def plain(value: Any) -> Objective:
+    """Return an objective of a file: a lexicographic one is a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def stem(file: str) -> str:
+    """Return a file's name without folder, .gz, and .json, .sol or .sol.json."""
+    name = Path(file).name.removesuffix(".gz")
+    return name.removesuffix(".json").removesuffix(".sol")
+
+
+def problem_folders(library: Path) -> list[Path]:
+    """Return the folders of a library's problems.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    found = [library / name for name in PROBLEMS if (library / name / BEST).is_file()]
+    if not found:
+        raise InputError(f"--library: {library} has no */{BEST}; it is not an instance library")
+    return found
+
+
+def entries_of(folder: Path) -> list[Entry]:
+    """Return the entries of a problem's folder, in the order of its index."""
+    best = read_object(folder / BEST)
+    times = read_object(folder / REFERENCE) if (folder / REFERENCE).is_file() else {}
+    index = read_object(folder / INDEX)
+    return [
+        Entry(folder, key, fields, times.get(key, {}), index[key].get("quantum_ns"))
+        for key, fields in best.items()
+        if key in index
+    ]
+
+
+def find(library: Path, name: str, problem: str | None = None) -> Entry:
+    """Return the entry of an instance by its name.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one of several problems.
+    """
+    folders = [f for f in problem_folders(library) if problem in (None, f.name)]
+    found = [entry for f in folders for entry in entries_of(f) if entry.name == name]
+    if not found:
+        of = "" if problem is None else f"{problem} "
+        raise InputError(f"{library} has no {of}instance called {name!r}")
+    if len(found) > 1:
+        raise InputError(f"{name!r} is an instance of several problems: name the file")
+    return found[0]
+
+
+def instance_of(entry: Entry) -> InstanceEnvelope:
+    """Return an entry's instance, if the file is the one that was indexed."""
+    file = entry.folder / entry.key
+    index = read_object(entry.folder / INDEX).get(entry.key)
+    if not isinstance(index, dict) or index.get("sha256") != digest(file):
+        raise InputError(f"{file}: is not the file that {INDEX} lists")
+    return load(file)
+
+
+def digest(file: Path) -> str:
+    """Return a file's SHA-256."""
+    with reading(file):
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def sums(library: Path) -> str:
+    """Return the text of ``SHA256SUMS``, which ``sha256sum -c`` checks: every instance's hash."""
+    return "".join(f"{sha}  {path}\n" for path, sha in _indexed(library))
+
+
+def _indexed(library: Path) -> Iterator[tuple[str, str]]:
+    for folder in problem_folders(library):
+        for key, entry in read_object(folder / INDEX).items():
+            yield f"{folder.name}/{key}", entry["sha256"]
+
+
+def today() -> str:
+    """Return the date of a new entry (UTC)."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def write_best(folder: Path, key: str, fields: Mapping[str, Any]) -> None:
+    """Replace an instance's entry."""
+    best = read_object(folder / BEST)
+    best[key] = json.loads(json.dumps(fields))
+    save(best, folder / BEST)

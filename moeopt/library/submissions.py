@@ -1,0 +1,250 @@
+"""What people hand in: solutions, held to the best known one, and certificates of bounds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moeopt.errors import InputError, ModelMismatchError
+from moeopt.exporters.outside_solver import read_answer
+from moeopt.library.certificate import Certificate, load_certificate, verify
+from moeopt.library.entries import (
+    CERTIFICATES,
+    Entry,
+    find,
+    instance_of,
+    plain,
+    stem,
+    today,
+    write_best,
+)
+from moeopt.library.exact_model import exact_model
+from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.files import load, load_solution
+from moeopt.problems.json_files import read_object, save
+from moeopt.problems.objective import Objective, below, difference, entries
+from moeopt.solvers.result import with_unit
+from moeopt.solvers.verdict import check
+from moeopt.study.known import BEST, Standing, compared, standing
+
+LONGEST_NAME = 100
+"""Most characters of the name that an entry is credited to."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A valid solution, beside what was known.
+
+    Attributes
+    ----------
+    entry
+        What the library has.
+    solution, objective
+        The submission, and what the checker says that it costs.
+    """
+
+    entry: Entry
+    solution: SolutionEnvelope
+    objective: Objective
+
+    @property
+    def standing(self) -> Standing:
+        """How it compares with the best known solution."""
+        return standing(self.objective, self.entry.objective)
+
+    def sentence(self) -> str:
+        """Return it in words."""
+        return compared(self.entry.problem, self.objective, self.entry.objective)
+
+
+def submitted(library: Path, file: Path, instance: Path | None = None) -> Submitted:
+    """Check a solution file against the library.
+
+    Parameters
+    ----------
+    library
+        The library's folder.
+    file
+        A solution (.json, .json.gz), or a solver's answer to the exported model (.sol), whose name
+        is the instance's unless `instance` is given.
+    instance
+        The instance's file; it must be one of the library.
+
+    Raises
+    ------
+    InputError
+        If file or instance cannot be used, or the solution breaks a constraint.
+    ModelMismatchError
+        If it costs less than what is recorded as proven.
+    """
+    answer = file.name.removesuffix(".gz").endswith(".sol")
+    given = None if instance is None else load(instance)
+    solution = None if answer else load_solution(file)
+    try:
+        entry = _entry(library, file, given, solution)
+        known = instance_of(entry)
+        if given is not None and _data(given) != _data(known):
+            raise InputError(f"{instance}: is another instance than {entry.folder / entry.key}")
+        if solution is None:
+            solution = read_answer(known, file).solution
+        verdict = check(known, solution)
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(f"{file}:") else f"{file}: {text}") from None
+    if verdict.objective is None:
+        raise InputError(f"{file}: {': '.join(verdict.violations[0])}")
+    if entry.bound is not None and below(verdict.objective, entry.bound):
+        costs = with_unit(entry.problem, verdict.objective)
+        proven = with_unit(entry.problem, entry.bound)
+        raise ModelMismatchError(f"{file}: costs {costs}, below the bound {proven} on record")
+    return Submitted(entry, solution, verdict.objective)
+
+
+def _entry(
+    library: Path, file: Path, given: InstanceEnvelope | None, solution: SolutionEnvelope | None
+) -> Entry:
+    if solution is not None:
+        return find(library, solution.instance, solution.problem)
+    if given is not None:
+        return find(library, given.name, given.problem)
+    try:
+        return find(library, stem(file.name))
+    except InputError as error:
+        raise InputError(f"{error}; --instance FILE says whose answer it is") from None
+
+
+def _data(instance: InstanceEnvelope) -> dict[str, Any]:
+    """Return what an instance is, but for where it comes from."""
+    return instance.model_dump(mode="json", exclude={"provenance"})
+
+
+def credited(by: str | None) -> str | None:
+    """Return the name that an entry is credited to.
+
+    Raises
+    ------
+    InputError
+        If it is empty, long, or not plain text.
+    """
+    if by is not None and not (0 < len(by) <= LONGEST_NAME and by.isprintable() and "|" not in by):
+        raise InputError(f"--by: must be a name of at most {LONGEST_NAME} characters, without |")
+    return by
+
+
+def enter(found: Submitted, by: str | None) -> list[Path]:
+    """Write a better solution and its entry; return the files, none if it is not better."""
+    if found.standing != "better":
+        return []
+    entry = found.entry
+    file = entry.folder / entry.fields["solution"]
+    if entry.fields["solution"] != f"solutions/{entry.key}":
+        raise InputError(f"{entry.key}: solution: must be solutions/{entry.key}")
+    save(found.solution, file)
+    proven = entry.bound is not None and entries(entry.bound) == entries(found.objective)
+    fields = dict(entry.fields) | {
+        "objective": found.objective,
+        "status": "optimal" if proven else "feasible",
+        "date": today(),
+    }
+    write_best(entry.folder, entry.key, _by(fields, by))
+    return [file, entry.folder / BEST]
+
+
+def _by(fields: dict[str, Any], by: str | None) -> dict[str, Any]:
+    return fields if by is None else fields | {"by": by}
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A bound that holds, beside what was known."""
+
+    entry: Entry
+    certificate: Certificate
+
+    @property
+    def raises(self) -> bool:
+        """Whether it is above the best known bound."""
+        known = self.entry.bound
+        return known is None or below(known, self.certificate.bound)
+
+    def sentence(self) -> str:
+        """Return it in words."""
+        problem, known, bound = self.entry.problem, self.entry.bound, self.certificate.bound
+        if known is None:
+            return "the first bound"
+        if self.raises:
+            return f"better than best known bound by {with_unit(problem, difference(bound, known))}"
+        if entries(known) == entries(bound):
+            return "equals best known bound"
+        return f"worse than best known bound by {with_unit(problem, difference(known, bound))}"
+
+
+def certified(library: Path, file: Path, instance: Path | None = None) -> Certified:
+    """Verify a certificate of a bound on an instance of the library.
+
+    Raises
+    ------
+    InputError
+        If the file is no certificate, its instance is unknown, or it does not prove its bound.
+    ModelMismatchError
+        If it proves more than the best known solution costs.
+    """
+    certificate = load_certificate(file)
+    try:
+        entry = find(library, certificate.instance, certificate.problem)
+        known = instance_of(entry)
+        if instance is not None and _data(load(instance)) != _data(known):
+            raise InputError(f"{instance}: is another instance than {entry.folder / entry.key}")
+        verify(certificate, known, exact_model(known))
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    if below(entry.objective, certificate.bound):
+        raise ModelMismatchError(f"{file}: proves more than the best known solution costs")
+    return Certified(entry, certificate)
+
+
+def enter_bound(found: Certified, by: str | None) -> list[Path]:
+    """Write a higher bound's certificate and entry; return the files, none if it is not higher."""
+    if not found.raises:
+        return []
+    entry, bound = found.entry, found.certificate.bound
+    place = certificate_place(entry.key)
+    file = entry.folder / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save(found.certificate, file)
+    fields = dict(entry.fields) | {
+        "bound": bound,
+        "status": "optimal" if entries(bound) == entries(entry.objective) else "feasible",
+        "method": "milp",
+        "certificate": place,
+        "date": today(),
+    }
+    write_best(entry.folder, entry.key, _by(fields, by))
+    return [file, entry.folder / BEST]
+
+
+def certificates(folder: Path) -> int:
+    """Return how many entries of a problem have a certificate."""
+    return sum("certificate" in fields for fields in read_object(folder / BEST).values())
+
+
+def certificate_place(key: str) -> str:
+    """Return the file of the certificate of an instance's bound, in the problem's folder."""
+    return f"{CERTIFICATES}/{key.removesuffix('.gz')}.gz"
+
+
+def certificate_faults(folder: Path) -> list[str]:
+    """Return what is wrong with the certificates that a problem's entries name, one line each."""
+    wrong = []
+    for key, fields in read_object(folder / BEST).items():
+        if "certificate" not in fields:
+            continue
+        if fields["certificate"] != certificate_place(key):
+            wrong.append(f"{key}: certificate: must be {certificate_place(key)}")
+            continue
+        try:
+            found = certified(folder.parent, folder / fields["certificate"])
+            if entries(found.certificate.bound) != entries(plain(fields["bound"])):
+                wrong.append(f"{key}: its certificate proves {found.certificate.bound}")
+        except (InputError, ModelMismatchError) as error:
+            wrong.append(f"{key}: {error}")
+    return wrong

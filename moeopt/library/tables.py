@@ -1,0 +1,112 @@
+"""The library's pages: every instance with what is known of it, open ones first (Markdown)."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from moeopt.library.entries import TYPES, Entry, entries_of, problem_folders
+from moeopt.problems.objective import Objective, entries, relative
+from moeopt.problems.registry import get_problem
+
+HARDEST_FIRST = {name: rank for rank, name in enumerate(TYPES)}
+
+
+def units(problem: str) -> str:
+    """Return in words what objectives of a problem are, e.g. "makespan_ns, then penalty"."""
+    names = get_problem(problem).part("check").OBJECTIVE
+    return ", then ".join(f"`{name}`" for name in names)
+
+
+def problem_page(folder: Path) -> str:
+    """Return the page of a problem's instances."""
+    found = entries_of(folder)
+    counts = ", ".join(f"{sum(e.type == t for e in found)} {t}" for t in TYPES)
+    parts = [
+        f"# Instances of {folder.name}",
+        f"{len(found)} instances: {counts}. Objective and bound in {units(folder.name)}. "
+        "[What the types mean](../instances.md#types).",
+        problem_table(folder).rstrip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def problem_table(folder: Path) -> str:
+    """Return the table of a problem's instances, the hardest first."""
+    found = sorted(entries_of(folder), key=lambda e: HARDEST_FIRST[e.type])
+    return "\n".join(_table(found, with_problem=False)) + "\n"
+
+
+def open_page(library: Path) -> str:
+    """Return the page of the instances that are open."""
+    found = [e for folder in problem_folders(library) for e in entries_of(folder)]
+    unsolved = [e for e in found if e.type == "open"]
+    of = ", ".join(
+        f"{problem} in {units(problem)}" for problem in dict.fromkeys(e.problem for e in unsolved)
+    )
+    parts = [
+        "# Open instances",
+        f"{len(unsolved)} of {len(found)} instances are open. A better solution or a higher bound "
+        "is welcome: [how to hand one in](benchmark.md). Objectives: " + of + ".",
+        open_table(library).rstrip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def types_table(library: Path) -> str:
+    """Return how many instances of each problem are of each type."""
+    lines = ["| problem | " + " | ".join(TYPES) + " |", "|---|" + "---:|" * len(TYPES)]
+    for folder in problem_folders(library):
+        found = entries_of(folder)
+        counts = (str(sum(e.type == name for e in found)) for name in TYPES)
+        lines.append(f"| `{folder.name}` | {' | '.join(counts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def open_table(library: Path) -> str:
+    """Return the table of the open instances, alone."""
+    found = (e for folder in problem_folders(library) for e in entries_of(folder))
+    return "\n".join(_table((e for e in found if e.type == "open"), with_problem=True)) + "\n"
+
+
+def _table(found: Iterable[Entry], with_problem: bool) -> Iterator[str]:
+    head = ["instance", "best objective", "best bound", "gap", "type", "solved by", "rounding"]
+    head.append("date")
+    yield f"| {' | '.join(head)} |"
+    yield "|---|---:|---:|---:|---|---|---:|---|"
+    for e in found:
+        place = f"{e.problem}/{e.key}" if with_problem else e.key
+        cells = [
+            f"`{place}`",
+            _number(e.objective),
+            _number(e.bound),
+            _gap(e),
+            e.type,
+            solved_by(e),
+            rounding(e),
+            str(e.fields.get("date", "-")),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def solved_by(entry: Entry) -> str:
+    """Return the method of the bound, with who handed the entry in, where someone did."""
+    how = f"`{entry.fields['method']}`"
+    if "certificate" in entry.fields:
+        how += ", certificate"
+    return f"{how}, {entry.fields['by']}" if "by" in entry.fields else how
+
+
+def rounding(entry: Entry) -> str:
+    """Return to what the instance's times are rounded up, as its provenance says."""
+    quantum = entry.quantum_ns
+    return "-" if quantum is None else f"{quantum:,} ns"
+
+
+def _number(value: Objective | None) -> str:
+    return "-" if value is None else ", ".join(f"{part:,}" for part in entries(value))
+
+
+def _gap(entry: Entry) -> str:
+    if entry.bound is None or entry.type != "open":
+        return "0" if entry.type != "open" else "-"
+    gap = relative(entry.objective, entry.bound, entry.objective)
+    return "-" if gap is None else f"{gap:.3%}".replace("%", " %")
