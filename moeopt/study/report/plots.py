@@ -88,7 +88,7 @@ def overview_chart(panels: Sequence[tuple[str, Sequence[Line]]], columns: int = 
             _ranges(axis, lines)
             if title:
                 at = ((column * WIDTH_IN + 0.1) / wide, (top + LINE_IN + 0.05) / high)
-                figure.text(*at, plain(title), fontweight="bold", va="bottom")
+                figure.text(*at, plain(title, 60), fontweight="bold", fontsize=9, va="bottom")
     return figure
 
 
