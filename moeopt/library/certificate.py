@@ -39,6 +39,9 @@ MAX_NODES = 2**16
 MAX_NUMBER = 2**62
 """Largest multiplier, times the scale, and largest value of a branch."""
 
+MAX_WORK = 2**33
+"""Most leaves times nonzeros of the model: minutes of checking."""
+
 MAX_DEPTH = 512
 """Most branches above a leaf."""
 
@@ -131,12 +134,14 @@ def verify(certificate: Certificate, instance: InstanceEnvelope, model: ExactMod
     InputError
         If it is about another instance, or does not prove its bound; the message says where.
     """
-    for field in ("problem",):
-        if certificate.problem != instance.problem:
-            raise InputError(f"{field}: is {shown(certificate.problem)}, not {instance.problem!r}")
+    if certificate.problem != instance.problem:
+        raise InputError(f"problem: is {shown(certificate.problem)}, not {instance.problem!r}")
     if certificate.instance != instance.name:
         raise InputError(f"instance: is {shown(certificate.instance)}, not {instance.name!r}")
     bound = packed_bound(certificate.bound, instance)
+    leaves = sum(isinstance(node, Leaf) for node in certificate.tree)
+    if leaves * model.rows.nnz > MAX_WORK:
+        raise InputError(f"tree: {leaves} leaves are too many for a model of this size")
     columns = {name: number for number, name in enumerate(model.columns)}
     rows = {name: number for number, name in enumerate(model.row_names)}
     start = with_upper_bounds(model, bound)
