@@ -1,10 +1,12 @@
 """Compiled functions give what Python gives."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,18 +61,58 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def outer_of_three(package: Path, cache: Path | None = None, **variables: str) -> tuple[int, int]:
+class Processes:
+    """Makes new processes, each a copy of one that has Numba: importing it takes longest."""
+
+    def __init__(self) -> None:
+        self.first = subprocess.Popen(
+            [sys.executable, "-c", COPIES],
+            env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, folder: Path, source: str, count: int, **variables: str) -> list[list[int]]:
+        """Return the numbers that each of `count` processes prints that run at once."""
+        assert self.first.stdin is not None
+        assert self.first.stdout is not None
+        order = json.dumps([str(folder), source, count, variables])
+        print(order, file=self.first.stdin, flush=True)
+        return [list(map(int, self.first.stdout.readline().split())) for _ in range(count)]
+
+
+COPIES = """
+import json, numba, os, sys
+numba.njit(lambda: 1)()
+for line in sys.stdin:
+    folder, source, count, variables = json.loads(line)
+    for _ in range(count):
+        if os.fork() == 0:
+            os.chdir(folder)
+            os.environ.update(variables)
+            exec(source, {})
+            sys.stdout.flush()
+            os._exit(0)
+    for _ in range(count):
+        os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    """Return what starts processes; they import what lies in the folder that they run in."""
+    made = Processes()
+    yield made
+    made.first.communicate(timeout=60)
+
+
+def outer_of_three(
+    processes: Processes, package: Path, cache: Path | None = None, **variables: str
+) -> tuple[int, int]:
     """Return what a new process computes, and how many kernels it compiles for it."""
-    folder = str(cache or package.parent / "cache")
-    run = subprocess.run(
-        [sys.executable, "-c", OUTER_OF_THREE],
-        cwd=package.parent,
-        env=os.environ | {"MOEOPT_CACHE_DIR": folder} | variables,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    value, compiled_now = map(int, run.stdout.split())
+    variables["MOEOPT_CACHE_DIR"] = str(cache or package.parent / "cache")
+    [(value, compiled_now)] = processes.run(package.parent, OUTER_OF_THREE, 1, **variables)
     return value, compiled_now
 
 
@@ -131,33 +173,26 @@ def test_code_is_known_by_what_it_depends_on(tmp_path: Path) -> None:
     assert len(set(found)) == 1 + len(other)
 
 
-def test_a_folder_that_cannot_be_written_is_read(package: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_read(package: Path, processes: Processes) -> None:
     """What is missing there is kept in the user's own folder, in which it is found."""
     shared, own = package.parent / "cache", package.parent / "own"
-    assert outer_of_three(package) == (4, 2)
+    assert outer_of_three(processes, package) == (4, 2)
     # Root could write anywhere.
     fake = "import os; os.access = lambda path, mode: 'own' in str(path)\n"
     (package / "__init__.py").write_text(fake)
     variables = {"HOME": str(own), "XDG_CACHE_HOME": str(own)}
-    assert outer_of_three(package, shared, **variables) == (4, 0)
+    assert outer_of_three(processes, package, shared, **variables) == (4, 0)
     (package / "inner.py").write_text(INNER.format(value=20))
-    assert outer_of_three(package, shared, **variables) == (23, 2)
-    assert outer_of_three(package, shared, **variables) == (23, 0)
+    assert outer_of_three(processes, package, shared, **variables) == (23, 2)
+    assert outer_of_three(processes, package, shared, **variables) == (23, 0)
     assert list(own.rglob("*.nbi"))
 
 
-def test_two_processes_compile_a_function_once(package: Path) -> None:
+def test_two_processes_compile_a_function_once(package: Path, processes: Processes) -> None:
     """The second waits for the first and takes its code from the disk."""
-    calls = [sys.executable, "-c", SLOW_COMPILE]
-    cache = {"MOEOPT_CACHE_DIR": str(package.parent / "cache")}
-    both = [
-        subprocess.Popen(
-            calls, cwd=package.parent, env=os.environ | cache, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    hits = sorted(int(process.communicate(timeout=120)[0]) for process in both)
-    assert hits == [0, 1]
+    cache = str(package.parent / "cache")
+    hits = processes.run(package.parent, SLOW_COMPILE, 2, MOEOPT_CACHE_DIR=cache)
+    assert sorted(hits) == [[0], [1]]
 
 
 SLOW_COMPILE = """
@@ -165,7 +200,7 @@ import time
 from numba.core import compiler
 usual = compiler.compile_extra
 def slow(*arguments, **options):
-    time.sleep(2)
+    time.sleep(1)
     return usual(*arguments, **options)
 compiler.compile_extra = slow
 from moeopt.inner import inner

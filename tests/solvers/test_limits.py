@@ -73,8 +73,8 @@ def largest(problem: str) -> Path:
     """Return the largest instance of the library, by the bytes of its text."""
     files = [
         file
-        for file in (LIBRARY / problem).rglob("*.json*")
-        if "solutions" not in file.parts and file.name not in ("index.json", "best_known.json")
+        for file in (LIBRARY / problem).glob("*/*.json*")
+        if file.parent.name not in ("solutions", "certificates")
     ]
     return max(files, key=text_bytes)
 

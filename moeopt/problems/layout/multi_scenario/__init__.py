@@ -17,7 +17,7 @@ from .joint_bound import JointBound
 FIRST_SHARE = 0.25
 """Part of the time for incumbents before the bounds begin, if there is one worker."""
 
-BOUND_SHARE = 0.5
+BOUND_SHARE = 0.7
 """Part of the time that is left then for the bounds, if there is one worker."""
 
 BESIDE_SHARE = 0.35

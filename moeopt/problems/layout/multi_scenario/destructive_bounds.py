@@ -4,6 +4,10 @@ Take a value, prove that no solution is as good, take a larger one (Klein and Sc
 nearer the value to the scenarios' least makespans, the less capacity is left on the DIMMs and the
 sooner the feasibility subproblem is infeasible; each step up costs more than the one before.
 
+A scenario by itself has a least makespan for every number of striped reads, which the search for
+one scenario proves in milliseconds. Few numbers near the best leave all scenarios of a group within
+the value, and with the others at their least none of them has much slack left.
+
 The aggregated model takes the DIMMs together. Once it is known how many striped reads a scenario
 has at least, and how long it lasts at most, it is also known what capacity a DIMM has for work of
 its own, and large pieces cannot share a DIMM as their average would have it. Dual feasible
@@ -17,8 +21,8 @@ and 1 and integer right-hand sides, which a solution satisfies exactly. FEASIBLE
 relaxation only. `formulations/layout/spec.md`, section "Several scenarios", has the lemma.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from itertools import pairwise
 from math import gcd
 
@@ -26,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
-from moeopt.numeric.feasibility import Feasibility
 from moeopt.numeric.highs import Program, minimize
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import Path
+from moeopt.problems.layout.single_scenario import least_by_striped_reads
 from moeopt.problems.search import Search
 
 from .aggregated import Model, aggregated
@@ -38,29 +42,26 @@ from .aggregated import Model, aggregated
 GROUP = 4
 """Scenarios taken together at most: their programs grow, and so does the slack of each."""
 
-STEPS = 1000
-"""The first step up is such a part of the bound."""
-
-QUICK = 0.05
-"""Part of the time left in which a step must be done for the next one to be twice as long."""
-
-PATIENCE = 0.5
-"""Part of the time left that one step may take: half as long a step may still succeed."""
-
 MARGIN = 0.005
 """Added to makespans in the model's units, of which the largest cost has 1000."""
+
+PROFILES_SHARE = 0.4
+"""Part of a group's time that the scenarios by themselves may take; they mostly need little."""
+
+FIRST_RISE = 64
+"""By such a part a group's bound is to rise at first: makespans far above the least take long."""
+
+LEVELS = 4
+"""In so many steps."""
 
 PARTS = (1, 2, 3, 4)
 """The functions used: the k-th sees pieces that need more than 1 / (k + 1) of a DIMM's capacity."""
 
-ANY_SOLUTION = 10.0
-"""Relative gap at which the first solution found ends the search."""
-
 Reads = tuple[int, int]
 """At least and at most so many striped reads."""
 
-Counts = list[int]
-"""Numbers of striped reads that a scenario may have, rising."""
+Node = tuple[tuple[int, ...], ...]
+"""For each scenario, numbers of striped reads that it may have, rising."""
 
 Values = NDArray[np.float64]
 
@@ -89,49 +90,22 @@ def grouped_bounds(
         Stop when so many seconds are left.
     """
     groups = groups_of(len(alone))
+    gap = search.objective - sum(alone) if isinstance(search.objective, int) else 0
     found = []
-    for number, group in enumerate(groups):
-        share = (search.remaining_s - until_s) / (len(groups) - number)
-        found.append(_raised(instance, search, alone, group, search.remaining_s - share))
+    for number, of in enumerate(groups):
+        end = search.remaining_s - (search.remaining_s - until_s) / (len(groups) - number)
+        scenarios = {s: alone[s] for s in of}
+        needed = -(-gap // len(groups)) - 1  # once each group's bound rises beyond, all is proven
+        bound = least = sum(scenarios.values())
+        rise = min(needed, least // FIRST_RISE)
+        while rise >= 0:
+            group = Group.of(instance, search, scenarios, rise, end)
+            bound = group.raised(least, rise, search, end)
+            if bound <= least + rise or rise == needed:
+                break
+            rise = min(needed, 2 * rise + group.program.grid)
+        found.append(bound)
     return found
-
-
-def _raised(
-    instance: Instance,
-    search: Search,
-    alone: list[int],
-    scenarios: list[int],
-    until_s: float,
-) -> int:
-    """Return the bound of one group: its scenarios' bounds, and all slack proven infeasible."""
-    least, total = sum(alone[s] for s in scenarios), sum(alone)
-    weight = [instance.scenarios[s].weight for s in scenarios]
-    least_ns = [alone[s] // w for s, w in zip(scenarios, weight, strict=True)]
-    grid = gcd(*(w * makespan_grid(instance, s) for s, w in zip(scenarios, weight, strict=True)))
-    step, bound = max(grid, least // STEPS), least
-    group = Group.of(instance, scenarios, least_ns)
-    while bound - least < _gap(search, total) and search.remaining_s > until_s:
-        slack = min(bound + step, least + _gap(search, total) - 1) // grid * grid - least
-        begin = search.remaining_s
-        enough = begin - PATIENCE * (begin - until_s)
-
-        def patience(enough: float = enough) -> float:
-            return max(0.0, search.remaining_s - enough)
-
-        if decide(group, slack, patience) == Feasibility.INFEASIBLE:
-            bound = -(-(least + slack + 1) // grid) * grid
-            if begin - search.remaining_s < QUICK * (begin - until_s):
-                step *= 2
-        elif step <= grid:
-            break
-        else:
-            step //= 2
-    return bound
-
-
-def _gap(search: Search, bound: int) -> int:
-    """Return by how much the incumbent exceeds a bound; 0 without an incumbent."""
-    return search.objective - bound if isinstance(search.objective, int) else 0
 
 
 def shares(sizes: NDArray[np.int64], capacity: int, parts: int) -> Values:
@@ -153,8 +127,10 @@ class GroupProgram:
     instance, model, program
         The aggregated model with two rows more: `cutoff` holds the weighted sum of the makespans,
         and `reads` has, for each scenario, the row of its striped reads.
-    weight, least_ns
-        Of each scenario in the group: its weight, and a makespan that is known to be the least.
+    weight
+        Of each scenario in the group.
+    grid
+        The weighted makespans come to a multiple of this.
     """
 
     instance: Instance
@@ -163,10 +139,10 @@ class GroupProgram:
     cutoff: int
     reads: list[int]
     weight: list[int]
-    least_ns: list[int]
+    grid: int
 
     @classmethod
-    def of(cls, instance: Instance, scenarios: list[int], least_ns: list[int]) -> "GroupProgram":
+    def of(cls, instance: Instance, scenarios: list[int]) -> "GroupProgram":
         """Return the program of some scenarios."""
         model = aggregated(instance, scenarios)
         weight = [instance.scenarios[s].weight for s in scenarios]
@@ -180,41 +156,47 @@ class GroupProgram:
         for columns in model.scenarios:
             integer[[columns.makespan, columns.own]] = 0
         program = replace(model.program(integer=True), integer=integer)
-        return cls(instance, model, program, cutoff, reads, weight, least_ns)
+        grids = (w * makespan_grid(instance, s) for s, w in zip(scenarios, weight, strict=True))
+        return cls(instance, model, program, cutoff, reads, weight, gcd(*grids))
 
-    def most_ns(self, number: int, slack: int) -> int:
-        """Return the makespan of a scenario if all of the `slack` in the objective is its own."""
-        return self.least_ns[number] + slack // self.weight[number]
+    def bound(
+        self, reads: list[Reads], least_ns: list[int], total: int, whole: bool, limit_s: float
+    ) -> int:
+        """Return a bound on the weighted makespans with so many striped reads, by a relaxation.
 
-    def decide(self, reads: list[Reads], slack: int, whole: bool, limit_s: float) -> Feasibility:
-        """Decide whether a relaxation with so many striped reads exceeds the least sum by `slack`.
+        Above `total` if the relaxation has no solution within it.
 
         Parameters
         ----------
         reads
             For each scenario.
-        slack
-            The weighted makespans sum to at most their least sum and this.
+        least_ns
+            A makespan of each scenario that none with so many reads is below.
+        total
+            The weighted makespans sum to at most this.
         whole
             Whether experts and their paths are not divided; otherwise the linear relaxation.
         limit_s
             Seconds for HiGHS.
         """
+        least = sum(w * t for w, t in zip(self.weight, least_ns, strict=True))
+        slack = total - least
+        if slack < 0:
+            return least
         unit, program = self.model.unit_ns, self.program
         lower, upper = program.lower.copy(), program.upper.copy()
         row_lower, row_upper = program.row_lower.copy(), program.row_upper.copy()
-        total = slack + sum(w * t for w, t in zip(self.weight, self.least_ns, strict=True))
         row_upper[self.cutoff] = total / unit + MARGIN * sum(self.weight)
         packed: list[tuple[NDArray[np.int64], Values, float]] = []
         for number, (columns, (fewest, most)) in enumerate(
             zip(self.model.scenarios, reads, strict=True)
         ):
             row_lower[self.reads[number]], row_upper[self.reads[number]] = fewest, most
-            latest = self.most_ns(number, slack)
+            latest = least_ns[number] + slack // self.weight[number]
             capacity = latest - fewest * int(self.instance.path_times.read[Path.GPU_STRIPED])
             if capacity < 0:
-                return Feasibility.INFEASIBLE
-            lower[columns.makespan] = self.least_ns[number] / unit
+                return total + 1
+            lower[columns.makespan] = least_ns[number] / unit
             upper[columns.makespan] = latest / unit + MARGIN
             upper[columns.own] = capacity / unit + MARGIN
             upper[columns.items[columns.sizes_ns > capacity]] = 0.0
@@ -232,10 +214,12 @@ class GroupProgram:
             row_lower=np.concatenate([row_lower, np.full(len(limits), -np.inf)]),
             row_upper=np.concatenate([row_upper, limits + MARGIN]),
         )
-        status = minimize(asked, limit_s, relative_gap=ANY_SOLUTION).status
-        if status == "infeasible":
-            return Feasibility.INFEASIBLE
-        return Feasibility.FEASIBLE if status == "optimal" else Feasibility.UNKNOWN
+        found = minimize(asked, limit_s)
+        if found.status == "infeasible":
+            return total + 1
+        unit *= float(self.instance.path_times.weight.max())
+        proven = (found.safe_bound(unit, self.grid) or 0) if whole else 0
+        return min(max(least, proven), total)
 
 
 def _rows(
@@ -252,73 +236,95 @@ def _rows(
 
 @dataclass
 class Group:
-    """Some scenarios, together and each by itself."""
+    """Some scenarios together.
 
-    together: GroupProgram
-    alone: list[GroupProgram]
+    Attributes
+    ----------
+    program
+        Theirs.
+    least_ns
+        For each, the least makespan by the number of striped reads; numbers with which the
+        incumbent could not be improved are left out.
+    """
+
+    program: GroupProgram
+    least_ns: list[dict[int, int]]
 
     @classmethod
-    def of(cls, instance: Instance, scenarios: list[int], least_ns: list[int]) -> "Group":
-        """Return a group; `least_ns` are proven bounds on the makespans."""
-        alone = [
-            GroupProgram.of(instance, [s], [least])
-            for s, least in zip(scenarios, least_ns, strict=True)
-        ]
-        return cls(GroupProgram.of(instance, scenarios, least_ns), alone)
+    def of(
+        cls, instance: Instance, search: Search, alone: dict[int, int], gap: int, until_s: float
+    ) -> "Group":
+        """Return a group.
+
+        Parameters
+        ----------
+        alone
+            A proven bound on each scenario's weighted makespan.
+        gap
+            By so much weighted makespans may exceed these bounds where the incumbent is improved.
+        until_s
+            Stop when so many seconds are left; what is not done by then has lower bounds.
+        """
+        program, least_ns = GroupProgram.of(instance, list(alone)), list[dict[int, int]]()
+        end = search.remaining_s - PROFILES_SHARE * (search.remaining_s - until_s)
+        for number, (s, least) in enumerate(alone.items()):
+            left = (search.remaining_s - end) / (len(alone) - number)
+
+            def remaining(until: float = search.remaining_s - left) -> float:
+                return max(0.0, search.remaining_s - until)
+
+            upper = (least + gap) // program.weight[number] + 1
+            found = least_by_striped_reads(instance, s, remaining, upper, search.seed)
+            own = -(-least // program.weight[number])
+            least_ns.append({reads: max(of, own) for reads, of in found.items()})
+        return cls(program, least_ns)
+
+    def least(self, node: Node) -> list[int]:
+        """Return the least makespans with numbers of striped reads among those given."""
+        rows = zip(self.least_ns, node, strict=True)
+        return [min(of[reads] for reads in among) for of, among in rows]
+
+    def sum(self, node: Node) -> int:
+        """Return the weighted sum of the least makespans."""
+        return sum(w * t for w, t in zip(self.program.weight, self.least(node), strict=True))
+
+    def raised(self, bound: int, rise: int, search: Search, until_s: float) -> int:
+        """Return a bound on the weighted makespans: from `bound` on, by at most `rise` and a step.
+
+        Best first over numbers of striped reads. A node is asked for solutions a quarter of the
+        rise above, and later for more: the less slack, the sooner there are none.
+        """
+        grid, top = self.program.grid, bound + rise
+        root = tuple(tuple(of) for of in self.least_ns)
+        heap = [(self.sum(root), root)] if all(root) else []
+        solved = set[Node]()
+        while heap and heap[0][0] <= top and search.remaining_s > until_s and not search.closed:
+            if heap[0][1] in solved:
+                break
+            least, node = heappop(heap)
+            single = all(len(among) == 1 for among in node)
+            level = max(-(-rise // LEVELS), 1)
+            total = min(top, bound + ((least - bound) // level + 1) * level)
+            reads = [(among[0], among[-1]) for among in node]
+            limit_s = search.remaining_s - until_s
+            found = self.program.bound(reads, self.least(node), total, single, limit_s)
+            if found > total or single:
+                heappush(heap, (max(least, found), node))
+                if found <= total:
+                    solved.add(node)
+            else:
+                for child in halves(node):
+                    heappush(heap, (max(least, self.sum(child)), child))
+        proven = min(heap[0][0], top + 1) if heap else top + 1
+        return -(-proven // grid) * grid
 
 
-def decide(group: Group, slack: int, remaining_s: Callable[[], float]) -> Feasibility:
-    """Decide whether the group has a solution whose objective exceeds the least sum by `slack`.
+def halves(node: Node) -> list[Node]:
+    """Return a node's children: most numbers divided in the middle.
 
-    Every solution has some number of striped reads in each scenario: INFEASIBLE says that all of
-    them are, first for each scenario by itself, then together. FEASIBLE is not proven: some numbers
-    are left for which the program with undivided paths has a solution.
+    The upper half leaves its DIMMs less capacity.
     """
-    counts = []
-    for program in group.alone:
-        top = len(program.model.scenarios[0].striped) // 2
-        first = [list(range(top + 1))]
-        survivors = _survivors(program, first, slack, remaining_s)
-        if survivors is None:
-            return Feasibility.UNKNOWN
-        counts.append(sorted(only[0] for (only,) in survivors))
-    survivors = _survivors(group.together, counts, slack, remaining_s)
-    if survivors is None:
-        return Feasibility.UNKNOWN
-    for node in survivors:
-        reads = [(only[0], only[0]) for only in node]
-        answer = group.together.decide(reads, slack, True, remaining_s())
-        if answer != Feasibility.INFEASIBLE:
-            return answer
-    return Feasibility.INFEASIBLE
-
-
-def _survivors(
-    program: GroupProgram,
-    counts: list[Counts],
-    slack: int,
-    remaining_s: Callable[[], float],
-) -> list[list[Counts]] | None:
-    """Return the single counts for which the linear relaxation is feasible; None if stopped.
-
-    The scenario with most counts left is divided in the middle: the upper half leaves its DIMMs
-    less capacity.
-    """
-    nodes, found = [counts], []
-    while nodes:
-        node = nodes.pop()
-        if not all(node):
-            continue
-        if remaining_s() <= 0:
-            return None
-        reads = [(c[0], c[-1]) for c in node]
-        if program.decide(reads, slack, False, remaining_s()) == Feasibility.INFEASIBLE:
-            continue
-        longest = max(range(len(node)), key=lambda s: len(node[s]))
-        middle = len(node[longest]) // 2
-        if not middle:
-            found.append(node)
-            continue
-        for half in (node[longest][:middle], node[longest][middle:]):
-            nodes.append([*node[:longest], half, *node[longest + 1 :]])
-    return found
+    at = max(range(len(node)), key=lambda s: len(node[s]))
+    middle = len(node[at]) // 2
+    parts = (node[at][:middle], node[at][middle:])
+    return [(*node[:at], part, *node[at + 1 :]) for part in parts]

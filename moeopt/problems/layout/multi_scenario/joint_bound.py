@@ -17,7 +17,7 @@ WAIT_AND_SEE_SHARE = 0.4
 PACKING = 1.02
 """By so much wait and see exceeds the aggregated relaxation where packing is what matters most."""
 
-GROUPS_SHARE = 0.8
+GROUPS_SHARE = 0.95
 """Part of what time is left there for groups of scenarios; elsewhere they get what is left over."""
 
 
