@@ -117,9 +117,10 @@ def test_every_method_keeps_its_limit(problem: str, limit_s: float) -> None:
     assert not late
 
 
-def test_a_model_keeps_its_limit() -> None:
-    """The quick share: a model that takes seconds to build."""
-    assert late_s("deferral", "milp", 0.2) <= 0.2
+@pytest.mark.parametrize("method", ["milp", "mathprog"])
+def test_a_model_keeps_its_limit(method: str) -> None:
+    """The quick share: a model that takes seconds to build, in Python and in GLPK."""
+    assert late_s("deferral", method, 0.2) <= 0.2
 
 
 def test_counting_candidates_keeps_the_limit() -> None:
