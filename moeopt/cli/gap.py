@@ -142,16 +142,25 @@ def gap_command(
         _refuse_others(ctx, SOLVING, "--settlements")
         chosen = None if methods is None else [name.strip() for name in COMMA.split(methods)]
         limit = _numbers("--time-limit", time_limit, float)[0]
-        return settlements_command(
-            paths or [],
-            chosen,
-            limit,
-            store=store,
-            resume=resume,
-            jobs=jobs,
-            csv=csv,
-            markdown=markdown,
-        )
+        with Store() as memory:
+            kept = store or memory
+            readings, code = settlements_command(
+                paths or [],
+                chosen,
+                limit,
+                store=kept,
+                resume=resume,
+                jobs=jobs,
+                csv=csv,
+                markdown=markdown,
+            )
+            if report is not None:
+                from moeopt.study.settlements import spans
+
+                given = _campaign(ctx, paths or [], methods, [], time_limit, seed, workers)
+                rows, _ = _run(given, kept, resume=True, jobs=jobs, executor=None, watch=False)
+                write_report(rows, kept, report, command_of(ctx), spans(readings))
+        return code
     with Store() as memory:
         kept = store or memory
         if paths:

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 ASKED = (
-    *("methods", "rules", "time_limit", "seed", "workers", "prove_again"),
+    *("settlements", "methods", "rules", "time_limit", "seed", "workers", "prove_again"),
     *("jobs", "executor", "store", "report"),
 )
 """The options that decide what a report says."""
 
 
-def write_report(rows: "Sequence[Row]", kept: "Path | Store", folder: Path, command: str) -> None:
+def write_report(
+    rows: "Sequence[Row]",
+    kept: "Path | Store",
+    folder: Path,
+    command: str,
+    settled: "Mapping[tuple[str, str], str] | None" = None,
+) -> None:
     """Write a report on rows into a folder, which is made if need be.
 
     Parameters
@@ -29,6 +35,8 @@ def write_report(rows: "Sequence[Row]", kept: "Path | Store", folder: Path, comm
         The store that the rows come from.
     command
         What makes the report again, which it names.
+    settled
+        Median excess over settlements, if it is known.
 
     Raises
     ------
@@ -52,7 +60,7 @@ def write_report(rows: "Sequence[Row]", kept: "Path | Store", folder: Path, comm
             )
             return
         with opened(kept) as store:
-            write_html(rows, store, folder, command)
+            write_html(rows, store, folder, command, settled)
     except OSError as error:
         raise InputError(f"--report: {folder}: {error.strerror}") from None
 

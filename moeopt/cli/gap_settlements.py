@@ -11,10 +11,11 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from moeopt.study.settlements import Reading
+    from moeopt.study.store import Store
 
 SOLVING = (
     *("paths", "methods", "time_limit", "store", "resume", "jobs", "csv", "markdown"),
-    "settlements",
+    *("settlements", "report"),
 )
 """The parameters of ``moeopt gap`` that mean something with --settlements."""
 
@@ -24,13 +25,13 @@ def settlements_command(
     methods: Sequence[str] | None,
     time_limit_s: float,
     *,
-    store: Path | None,
+    store: "Path | Store",
     resume: bool,
     jobs: int,
     csv: Path | None,
     markdown: bool,
-) -> int:
-    """Solve, print the table and write it to `csv` if asked; return the exit code."""
+) -> "tuple[Sequence[Reading], int]":
+    """Solve, print the table, write it to `csv` if asked; return the readings and the exit code."""
     from moeopt.cli.campaign_progress import showing
     from moeopt.errors import InputError
     from moeopt.study.export import write_text
@@ -54,7 +55,7 @@ def settlements_command(
         print(to_markdown(readings), end="")
     else:
         _print(readings)
-    return watch.exit_code
+    return readings, watch.exit_code
 
 
 def _print(readings: "Sequence[Reading]") -> None:

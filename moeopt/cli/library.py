@@ -22,9 +22,6 @@ By = Annotated[str | None, typer.Option("--by", help="To whom an entry is credit
 
 INSTANCES = Path("instances")
 
-CONTRADICTION = 5
-"""The exit code where a submission and a recorded proof cannot both be right."""
-
 
 def build_app() -> typer.Typer:
     """Return the group of the commands on the instance library."""

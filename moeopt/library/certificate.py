@@ -8,7 +8,8 @@ whole numbers, ``x_j <= v`` or ``x_j >= v + 1``, leaves none out. For any multip
 
     c'x >= sum_i (y_i lower_i if y_i > 0 else y_i upper_i) + sum_j min(d_j l_j, d_j u_j).
 
-If the right-hand side is above B - 1, that is no x of this leaf (Neumaier and Shcherbina, Safe
+If the right-hand side, rounded up to the problem's grid of objectives, is B or more, that is no x
+of this leaf (Neumaier and Shcherbina, Safe
 bounds in linear and mixed-integer linear programming, Math. Program. 99, 2004, eq. 6 and 9, there
 with directed rounding). A leaf may also have ``"cost": 0``, with d = -y'A: if then the right-hand
 side is above 0 there is no point in it at all (Farkas). A column without an upper bound has one
@@ -176,10 +177,11 @@ class LeafBound:
     denominator: int
 
     def in_steps(self, model: ExactModel) -> int | None:
-        """Return it in steps of the packed objective, rounded up: the costs are whole numbers."""
+        """Return it in steps of the packed objective, rounded up to what an objective can be."""
         if self.numerator is None:
             return None
-        return -(-self.numerator * model.objective_unit // self.denominator)
+        parts = self.denominator * model.grid
+        return -(-self.numerator * model.objective_unit // parts) * model.grid
 
 
 def leaf_bound(

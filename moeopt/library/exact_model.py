@@ -46,6 +46,8 @@ class ExactModel:
         D of cost and constant.
     objective_unit
         Steps of the packed objective (`moeopt.problems.objective.Packing`) per unit of the model.
+    grid
+        A number of steps that every objective is a multiple of, from the problem's ``bounds``.
     cost, constant, rows
         Integers.
     row_lower, row_upper, lower, upper
@@ -61,6 +63,7 @@ class ExactModel:
     row_denominator: Ints
     denominator: int
     objective_unit: int
+    grid: int
     cost: Ints
     constant: int
     rows: csr_array
@@ -80,7 +83,8 @@ def exact_model(instance: InstanceEnvelope) -> ExactModel:
     InputError
         If the objective's coefficients have no common denominator that keeps them exact.
     """
-    built = get_problem(instance.problem).part("milp").Model(instance)
+    problem = get_problem(instance.problem)
+    built = problem.part("milp").Model(instance)
     built.post()
     matrix = to_matrix(built.model)
     p = matrix.program
@@ -107,6 +111,7 @@ def exact_model(instance: InstanceEnvelope) -> ExactModel:
         row_denominator=of_rows,
         denominator=int(denominator),
         objective_unit=built.objective_unit,
+        grid=problem.part("bounds").objective_grid(instance),
         cost=_whole(p.cost, np.full(len(p.cost), denominator)),
         constant=round(p.constant * float(denominator)),
         rows=rows,

@@ -203,21 +203,26 @@ def certified(library: Path, file: Path, instance: Path | None = None) -> Certif
 
 
 def enter_bound(found: Certified, by: str | None) -> list[Path]:
-    """Write a higher bound's certificate and entry; return the files, none if it is not higher."""
-    if not found.raises:
-        return []
+    """Write a certificate and its entry; return the files.
+
+    None if the bound is lower than the best known, or equal to it and that has a certificate.
+    """
     entry, bound = found.entry, found.certificate.bound
+    repeats = entry.bound is not None and entries(entry.bound) == entries(bound)
+    if not found.raises and (not repeats or "certificate" in entry.fields):
+        return []
     place = certificate_place(entry.key)
     file = entry.folder / place
     file.parent.mkdir(parents=True, exist_ok=True)
     save(found.certificate, file)
-    fields = dict(entry.fields) | {
-        "bound": bound,
-        "status": "optimal" if entries(bound) == entries(entry.objective) else "feasible",
-        "method": "milp",
-        "certificate": place,
-        "date": today(),
-    }
+    fields = dict(entry.fields) | {"certificate": place}
+    if found.raises:
+        fields |= {
+            "bound": bound,
+            "status": "optimal" if entries(bound) == entries(entry.objective) else "feasible",
+            "method": "milp",
+            "date": today(),
+        }
     write_best(entry.folder, entry.key, _by(fields, by))
     return [file, entry.folder / BEST]
 

@@ -27,14 +27,14 @@ SOLUTION_ENDINGS = (".solution.json", "-solution.json")
 
 
 def instance_files(folder: Path) -> list[Path]:
-    """Return the instance files below a folder, in order: no indexes, no solutions."""
+    """Return the instance files below a folder, in order: nothing else that a library has."""
     return sorted(
         path
         for path in folder.rglob("*.json*")
         if path.name.endswith((".json", ".json.gz"))
-        and path.name not in ("index.json", "best_known.json")
+        and path.name not in ("index.json", "best_known.json", "reference.json")
         and not path.name.endswith(SOLUTION_ENDINGS)
-        and "solutions" not in path.relative_to(folder).parts
+        and not {"solutions", "certificates"} & {*path.relative_to(folder).parts}
     )
 
 

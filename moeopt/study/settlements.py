@@ -199,6 +199,20 @@ def span(readings: Sequence[Reading]) -> tuple[float, float] | None:
     return (min(medians), max(medians)) if medians else None
 
 
+def spans(readings: Sequence[Reading]) -> dict[tuple[str, str], str]:
+    """Return for each problem and method, as tables call it, its medians' range in words."""
+    groups: dict[tuple[str, str], list[Reading]] = {}
+    for r in readings:
+        label = labelled(r.summary.problem, r.method)
+        groups.setdefault((r.summary.problem, label), []).append(r)
+    found = {}
+    for which, group in groups.items():
+        if (spread := span(group)) is not None:
+            least, most = map(percent, spread)
+            found[which] = least if least == most else f"{least} to {most}"
+    return found
+
+
 def strongest(readings: Sequence[Reading]) -> list[tuple[str, str, Settlement, float, float]]:
     """Return (problem, method, settlement, least, greatest median) of what moves each most."""
     groups: dict[tuple[str, str, str], list[Reading]] = {}

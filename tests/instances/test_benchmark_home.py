@@ -87,6 +87,8 @@ def test_the_guide_does_what_it_says(
     assert "better than best known bound by" in capsys.readouterr().out
     entry = best(copied)
     assert (entry["bound"], entry["status"], entry["method"]) == (OPTIMUM, "optimal", "milp")
+    assert run(["library", "verify", "bound.json.gz", "--write"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1, "nothing is written twice"
     assert run(["library", "verify"]) == 0
     assert capsys.readouterr().out == "cache: 1 certificates, 0 faults\n"
     assert [e.type for e in entries_of(copied)] == ["closed"]
@@ -145,5 +147,6 @@ def test_tables_have_every_instance(root: Path, capsys: pytest.CaptureFixture[st
         types = [line.split(" | ")[4] for line in lines]
         assert types == sorted(types, key=["open", "closed", "hard", "medium", "easy"].index)
         unsolved += types.count("open")
+        assert "closed" not in types, "python instances/reference.py"
         assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", e.fields["date"]) for e in found)
     assert open_page(root / "instances").count("| open |") == unsolved > 0

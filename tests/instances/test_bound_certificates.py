@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import moeopt
 from moeopt.cli.main import run
 from moeopt.errors import InputError
-from moeopt.library.certificate import Certificate, packed_bound, verify
+from moeopt.library.certificate import Box, Certificate, halves, packed_bound, verify
 from moeopt.library.emit import certify
 from moeopt.library.exact_model import _least, exact_model
 from moeopt.library.limbs import product
@@ -202,6 +202,16 @@ def test_bad_commands_are_one_line(
     [line] = captured.err.splitlines()
     assert reason in line
     assert captured.out == ""
+
+
+def test_a_branch_leaves_out_nothing() -> None:
+    """Every whole number of a column lies in just one half, other columns stay as they are."""
+    box = Box(np.array([0, 0, None], dtype=object), np.array([5, 1, None], dtype=object))
+    for column, values in ((0, range(6)), (2, range(-3, 9))):
+        low, high = halves(box, column, 2)
+        assert all((v <= low.upper[column]) != (high.lower[column] <= v) for v in values)
+        assert (low.lower[column], high.upper[column]) == (box.lower[column], box.upper[column])
+        assert (low.upper[1], high.lower[1]) == (1, 0)
 
 
 def test_products_are_exact() -> None:

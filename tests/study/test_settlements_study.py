@@ -13,6 +13,7 @@ from moeopt.problems.settlements import Settlement
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.study import settlements as study
 from moeopt.study.settlements import resettled, sensitivity, strongest, to_csv, to_markdown
+from tests.study.html_read import read_html, tables
 
 
 @pytest.fixture
@@ -90,8 +91,8 @@ def test_the_command_prints_the_table(
     assert "tie_order" in (tmp_path / "s.csv").read_text()
     assert run(command) == 0
     assert "one settlement at a time" in capsys.readouterr().out
-    assert run([*command, "--report", str(tmp_path)]) == 2
-    assert "--report: goes not with --settlements" in capsys.readouterr().err
+    assert run([*command, "--latex", str(tmp_path / "x.tex")]) == 2
+    assert "--latex: goes not with --settlements" in capsys.readouterr().err
     assert run(["gap", "--settlements"]) == 2
 
 
@@ -99,3 +100,17 @@ def test_the_specifications_have_the_settlements() -> None:
     for problem in PROBLEMS:
         now, right = with_settlements(problem)
         assert now == right, f"{problem}: python formulations/settlements.py --write"
+
+
+def test_the_report_has_the_range_as_a_column(tied: Instance, tmp_path: Path) -> None:
+    """Of the rules that take a settlement, beside the figure under the defaults."""
+    moeopt.save(tied, tmp_path / "tied.json")
+    files = [str(tmp_path / name) for name in ("tied.json", "r")]
+    options = ["--methods", "greedy", "--settlements", "--report", files[1]]
+    assert run(["gap", files[0], *options]) == 0
+    page = read_html((tmp_path / "r" / "index.html").read_text())
+    heads, greedy, *_ = tables(page)[0]
+    assert heads[4] == "median over settlements"
+    assert (greedy[0], greedy[1], greedy[4]) == ("greedy", "0.0 %", "0.0 % to 50.0 %")
+    assert "moeopt gap" in page.text
+    assert "--settlements" in page.text

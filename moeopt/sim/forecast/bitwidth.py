@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import gamma
+from scipy.special import gammaincinv
 
 from moeopt.problems.bitwidth.instance import Instance, Layer
 from moeopt.problems.futures import Draw, Futures
@@ -97,7 +97,7 @@ def _shares(layer: Layer, choices: Choices, number: int, rng: np.random.Generato
     shape = counts + choices.popularity
     parts = rng.permuted(np.tile(np.arange(number)[:, None], experts), axis=0)
     quantiles = (parts + rng.random((number, experts))) / number
-    return np.asarray(gamma.ppf(quantiles, shape) / shape.sum() * used.sum())
+    return np.asarray(gammaincinv(shape, quantiles) / shape.sum() * used.sum())
 
 
 def _of_one_choice(losses: Floats) -> Floats:

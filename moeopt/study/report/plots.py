@@ -1,5 +1,6 @@
 """The report's charts, drawn small: a telephone shows them at their full size."""
 
+import re
 import warnings
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,9 @@ SMALL_COLUMNS = 3
 LABELS_IN, SHARES_IN, LINE_IN, TITLE_IN = 1.75, 0.5, 0.19, 0.3
 """Of a chart of ranges: room for names on the left, for shares on the right, height of a line and
 of a title."""
+
+MOST_STEPS = 40
+"""Of a curve that only stands behind another one."""
 
 GREY, RULE, GRID = "#b8b8b8", "#222222", "#dddddd"
 
@@ -84,7 +88,7 @@ def overview_chart(panels: Sequence[tuple[str, Sequence[Line]]], columns: int = 
             _ranges(axis, lines)
             if title:
                 at = ((column * WIDTH_IN + 0.1) / wide, (top + LINE_IN + 0.05) / high)
-                figure.text(*at, plain(title), fontweight="bold", va="bottom")
+                figure.text(*at, plain(title, 60), fontweight="bold", fontsize=9, va="bottom")
     return figure
 
 
@@ -144,7 +148,7 @@ def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Fi
             continue
         curve = curves[number]
         for xs, ys in steps:
-            axis.step(xs, ys, where="post", color=GREY, linewidth=0.7)
+            axis.step(*_thinned(xs, ys), where="post", color=GREY, linewidth=0.7)
         colour = SERIES[0] if curve.name in own else RULE
         axis.step(*steps[number], where="post", color=colour, linewidth=2)
         weight = "bold" if curve.name in own else "normal"
@@ -170,6 +174,13 @@ def profile_chart(curves: Sequence[Curve], own: Container[str], unit: str) -> Fi
     figure.supxlabel(f"cost in multiples of the optimum{scale}", fontsize=9, y=0.02)
     figure.supylabel(f"share of {unit}", fontsize=9, x=0.005)
     return figure
+
+
+def _thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """Return at most `MOST_STEPS` of a curve's steps, the first and the last among them."""
+    every = -(-len(xs) // MOST_STEPS)
+    kept = sorted({*range(0, len(xs), every), len(xs) - 1})
+    return [xs[at] for at in kept], [ys[at] for at in kept]
 
 
 def _spread(ticks: Sequence[float]) -> Sequence[float]:
@@ -294,6 +305,8 @@ SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 Xml.register_namespace("", SVG)
 Xml.register_namespace("xlink", XLINK)
 
+DECIMALS = re.compile(r"-?[0-9]+\.[0-9]+")
+
 FONT_PT = 9.5
 
 LONGEST, NAME_SIGNS, TITLE_SIGNS = 48, 27, 20
@@ -331,6 +344,8 @@ def inline(draw: Callable[[], Figure], key: str, title: str, description: str) -
     root = Xml.fromstring(whole[whole.index("<svg") :])  # noqa: S314 - written three lines above
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
+    for element in root.iter(f"{{{SVG}}}path"):
+        element.set("d", DECIMALS.sub(_tenth, " ".join(element.get("d", "").split())))
     for defs in root.findall(f"{{{SVG}}}defs"):
         for style in defs.findall(f"{{{SVG}}}style"):
             defs.remove(style)  # a rule for "*" would be one for the whole page
@@ -352,6 +367,11 @@ def save(draw: Callable[[], Figure], folder: Path, name: str) -> list[Path]:
         for file in files:
             save_figure(figure, file)
     return files
+
+
+def _tenth(number: re.Match[str]) -> str:
+    """Return a coordinate to a tenth of a point: a third of the page's size otherwise."""
+    return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
 @contextmanager

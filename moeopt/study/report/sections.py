@@ -186,6 +186,7 @@ def _section(
         list(_closeups(study, takeaway, rows)),
         prices(problem, rows, study.instances),
         held_out(problem, rows, study.instances, labels),
+        {label: text for (of, label), text in study.settled.items() if of == problem},
     )
 
 

@@ -1,6 +1,6 @@
 """What a report is made from: rows, the instances they are about, failures, and the command."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from moeopt.problems.envelope import InstanceEnvelope
@@ -31,22 +31,31 @@ class Study:
         Solves without a result.
     command
         What makes the report again.
+    settled
+        Problem and method, as tables call it -> its median excess over the papers' settlements.
     """
 
     rows: Sequence[Row]
     instances: dict[str, InstanceEnvelope] = field(default_factory=dict)
     failures: Sequence[tuple[Key, Failure]] = ()
     command: str = ""
+    settled: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[Row], store: Store, command: str) -> "Study":
+    def of(
+        cls,
+        rows: Sequence[Row],
+        store: Store,
+        command: str,
+        settled: Mapping[tuple[str, str], str] | None = None,
+    ) -> "Study":
         """Add to rows what their store knows about them; heuristics come before exact methods."""
         rows = sorted(rows, key=lambda row: is_exact(row.result.problem, row.key.method))
         hashes = dict.fromkeys(row.key.instance for row in rows)
         failures = store.failures()
         hashes |= dict.fromkeys(key.instance for key, _ in failures)
         instances = {digest: store.instance(digest) for digest in hashes}
-        return cls(rows, instances, failures, command)
+        return cls(rows, instances, failures, command, settled or {})
 
     @property
     def problems(self) -> dict[str, list[Row]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,7 +67,13 @@ def missing() -> list[str]:
     return [name for name in NEEDED if find_spec(name) is None]
 
 
-def write_report(rows: Sequence[Row], store: Store, folder: Path, command: str = "") -> Path:
+def write_report(
+    rows: Sequence[Row],
+    store: Store,
+    folder: Path,
+    command: str = "",
+    settled: Mapping[tuple[str, str], str] | None = None,
+) -> Path:
     """Write ``index.html`` into a folder that exists, and return the file.
 
     Parameters
@@ -77,7 +83,9 @@ def write_report(rows: Sequence[Row], store: Store, folder: Path, command: str =
     store
         Where the rows' instances are, and the solves that failed.
     command
-        What makes the report again; it is shown beside every figure and table.
+        What makes the report again; it is shown at the end.
+    settled
+        Median excess over settlements, as `moeopt.study.settlements.spans` returns it.
 
     Raises
     ------
@@ -85,7 +93,7 @@ def write_report(rows: Sequence[Row], store: Store, folder: Path, command: str =
         If the file cannot be written.
     """
     file = folder / FILE
-    write_bytes(to_html(Study.of(rows, store, command)).encode(), file)
+    write_bytes(to_html(Study.of(rows, store, command, settled)).encode(), file)
     return file
 
 
