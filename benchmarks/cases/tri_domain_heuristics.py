@@ -9,8 +9,9 @@ from benchmarks.harness.measure import fresh
 from benchmarks.harness.measurement import Contender, Measurement
 from benchmarks.textbook import tri_domain
 from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS, trimoe
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import Solution
 
 Heuristic = Callable[[Instance], Solution]

@@ -15,7 +15,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from benchmarks.harness.contenders import Answer
 from benchmarks.harness.measurement import WORKERS
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.expert import Expert
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Domain, Solution
 
 Term = tuple[int, Domain, int]

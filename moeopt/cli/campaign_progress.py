@@ -63,6 +63,7 @@ class Shown(Watch):
         self.total = self.stored = self.ended = 0
         self.failures: list[Failure] = []
         self.was_interrupted = False
+        self.left_out = 0
 
     @property
     def exit_code(self) -> int:
@@ -81,12 +82,7 @@ class Shown(Watch):
         """Say what is not solved, and which claims of libraries are not believed."""
         for doubt in doubts:
             print(f"moeopt: warning: {doubt}", file=sys.stderr)
-        if solves:
-            print(
-                f"moeopt: {solves} {'solve' if solves == 1 else 'solves'} by exact methods left "
-                "out: the library has the proofs (--prove-again)",
-                file=sys.stderr,
-            )
+        self.left_out = solves
 
     def started(self, job: Job) -> None:
         """Show a line for the solve."""
@@ -142,6 +138,12 @@ def showing() -> Iterator[Shown]:
     else:
         yield shown
     done = shown.stored + shown.ended - len(shown.failures)
+    if shown.left_out:
+        print(
+            f"moeopt: {shown.left_out} {'solve' if shown.left_out == 1 else 'solves'} by exact "
+            "methods left out: the library has the proofs (--prove-again)",
+            file=sys.stderr,
+        )
     if shown.stored:
         print(f"moeopt: {shown.stored} of {shown.total} solves were in the store", file=sys.stderr)
     if shown.was_interrupted:

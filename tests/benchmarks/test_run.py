@@ -17,8 +17,9 @@ from benchmarks.harness.summary import Figure, summarise
 from benchmarks.run import CASES, main
 from benchmarks.textbook import tri_domain
 from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import Solution
 
 LIMIT_S = 10.0

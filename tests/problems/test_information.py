@@ -45,5 +45,5 @@ def test_a_study_keeps_what_was_known(root: Path) -> None:
     """Each solve of a heuristic says it; an exact one does not."""
     folder = root / "instances" / "deferral" / "few-layers"
     file = sorted(folder.iterdir())[0]
-    rows = gap([file], ["saturate", "dp"])
+    rows = gap([file], ["saturate", "dp"], prove_again=True)
     assert [row.facts.get("knew") for row in rows] == ["a layer's times", None]

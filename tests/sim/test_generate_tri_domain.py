@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import moeopt
 from moeopt.errors import InputError
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.expert import Expert
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.sim.batching import step_tokens
 from moeopt.sim.generators.tri_domain import resettled
 from moeopt.sim.layer_cost import layer_costs

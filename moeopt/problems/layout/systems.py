@@ -21,7 +21,7 @@ from moeopt.problems.cold_cut import ColdCut
 from moeopt.problems.search import Search
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
-from moeopt.problems.tri_domain.instance import Copy, Expert
+from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.solution import Solution as Schedule
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from moeopt.problems.host_memory import HostMemory
 from moeopt.problems.tri_domain import heuristics as tri_domain
-from moeopt.problems.tri_domain.instance import Expert as FixedExpert
+from moeopt.problems.tri_domain.expert import Expert as FixedExpert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.solution import Solution as Schedule
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from .check import OBJECTIVE as OBJECTIVE
     from .check import objective as objective
     from .check import violations as violations
+    from .expert import Expert as Expert
     from .heuristics import HEURISTICS as HEURISTICS
-    from .instance import Expert as Expert
     from .instance import Instance as Instance
     from .solution import Solution as Solution
 
@@ -46,5 +46,5 @@ INFO = ProblemInfo(
 )
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"Expert": "instance", "Scheduler": "moeopt.sim.scheduler"}
+    __name__, {"Expert": "expert", "Scheduler": "moeopt.sim.scheduler"}
 )

@@ -8,7 +8,8 @@ from ortools.sat.python import cp_model
 from moeopt.problems.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Copy, Expert, Instance
+from .expert import Copy, Expert
+from .instance import Instance
 from .solution import Domain, Run, Solution, read_off, runs_of
 
 

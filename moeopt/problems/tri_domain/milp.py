@@ -7,7 +7,8 @@ import pulp
 
 from moeopt.problems.formulation import Formulation, float_unit
 
-from .instance import Copy, Expert, Instance
+from .expert import Copy, Expert
+from .instance import Instance
 from .solution import Domain, Run, Solution, read_off, runs_of
 
 

@@ -14,7 +14,8 @@ from moeopt.problems.view import (
 )
 
 from .check import loads, used_copy
-from .instance import Copy, Expert, Instance
+from .expert import Copy, Expert
+from .instance import Instance
 from .solution import DOMAINS, Solution
 
 Piece = tuple[int, str, Literal["work", "read", "transfer"]]

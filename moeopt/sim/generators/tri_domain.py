@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from moeopt.errors import InputError
 from moeopt.problems.cold_cut import DEFAULT as DEFAULT_CUT
 from moeopt.problems.envelope import field_error
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.expert import Expert
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.sim.cost import expert_costs
 from moeopt.sim.host_memory import MemoryOptions, memory_fields, parts_ns
 from moeopt.sim.layout_rule import STRIPED, CutOption, cold_localized, expected_ndp_ns

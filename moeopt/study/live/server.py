@@ -235,7 +235,7 @@ def _svg(title: str, drawn: Any) -> str:
     """Return a schedule as an element, or what is missing to draw it."""
     try:
         from moeopt.study.pictures import Panel, draw_gantt
-        from moeopt.study.report.plots import inline
+        from moeopt.study.report.svg import inline
     except ModuleNotFoundError:
         return "<p>Pictures need matplotlib, the extra <code>report</code>.</p>"
     panel = Panel("", drawn.lanes, drawn.caption)

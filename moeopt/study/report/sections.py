@@ -26,12 +26,12 @@ from moeopt.study.report.instances import Instances, instances_of
 from moeopt.study.report.overview import Line, lines
 from moeopt.study.report.plots import (
     dependence_chart,
-    inline,
     profile_chart,
     proof_chart,
     range_chart,
 )
 from moeopt.study.report.study import Study, as_one_family, is_exact, own_heuristic
+from moeopt.study.report.svg import inline
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.rows import Row

@@ -18,8 +18,9 @@ from moeopt.problems.tri_domain.bounds import (
     objective_grid,
 )
 from moeopt.problems.tri_domain.check import loads, objective, violations
+from moeopt.problems.tri_domain.expert import Copy
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Copy, Instance
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.oracle import candidates, count
 from moeopt.problems.tri_domain.solution import Solution
 from moeopt.problems.tri_domain.view import lanes

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from moeopt.problems.settlements import split_name
+from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS
 from moeopt.sim.engine.decode.decide import Decider
 from moeopt.sim.engine.decode.loads import Loads

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Expert, Instance
+from moeopt.problems.tri_domain.instance import Instance
 from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.engine.decode.run import simulate_loads
 from moeopt.sim.plan.schema import Plan

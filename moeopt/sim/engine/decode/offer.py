@@ -24,7 +24,7 @@ class Offer:
     """What a policy may choose from, in one step; arrays of shape (layers, experts).
 
     `tokens` is 0 for an expert that is not active, `dimm` is -1 for a striped one, whose `ndp_ns`
-    means nothing. The ``*_dram_ns`` are as in `moeopt.problems.tri_domain.instance.Expert`.
+    means nothing. The ``*_dram_ns`` are as in `moeopt.problems.tri_domain.expert.Expert`.
     """
 
     dimms: int
