@@ -14,12 +14,15 @@ on Optimization 12, 2002).
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from moeopt.errors import InputError
+from moeopt.problems.envelope import InstanceEnvelope
+
+Observed = TypeVar("Observed", bound=InstanceEnvelope)
 
 MAX_SAMPLES = 256
 """Most futures of one sample: as many as an instance of `layout` has windows."""
@@ -32,6 +35,16 @@ Draw = Callable[[int, int], Any]
 The same arguments give the same instance; different streams are independent, so that one can be
 decided on and another tell how good the decision is.
 """
+
+
+LONGEST_NAME = 150
+"""Signs of an observed instance's name that one drawn from it keeps."""
+
+
+def drawn_from(observed: Observed, which: str, seed: int, stream: int, **loads: Any) -> Observed:
+    """Return the observed instance with other loads, named after the draw, of no provenance."""
+    name = f"{observed.name[:LONGEST_NAME]}-{which}-seed{seed}-stream{stream}"
+    return observed.model_copy(update={"name": name, "provenance": None, **loads})
 
 
 @dataclass(frozen=True)

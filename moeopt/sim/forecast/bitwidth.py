@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from moeopt.problems.bitwidth.instance import Instance, Layer
-from moeopt.problems.futures import Draw, Futures
-from moeopt.sim.forecast.drawn import drawn_from
+from moeopt.problems.futures import Draw, Futures, drawn_from
 
 Floats = NDArray[np.float64]
 

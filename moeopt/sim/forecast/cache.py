@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from moeopt.problems.cache.curves import curves_of
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.futures import Draw, Futures
-from moeopt.sim.forecast.drawn import drawn_from
+from moeopt.problems.futures import Draw, Futures, drawn_from
 
 Ints = NDArray[np.int64]
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.futures import Draw, Futures, drawn_from
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, WITHIN, Instance, Scenario
 from moeopt.sim.forecast.costs import CostCurve
-from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.forecast.popularity import fit, forecast
 
 ALIKE = 1 - 1e-4

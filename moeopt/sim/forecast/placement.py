@@ -15,10 +15,9 @@ them. An active expert has as many tokens as in one of the steps where it was.
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.futures import Draw, Futures, drawn_from
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.count_sample import sample_trace
-from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.trace import Counts
 
 Ints = NDArray[np.int64]

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.futures import Draw, Futures, drawn_from
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
 from moeopt.sim.forecast.costs import CostCurve
-from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.forecast.popularity import Forecast, fit
 
 WITHIN = {

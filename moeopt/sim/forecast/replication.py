@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from moeopt.problems.futures import Draw, Futures
+from moeopt.problems.futures import Draw, Futures, drawn_from
 from moeopt.problems.replication.instance import Instance, Window
-from moeopt.sim.forecast.drawn import drawn_from
 from moeopt.sim.forecast.popularity import fit
 
 
