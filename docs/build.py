@@ -26,12 +26,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
+from moeopt.core.info import ROBUST, ExactModel
+from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
-from moeopt.problems.info import ROBUST, ExactModel
-from moeopt.problems.lazy import EVERY_PROBLEM
+from moeopt.problems.generate import generator_of
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.generate import generator_of
 from moeopt.solvers.methods import problem_methods
 
 ROOT = Path(__file__).parents[1]

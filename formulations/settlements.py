@@ -8,8 +8,8 @@ Without ``--write`` it prints what differs and exits with 1 if anything does.
 import sys
 from pathlib import Path
 
+from moeopt.core.settlements import markdown
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.settlements import markdown
 
 ROOT = Path(__file__).parent
 BEGIN, END = "<!-- settlements: begin -->\n", "<!-- settlements: end -->"

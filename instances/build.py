@@ -35,13 +35,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import moeopt
-from moeopt.interop.traces import read_trace
+from moeopt.core.objective import entries
 from moeopt.library.entries import SUMS, sums, today
 from moeopt.library.submissions import certificate_faults
 from moeopt.library.tables import types_table
-from moeopt.problems.objective import entries
+from moeopt.problems.execute import compare
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.sim.engine.problems.execute import compare
+from moeopt.sim.traces.files import read_trace
 from moeopt.solvers.methods import problem_methods
 from moeopt.study.study import instance_files
 
@@ -281,7 +281,7 @@ def _false_claims(instance: Any, solution: Any, entry: dict[str, Any], execute: 
     bound, objective = (list(entries(entry[name])) for name in ("bound", "objective"))
     if bound > objective or (bound == objective) != (entry["status"] == "optimal"):
         wrong.append(f"status {entry['status']} with bound {bound} and objective {objective}")
-    executor = find_spec(f"moeopt.sim.engine.problems.{instance.problem}")
+    executor = find_spec(f"moeopt.problems.{instance.problem}")
     if execute and executor is not None and not compare(instance, solution).agree:
         wrong.append("the event engine takes another time than the checker counts")
     return wrong

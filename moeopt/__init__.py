@@ -47,15 +47,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from moeopt.errors import InputError as InputError
-    from moeopt.errors import ModelMismatchError as ModelMismatchError
-    from moeopt.errors import MoeoptError as MoeoptError
-    from moeopt.errors import MoeoptWarning as MoeoptWarning
+    from moeopt.core.errors import InputError as InputError
+    from moeopt.core.errors import ModelMismatchError as ModelMismatchError
+    from moeopt.core.errors import MoeoptError as MoeoptError
+    from moeopt.core.errors import MoeoptWarning as MoeoptWarning
+    from moeopt.core.futures import Futures as Futures
+    from moeopt.core.json_files import save as save
     from moeopt.exporters.run import export as export
-    from moeopt.interop.topk_npz import save_trace as save_trace
-    from moeopt.interop.traces import load_counts as load_counts
-    from moeopt.interop.traces import load_trace as load_trace
     from moeopt.planner.planned import plan as plan
+    from moeopt.planner.simulate import simulate as simulate
     from moeopt.problems import balance as balance
     from moeopt.problems import bitwidth as bitwidth
     from moeopt.problems import cache as cache
@@ -66,26 +66,26 @@ if TYPE_CHECKING:
     from moeopt.problems import relayout as relayout
     from moeopt.problems import replication as replication
     from moeopt.problems import tri_domain as tri_domain
+    from moeopt.problems.event_graph import event_graph as event_graph
     from moeopt.problems.files import load as load
     from moeopt.problems.files import load_solution as load_solution
-    from moeopt.problems.futures import Futures as Futures
-    from moeopt.problems.json_files import save as save
-    from moeopt.sim.engine.event_graph import event_graph as event_graph
-    from moeopt.sim.engine.simulate import simulate as simulate
-    from moeopt.sim.generate import generate as generate
-    from moeopt.sim.generate import generate_twins as generate_twins
-    from moeopt.sim.hardware.bandwidth_files import import_bandwidths as import_bandwidths
-    from moeopt.sim.hardware.detect import detect_machine as detect_machine
-    from moeopt.sim.hardware.edit import set_machine as set_machine
-    from moeopt.sim.holdout.run import run_on as run_on
+    from moeopt.problems.generate import generate as generate
+    from moeopt.problems.generate import generate_twins as generate_twins
+    from moeopt.problems.holdout import run_on as run_on
+    from moeopt.sim.machines.bandwidth_files import import_bandwidths as import_bandwidths
+    from moeopt.sim.machines.detect import detect_machine as detect_machine
+    from moeopt.sim.machines.edit import set_machine as set_machine
+    from moeopt.sim.machines.runtimes.calibration import calibrate as calibrate
+    from moeopt.sim.machines.runtimes.measurements import read_measurements as read_measurements
+    from moeopt.sim.machines.runtimes.predict import predict as predict
     from moeopt.sim.plan.schema import Plan as Plan
     from moeopt.sim.plan.schema import load_plan as load_plan
     from moeopt.sim.presets import get_machine as get_machine
-    from moeopt.sim.repeats import dedupe_trace as dedupe_trace
-    from moeopt.sim.repeats import find_repeats as find_repeats
-    from moeopt.sim.runtimes.calibration import calibrate as calibrate
-    from moeopt.sim.runtimes.measurements import read_measurements as read_measurements
-    from moeopt.sim.runtimes.predict import predict as predict
+    from moeopt.sim.traces.files import load_counts as load_counts
+    from moeopt.sim.traces.files import load_trace as load_trace
+    from moeopt.sim.traces.readers.topk_npz import save_trace as save_trace
+    from moeopt.sim.traces.repeats import dedupe_trace as dedupe_trace
+    from moeopt.sim.traces.repeats import find_repeats as find_repeats
     from moeopt.solvers.explain import explain as explain
     from moeopt.solvers.methods import methods as methods
     from moeopt.solvers.result import Result as Result
@@ -98,41 +98,41 @@ if TYPE_CHECKING:
 _HOME = {
     "load": "moeopt.problems.files",
     "load_solution": "moeopt.problems.files",
-    "load_trace": "moeopt.interop.traces",
-    "load_counts": "moeopt.interop.traces",
-    "save_trace": "moeopt.interop.topk_npz",
-    "find_repeats": "moeopt.sim.repeats",
-    "dedupe_trace": "moeopt.sim.repeats",
-    "save": "moeopt.problems.json_files",
+    "load_trace": "moeopt.sim.traces.files",
+    "load_counts": "moeopt.sim.traces.files",
+    "save_trace": "moeopt.sim.traces.readers.topk_npz",
+    "find_repeats": "moeopt.sim.traces.repeats",
+    "dedupe_trace": "moeopt.sim.traces.repeats",
+    "save": "moeopt.core.json_files",
     "solve": "moeopt.solvers.run",
     "Result": "moeopt.solvers.result",
     "check": "moeopt.solvers.verdict",
     "explain": "moeopt.solvers.explain",
     "methods": "moeopt.solvers.methods",
-    "Futures": "moeopt.problems.futures",
+    "Futures": "moeopt.core.futures",
     "heuristic": "moeopt.solvers.rules",
     "gap": "moeopt.study.study",
-    "generate": "moeopt.sim.generate",
-    "generate_twins": "moeopt.sim.generate",
+    "generate": "moeopt.problems.generate",
+    "generate_twins": "moeopt.problems.generate",
     "holdout": "moeopt.study.holdout",
-    "run_on": "moeopt.sim.holdout.run",
-    "event_graph": "moeopt.sim.engine.event_graph",
-    "simulate": "moeopt.sim.engine.simulate",
+    "run_on": "moeopt.problems.holdout",
+    "event_graph": "moeopt.problems.event_graph",
+    "simulate": "moeopt.planner.simulate",
     "export": "moeopt.exporters.run",
     "plan": "moeopt.planner.planned",
     "get_machine": "moeopt.sim.presets",
-    "detect_machine": "moeopt.sim.hardware.detect",
-    "set_machine": "moeopt.sim.hardware.edit",
-    "import_bandwidths": "moeopt.sim.hardware.bandwidth_files",
-    "predict": "moeopt.sim.runtimes.predict",
-    "calibrate": "moeopt.sim.runtimes.calibration",
-    "read_measurements": "moeopt.sim.runtimes.measurements",
+    "detect_machine": "moeopt.sim.machines.detect",
+    "set_machine": "moeopt.sim.machines.edit",
+    "import_bandwidths": "moeopt.sim.machines.bandwidth_files",
+    "predict": "moeopt.sim.machines.runtimes.predict",
+    "calibrate": "moeopt.sim.machines.runtimes.calibration",
+    "read_measurements": "moeopt.sim.machines.runtimes.measurements",
     "Plan": "moeopt.sim.plan.schema",
     "load_plan": "moeopt.sim.plan.schema",
-    "MoeoptError": "moeopt.errors",
-    "InputError": "moeopt.errors",
-    "MoeoptWarning": "moeopt.errors",
-    "ModelMismatchError": "moeopt.errors",
+    "MoeoptError": "moeopt.core.errors",
+    "InputError": "moeopt.core.errors",
+    "MoeoptWarning": "moeopt.core.errors",
+    "ModelMismatchError": "moeopt.core.errors",
 }
 """Public name -> the module it lives in; problems are listed in `moeopt.problems.registry`."""
 

@@ -15,7 +15,7 @@ import pytest
 import moeopt
 from moeopt import balance, bitwidth, cache, deferral, layout, placement, relayout, tri_domain
 from moeopt.problems.registry import PROBLEMS
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 from moeopt.solvers import rules
 
 GPU, CPU = [30, 40, 20, 25], [50, 20, 60, 45]

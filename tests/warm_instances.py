@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from moeopt.numeric.compiled import KERNELS
+from moeopt.core.compiled import KERNELS
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.warm import solve_with_all
 

@@ -7,7 +7,7 @@ import moeopt
 from benchmarks.harness.contenders import moeopt_solve, textbook
 from benchmarks.harness.measurement import Contender
 from benchmarks.textbook import bitwidth
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 
 DESCRIPTION = "bitwidth to proven optimality: budgets per layer and over the model"
 BASELINE = "dp"

@@ -10,7 +10,7 @@ from itertools import product
 import moeopt
 from benchmarks.cases import layout_exact
 from benchmarks.harness.measurement import Contender
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 
 DESCRIPTION = "layout, one scenario, exact roofline costs: paper scale, 8 to 32 DIMMs"
 BASELINE = "bound-and-pack"

@@ -10,13 +10,13 @@ from benchmarks.harness.contenders import Answer, moeopt_solve, prebuilt
 from benchmarks.harness.measure import fresh
 from benchmarks.harness.measurement import Contender
 from benchmarks.textbook.tri_domain import cpsat_built, highs_built
-from moeopt.problems.device_loads import Ints
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.device_loads import Ints
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.scheduler import Scheduler
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, certify
 from moeopt.sim.presets import get_model
-from moeopt.sim.scheduler import Scheduler
 
 DESCRIPTION = (
     "tri_domain online: windows of models of 64, 128, 256 and 512 experts on TriMoE's machine; "

@@ -9,7 +9,7 @@ import moeopt
 from benchmarks.harness.contenders import moeopt_solve, textbook
 from benchmarks.harness.measurement import Contender
 from benchmarks.textbook import tri_domain
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 
 DESCRIPTION = "tri_domain to proven optimality: paper scale, windows of real traces, hard ones"
 BASELINE = "cp-sat"

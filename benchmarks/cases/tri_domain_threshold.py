@@ -8,7 +8,7 @@ from time import perf_counter
 import moeopt
 from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender, Measurement
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution

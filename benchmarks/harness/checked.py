@@ -1,6 +1,6 @@
 """No contender's word is taken for its objective: the problem's checker recomputes it."""
 
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
 
 TOLERANCE = 1e-6

@@ -7,7 +7,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import moeopt
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
 
 from .checked import checked_objective

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
-from moeopt.numeric.native_output import native_stdout_dropped
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.native_output import native_stdout_dropped
 
 from .measurement import Contender, Run
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import moeopt
 from moeopt.problems.balance.instance import Instance
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.workload import Workload
 
 SKEWS = (0.0, 1.0, 2.0, 4.0, 8.5)
 SPEEDUPS = (1.0, 4.0, 16.0, 64.0, 256.0)

@@ -15,7 +15,7 @@ percent a plan loses more than the free one:
 Losses judged on the prompt count by the prompt's usage of experts, which the plans were made for.
 Judged on decoded tokens, the same plans are held out: losses count by the usage of the tokens after
 the prompt. Figures are medians over the seeds. Losses are those of random experts, quantised by
-GPTQ (`moeopt/sim/quantise`); routing is synthetic.
+GPTQ (`moeopt/sim/models/quantise`); routing is synthetic.
 """
 
 import argparse

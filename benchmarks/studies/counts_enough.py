@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.interop.traces import read_trace
+from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.instance import Instance
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.holdout.split import hold_out
 from moeopt.sim.presets import get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Trace
 
 STEPS = 200
 ROOM: dict[str, dict[str, Any]] = {

@@ -23,11 +23,11 @@ from statistics import median
 
 import moeopt
 from moeopt.problems.deferral.check import objective
+from moeopt.problems.deferral.generate import PUBLISHED, Configuration
 from moeopt.problems.deferral.heuristics import saturate, uniform
 from moeopt.problems.deferral.instance import Instance
 from moeopt.problems.deferral.pipeline import cycle_ns
 from moeopt.problems.deferral.states import finished
-from moeopt.sim.generators.deferral import PUBLISHED, Configuration
 
 TOLERANCE = 0.01
 

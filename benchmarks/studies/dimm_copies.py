@@ -25,10 +25,10 @@ from typing import Any
 
 import moeopt
 from benchmarks.studies.own_layouts import without_layout
-from moeopt.interop.traces import read_trace
 from moeopt.problems.layout.check import objective
+from moeopt.problems.layout.holdout import execute_layout, windows_of
 from moeopt.problems.layout.instance import Copies, Instance
-from moeopt.sim.holdout.layout import execute_layout, windows_of
+from moeopt.sim.traces.files import read_trace
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 FIXED = ("deepseek-v2", "qwen3-235b-a22b", "esft-window", "esft-streams")

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.sim.engine.decode.result import Simulation
-from moeopt.sim.engine.simulate import simulate
+from moeopt.planner.decode.result import Simulation
+from moeopt.planner.simulate import simulate
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
 

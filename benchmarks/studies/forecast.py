@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.interop.traces import read_trace
-from moeopt.sim.forecast.popularity import Dynamics, Forecast, fit, forecast
-from moeopt.sim.predictor import ALPHA
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.popularity import Dynamics, Forecast, fit, forecast
+from moeopt.sim.traces.predictor import ALPHA
 
 FOLDERS = {"esft_deepseek_v2_lite": (64, 0), "hdmoe_mixtral_8x7b": (8, 600)}
 """Experts, and tokens that are left out."""

@@ -29,9 +29,9 @@ from statistics import median
 from typing import Any
 
 import moeopt
-from moeopt.interop.traces import read_trace
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.sim.trace import Trace
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.trace import Trace
 from moeopt.study.report.heldout import OPTIMUM, HeldOut, distance_in_words, excesses, summary
 from moeopt.study.report.study import Study
 from moeopt.study.store import Store

@@ -28,7 +28,7 @@ from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.registry import get_problem
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "placement"
 FOLDER = "esft_deepseek_v2_lite"

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.sim.trace import Trace
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.sim.traces.trace import Trace
 
 MODELS = ("deepseek-v2", "qwen3-235b-a22b", "glm-4.5-air", "deepseek-v3")
 BATCHES = (256, 512, 768)

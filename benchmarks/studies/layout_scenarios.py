@@ -19,12 +19,12 @@ import numpy as np
 from scipy.stats import norm
 
 import moeopt
+from moeopt.core.search import Search
 from moeopt.problems.layout import check
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.multi_scenario import solve
-from moeopt.problems.search import Search
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.workload import Workload
 
 HEADER = (
     "| loads | windows | simple | wait and see | groups | aggregated | bound | plan | gap "

@@ -9,11 +9,11 @@ A test compares the two.
 import argparse
 from pathlib import Path
 
-from moeopt.problems.json_files import save
-from moeopt.reproduce.measured.comparison import Errors
-from moeopt.reproduce.measured.crossvalidation import cross_validated, fitted_profiles
-from moeopt.reproduce.measured.points import read_points
-from moeopt.sim.runtimes.terms import PRIOR, TERMS
+from benchmarks.measured.comparison import Errors
+from benchmarks.measured.crossvalidation import cross_validated, fitted_profiles
+from benchmarks.measured.points import read_points
+from moeopt.core.json_files import save
+from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS
 
 FOLDER = Path(__file__).parents[2] / "moeopt" / "sim" / "presets" / "runtimes"
 

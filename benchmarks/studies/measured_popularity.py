@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.interop.traces import read_trace
-from moeopt.problems.json_files import write_bytes
-from moeopt.sim.repeats import dedupe_trace
+from moeopt.core.json_files import write_bytes
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.repeats import dedupe_trace
 
 Ints = NDArray[np.int64]
 

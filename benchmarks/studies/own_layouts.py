@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from moeopt.problems.layout import generate as layouts
 from moeopt.problems.layout import systems
 from moeopt.problems.layout.check import objective as layout_objective
 from moeopt.problems.layout.instance import Instance as Layout
@@ -32,9 +33,8 @@ from moeopt.problems.layout.solution import Solution
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import heuristics
 from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.generate import resettled
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.generators import layout as layouts
-from moeopt.sim.generators.tri_domain import resettled
 from moeopt.sim.resettle import Record
 
 LIBRARY = Path(__file__).parents[2] / "instances"

@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 import moeopt
+from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.solution import Solution
 from moeopt.problems.placement.view import facts
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Trace
 
 FOLDER = "esft_deepseek_v2_lite"
 FILLING = tuple(name for name in HEURISTICS if not name.endswith(("-stop", "-hindsight")))

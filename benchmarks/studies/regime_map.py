@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.sim.statistics.loads import cold_share
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.statistics.loads import cold_share
+from moeopt.sim.traces.workload import Workload
 
 SKEWS = (2.0, 3.0, 4.0, 6.0, 8.5, 11.0)
 CUTS = (

@@ -18,9 +18,9 @@ from statistics import median
 
 import moeopt
 from moeopt.problems.relayout.check import objective
+from moeopt.problems.relayout.generate import resettled
 from moeopt.problems.relayout.heuristics import HEURISTICS
 from moeopt.problems.relayout.instance import Instance
-from moeopt.sim.generators.relayout import resettled
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "relayout"
 POLICIES = ("benefit-greedy", "benefit-makespan", "rebalance-only", "none")

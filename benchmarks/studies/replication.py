@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 
 import moeopt
+from moeopt.problems.holdout import run_on
 from moeopt.problems.replication.check import peaks_units
 from moeopt.problems.replication.heuristics import HEURISTICS
 from moeopt.problems.replication.instance import Instance
-from moeopt.sim.holdout.run import run_on
 from moeopt.sim.presets import find
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.workload import Workload
 
 SIZES = [(32, 9), (64, 5), (320, 1), (320, 2)]
 """Devices and slots of `scale`."""

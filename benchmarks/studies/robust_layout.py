@@ -34,17 +34,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.interop.traces import read_trace
-from moeopt.problems.futures import Futures
+from moeopt.core.futures import Futures
 from moeopt.problems.layout.expected.sample import Sample, layout_at
+from moeopt.problems.layout.forecast import draw
+from moeopt.problems.layout.generate import Options, of_loads
+from moeopt.problems.layout.holdout import execute_layout
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.second_stage import as_solution, refined
 from moeopt.problems.layout.solution import Solution
-from moeopt.sim.forecast.layout import draw
-from moeopt.sim.generators.layout import Options, of_loads
-from moeopt.sim.holdout.layout import execute_layout
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
+from moeopt.sim.traces.files import read_trace
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}

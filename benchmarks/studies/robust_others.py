@@ -33,10 +33,10 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.interop.traces import read_trace
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.trace import Trace
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.problems.holdout import run_on
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.trace import Trace
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
 MODELS = {ESFT: "deepseek-v2-lite", MIXTRAL: "mixtral-8x7b"}

@@ -28,9 +28,9 @@ import numpy as np
 
 import moeopt
 from benchmarks.studies.scaling_figures import Line, Panel, figure
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.execute import execute
 from moeopt.problems.registry import get_problem
-from moeopt.sim.engine.problems.execute import execute
 from moeopt.sim.presets import get_model
 
 LIMIT_S, SEEDS = 2.0, 3

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 import moeopt
-from moeopt.problems.objective import entries
+from moeopt.core.objective import entries
 
 LIBRARY = Path(__file__).parents[2] / "instances"
 
@@ -297,8 +297,8 @@ def prefix_budget(_: Path | None) -> Point:
 
 def published_figures(_: Path | None) -> Point:
     """Point 11: verdicts of `moeopt reproduce`."""
-    from moeopt.reproduce.report.words import summary
-    from moeopt.reproduce.run import reproduce
+    from benchmarks.papers.report.words import summary
+    from benchmarks.papers.run import reproduce
 
     return Point(
         11,
@@ -316,7 +316,7 @@ def repeated_text(traces: Path | None) -> Point | None:
     """Point 12: traces that read the same text twice."""
     if traces is None:
         return None
-    from moeopt.sim.repeats import repeated_share
+    from moeopt.sim.traces.repeats import repeated_share
 
     def shares(folder: str) -> str:
         found = [

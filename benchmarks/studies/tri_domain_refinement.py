@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import moeopt
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 from moeopt.study.study import Row
 
 HEADER = (

@@ -35,24 +35,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
+from moeopt.problems.layout import generate as layouts
 from moeopt.problems.layout.solution import Solution as LayoutSolution
 from moeopt.problems.registry import get_problem
+from moeopt.problems.relayout import generate as relayout
+from moeopt.problems.relayout.holdout import execute, migrated
 from moeopt.problems.relayout.instance import Instance as Relayout
 from moeopt.problems.relayout.solution import Migration
+from moeopt.problems.tri_domain.fixed_layout import Schedule
 from moeopt.problems.tri_domain.heuristics import greedy, monde, trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
+from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localized
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.cost import path_cost
-from moeopt.sim.fixed_layout import Schedule
-from moeopt.sim.generators import layout as layouts
-from moeopt.sim.generators import relayout
-from moeopt.sim.holdout.relayout import execute, migrated
-from moeopt.sim.layout_rule import STRIPED, Layout, cold_localized
-from moeopt.sim.predictor import LoadPredictor
+from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.source import Source
-from moeopt.sim.windows import LayerWindows
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.predictor import LoadPredictor
+from moeopt.sim.traces.windows import LayerWindows
+from moeopt.sim.traces.workload import Workload
 
 MODELS = ("deepseek-v2", "qwen3-235b-a22b", "glm-4.5-air")
 BATCHES = (32, 64, 128, 256, 512, 768)

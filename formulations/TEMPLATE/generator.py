@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from formulations.TEMPLATE.problem.instance import Expert, Instance
-from moeopt.errors import InputError
-from moeopt.problems.envelope import Frozen
-from moeopt.sim.batching import step_tokens
-from moeopt.sim.cost import path_cost
+from moeopt.core.envelope import Frozen
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
+from moeopt.sim.traces.batching import step_tokens
 
 
 class Options(Frozen):

@@ -9,7 +9,7 @@ import typer
 from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
-    from moeopt.sim.runtimes.calibration import Calibrated
+    from moeopt.sim.machines.runtimes.calibration import Calibrated
 
 
 def calibrate_command(
@@ -36,9 +36,9 @@ def calibrate_command(
     """Fit the overheads of runtimes to two or more measured speeds; print what is left over."""
     from moeopt.cli.machine import check_place, write_machine
     from moeopt.cli.options import stem
+    from moeopt.sim.machines.runtimes.calibration import calibrate
+    from moeopt.sim.machines.runtimes.measurements import read_measurements
     from moeopt.sim.presets import get_machine
-    from moeopt.sim.runtimes.calibration import calibrate
-    from moeopt.sim.runtimes.measurements import read_measurements
 
     found = get_machine(machine)
     check_place(out)

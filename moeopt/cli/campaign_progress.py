@@ -23,7 +23,7 @@ from rich.text import Text
 
 from moeopt.cli.options import INTERRUPTED, print_error, shown
 from moeopt.cli.solve import GRAVEST_FIRST
-from moeopt.problems.objective import Objective
+from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Failure
 from moeopt.study.execute import Watch

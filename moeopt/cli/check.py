@@ -10,9 +10,9 @@ import typer
 from moeopt.cli.options import Json, shown
 
 if TYPE_CHECKING:
+    from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.core.objective import Objective
     from moeopt.exporters.outside_solver import OutsideAnswer
-    from moeopt.problems.envelope import InstanceEnvelope
-    from moeopt.problems.objective import Objective
 
 VALID, INVALID = 0, 2
 
@@ -35,7 +35,7 @@ def check_command(
     mps has written.
     """
     import moeopt
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.known import compared, standing
 
     problem = moeopt.load(instance)
@@ -77,7 +77,7 @@ def check_command(
 
 def _best_known(file: Path, instance: "InstanceEnvelope") -> "Objective | None":
     """Return the objective of the best known solution, None if the file stands in no library."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.known import Libraries
 
     try:

@@ -10,7 +10,7 @@ import typer
 from moeopt.cli.options import Json, Seed, TimeLimit, Workers, shown
 
 if TYPE_CHECKING:
-    from moeopt.problems.objective import Objective
+    from moeopt.core.objective import Objective
     from moeopt.solvers.explain import Binding, Explanation
 
 
@@ -35,8 +35,8 @@ def explain_command(
     """
     import moeopt
     from moeopt.cli.progress import solving
-    from moeopt.errors import InputError
-    from moeopt.sim.engine.problems.execute import checked
+    from moeopt.core.errors import InputError
+    from moeopt.problems.execute import checked
 
     loaded = moeopt.load(instance)
     decision = None if solution is None else moeopt.load_solution(solution)
@@ -61,7 +61,7 @@ def explain_command(
 
 
 def _print(problem: str, found: "Explanation") -> None:
-    from moeopt.problems.objective import difference
+    from moeopt.core.objective import difference
     from moeopt.problems.registry import get_problem
 
     sentences = get_problem(problem).part("check").CONSTRAINTS
@@ -87,7 +87,7 @@ def _print(problem: str, found: "Explanation") -> None:
 
 def _print_binding(problem: str, found: "Binding") -> None:
     """Print where the critical path lies, and the best changes."""
-    from moeopt.problems.objective import below, difference
+    from moeopt.core.objective import below, difference
     from moeopt.problems.registry import get_problem
 
     print(f"solution: {shown(problem, found.objective)}")
@@ -114,6 +114,6 @@ def _print_binding(problem: str, found: "Binding") -> None:
 
 
 def _signed(more: "Objective") -> str:
-    from moeopt.problems.objective import entries
+    from moeopt.core.objective import entries
 
     return ", ".join(f"{entry:+,}" for entry in entries(more))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moeopt.cli.options import Json, TimeLimit, shown
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
+    from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
     from moeopt.exporters.exported import Exported, OptionValue
     from moeopt.exporters.target import Option
-    from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "source": (
@@ -127,8 +127,8 @@ def _loaded(
 ) -> tuple["SolutionEnvelope | InstanceEnvelope", "InstanceEnvelope"]:
     """Return what the file holds, and the instance, which may be the same."""
     import moeopt
+    from moeopt.core.json_files import read_object
     from moeopt.exporters.find import find_instance
-    from moeopt.problems.json_files import read_object
 
     if "instance" not in read_object(source):
         if instance is not None:

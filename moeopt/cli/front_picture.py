@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from moeopt.planner.fronts import Front, Point
-from moeopt.sim.generators.placement import GIB
+from moeopt.problems.placement.generate import GIB
 from moeopt.study.pictures import COLOURS, save_figure
 
 LABELS = {

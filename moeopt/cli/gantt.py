@@ -10,8 +10,8 @@ from moeopt.cli.options import in_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moeopt.problems.envelope import InstanceEnvelope
-    from moeopt.sim.engine.critical_lanes import Drawn
+    from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.problems.critical_lanes import Drawn
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -28,7 +28,7 @@ def gantt_command(
 
     import moeopt
     from moeopt.cli.text_gantt import draw
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     if out is not None and out.suffix not in SUFFIXES:
         raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
@@ -49,9 +49,9 @@ def gantt_command(
 def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
     """Return a title, and what to draw of a solution that the checker accepts."""
     import moeopt
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
+    from moeopt.problems.critical_lanes import critical_lanes
     from moeopt.problems.registry import get_problem
-    from moeopt.sim.engine.critical_lanes import critical_lanes
 
     solution = moeopt.load_solution(path)
     try:
@@ -69,7 +69,7 @@ def _chart(problem: "InstanceEnvelope", path: Path) -> "tuple[str, Drawn]":
 
 
 def _save(charts: "Sequence[tuple[str, Drawn]]", out: Path) -> None:
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     try:
         from moeopt.study.pictures import Panel, save_gantt

@@ -127,7 +127,7 @@ def gap_command(
     With --store and no paths: of what the store holds.
     """
     from moeopt.cli.gap_report import command_of, need_extra, write_figures, write_report
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.store import Store
 
     if resume and store is None:
@@ -194,7 +194,7 @@ def _campaign(
     workers: int,
 ) -> "Campaign":
     """Return the campaign in a file, with the rules beside it, or the one of the options."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
     files = [path for path in paths if is_campaign(path)]
@@ -225,7 +225,7 @@ def _refuse_others(ctx: typer.Context, known: Sequence[str], who: str) -> None:
 def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
     """Refuse options that would be overruled by what a file says."""
     from moeopt.cli.gap_report import flag
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     for option in options:
         source = ctx.get_parameter_source(option)
@@ -234,8 +234,8 @@ def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
 
 
 def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
-    from moeopt.errors import InputError
-    from moeopt.problems.wording import shown
+    from moeopt.core.errors import InputError
+    from moeopt.core.wording import shown
 
     try:
         return [number(part) for part in text.split(",")]

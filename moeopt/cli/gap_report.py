@@ -43,8 +43,8 @@ def write_report(
     InputError
         If a file cannot be written.
     """
-    from moeopt.errors import InputError
-    from moeopt.problems.json_files import write_bytes
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import write_bytes
     from moeopt.study.export import to_csv
     from moeopt.study.report.write import FILE, missing
     from moeopt.study.report.write import write_report as write_html
@@ -73,7 +73,7 @@ def need_extra(option: str) -> None:
     InputError
         If a package is missing.
     """
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.report.write import missing
 
     if absent := missing():
@@ -88,7 +88,7 @@ def write_figures(rows: "Sequence[Row]", kept: "Path | Store", folder: Path) -> 
     InputError
         If a file cannot be written.
     """
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.report.write import write_figures as write_all
 
     try:

@@ -33,7 +33,7 @@ def settlements_command(
 ) -> "tuple[Sequence[Reading], int]":
     """Solve, print the table, write it to `csv` if asked; return the readings and the exit code."""
     from moeopt.cli.campaign_progress import showing
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.export import write_text
     from moeopt.study.settlements import sensitivity, to_csv, to_markdown
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from moeopt.cli.options import shown
-from moeopt.problems.objective import entries
+from moeopt.core.objective import entries
 from moeopt.study.report.study import ALL
 from moeopt.study.rows import Row, named
 from moeopt.study.table import Summary, by_family, percent, summarise

@@ -11,8 +11,8 @@ import typer
 from moeopt.cli.options import Seed, Where, file_name, read_counts
 
 if TYPE_CHECKING:
-    from moeopt.problems.envelope import InstanceEnvelope
-    from moeopt.sim.trace import Trace
+    from moeopt.core.envelope import InstanceEnvelope
+    from moeopt.sim.traces.trace import Trace
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "machine": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
@@ -68,8 +68,8 @@ def build_app(complete: bool) -> typer.Typer:
     if not complete:
         app.callback()(lambda: None)
         return app
+    from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import PROBLEMS
-    from moeopt.sim.generate import generator_of
 
     for problem in PROBLEMS:
         options = generator_of(problem).Options.model_fields
@@ -84,7 +84,7 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
     def command(**given: Any) -> int:
         return _generate(problem, given)
 
-    from moeopt.problems.info import Stretch
+    from moeopt.core.info import Stretch
     from moeopt.problems.registry import get_problem
 
     annotations, holdout = dict(COMMON), get_problem(problem).info.holdout
@@ -107,11 +107,11 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
 
 def _generate(problem: str, given: dict[str, Any]) -> int:
     import moeopt
-    from moeopt.errors import InputError
-    from moeopt.interop.traces import read_routing
-    from moeopt.problems.json_files import to_json
-    from moeopt.sim.count_sample import UNKNOWN
-    from moeopt.sim.trace import Counts
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import to_json
+    from moeopt.sim.traces.count_sample import UNKNOWN
+    from moeopt.sim.traces.files import read_routing
+    from moeopt.sim.traces.trace import Counts
 
     out: Path | None = given.pop("out")
     trace: Path | None = given.pop("trace")
@@ -145,10 +145,10 @@ def _twins(
 ) -> "tuple[InstanceEnvelope, InstanceEnvelope]":
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
-    from moeopt.errors import InputError
-    from moeopt.problems.info import Phases
+    from moeopt.core.errors import InputError
+    from moeopt.core.info import Phases
+    from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem
-    from moeopt.sim.generate import generator_of
 
     holdout = get_problem(problem).info.holdout
     if isinstance(holdout, Phases):

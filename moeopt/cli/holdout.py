@@ -10,7 +10,7 @@ import typer
 from moeopt.cli.options import Json, Seed, shown
 
 if TYPE_CHECKING:
-    from moeopt.sim.fixed_layout import ScheduleName
+    from moeopt.problems.tri_domain.fixed_layout import ScheduleName
     from moeopt.study.hindsight import Bracket
     from moeopt.study.holdout import HeldOut, Row
 
@@ -88,7 +88,7 @@ def holdout_command(
     """
     import moeopt
     from moeopt.cli.gap import COMMA
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     if schedule not in SCHEDULES:
         raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {schedule!r}")

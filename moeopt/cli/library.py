@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.cli.options import Json, print_error
-from moeopt.errors import InputError, MoeoptError
+from moeopt.core.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
     from moeopt.library.entries import Entry
@@ -129,10 +129,10 @@ def certify_command(
     """Make a certificate of a lower bound by linear relaxations and branching."""
     import moeopt
     from moeopt.cli.options import shown
+    from moeopt.core.json_files import save
     from moeopt.library.certificate import packed_bound
     from moeopt.library.emit import certify
     from moeopt.library.entries import find
-    from moeopt.problems.json_files import save
 
     given = moeopt.load(instance)
     try:

@@ -82,8 +82,8 @@ def _list_settlements() -> None:
 
 def _list_quantisations() -> None:
     """Print each name, what it is called as well, and its bits per weight for one model."""
+    from moeopt.sim.models.quantisations import ALIASES, names, quantised
     from moeopt.sim.presets import get_model
-    from moeopt.sim.quantisations import ALIASES, names, quantised
 
     model = get_model("qwen3-30b-a3b")
     for name in names():
@@ -101,8 +101,8 @@ def _list_targets() -> None:
 
 
 def _list_instances(path: Path) -> None:
-    from moeopt.errors import InputError
-    from moeopt.problems.json_files import read_object
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import read_object
 
     indexes = sorted(path.glob("*/index.json"))
     if not indexes:

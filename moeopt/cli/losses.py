@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from moeopt.cli.options import Seed
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
-    from moeopt.sim.loss_table import LossTable
+    from moeopt.sim.models.loss_table import LossTable
 
 Out = Annotated[Path, typer.Option("--out", help="The table (.json).", show_default=False)]
 
@@ -34,8 +34,8 @@ def convert_command(
     out: Out,
 ) -> int:
     """Convert a loss table to the project's JSON."""
-    from moeopt.interop.loss_tables import load_loss_table
-    from moeopt.sim.loss_table import save_loss_table
+    from moeopt.sim.models.loss_table import save_loss_table
+    from moeopt.sim.models.loss_tables import load_loss_table
 
     table = load_loss_table(source)
     save_loss_table(table, out)
@@ -67,10 +67,10 @@ def measure_command(
 ) -> int:
     """Quantise every expert at every width and record the mean squared error of its output."""
     from moeopt.cli.progress import counting
-    from moeopt.interop.checked import name_of
-    from moeopt.interop.expert_weights import open_weights, read_activations
-    from moeopt.sim.loss_table import checked_widths, save_loss_table
-    from moeopt.sim.quantise.measure import Inputs, measured_table
+    from moeopt.sim.models.expert_weights import open_weights, read_activations
+    from moeopt.sim.models.loss_table import checked_widths, save_loss_table
+    from moeopt.sim.models.quantise.measure import Inputs, measured_table
+    from moeopt.sim.traces.readers.checked import name_of
 
     widths = checked_widths("--bits", _numbers(bits))
     found = open_weights(weights)

@@ -8,7 +8,7 @@ import typer
 from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
-    from moeopt.sim.machine import Machine
+    from moeopt.sim.machines.machine import Machine
 
 Named = Annotated[
     str,
@@ -47,7 +47,7 @@ def detect_command(
 ) -> int:
     """Describe this machine: what the system says, the vendor's data, and measurements."""
     from moeopt.cli.options import stem
-    from moeopt.sim.hardware.detect import detect_machine
+    from moeopt.sim.machines.detect import detect_machine
 
     check_place(out)
     machine = detect_machine(name=stem(out), measure=measure, changes=_changes(changes or []))
@@ -76,7 +76,7 @@ def set_command(
     source: Annotated[str | None, typer.Option("--source", help="Where the values stand.")] = None,
 ) -> int:
     """Change fields of a machine; a number makes a flat curve, null takes a field out."""
-    from moeopt.sim.hardware.edit import BY_USER, set_machine
+    from moeopt.sim.machines.edit import BY_USER, set_machine
     from moeopt.sim.presets import get_machine
 
     place = _place(machine, out)
@@ -96,8 +96,8 @@ def import_command(
     out: Out = None,
 ) -> int:
     """Take bandwidths that another tool measured: read, triad or copy rates in a JSON file."""
-    from moeopt.errors import InputError
-    from moeopt.sim.hardware.bandwidth_files import read_bandwidths, with_bandwidths
+    from moeopt.core.errors import InputError
+    from moeopt.sim.machines.bandwidth_files import read_bandwidths, with_bandwidths
     from moeopt.sim.presets import get_machine
 
     found, rest = read_bandwidths(file)
@@ -120,7 +120,7 @@ def import_command(
 
 def fields_command() -> int:
     """Print what every field of a machine file means, as the page docs/machine.md."""
-    from moeopt.sim.hardware.page import machine_page
+    from moeopt.sim.machines.page import machine_page
 
     print(machine_page(), end="")
     return 0
@@ -130,8 +130,8 @@ def _changes(given: list[str]) -> dict[str, object]:
     """Return field -> value; a value is JSON, or else text."""
     import json
 
-    from moeopt.errors import InputError
-    from moeopt.problems.wording import shortened
+    from moeopt.core.errors import InputError
+    from moeopt.core.wording import shortened
 
     wrong = [text for text in given if not text.partition("=")[1] or text.startswith("=")]
     if wrong:
@@ -152,7 +152,7 @@ def _changes(given: list[str]) -> dict[str, object]:
 
 def _place(machine: str, out: Path | None) -> Path:
     """Return the file to write: the machine's own unless told, which a preset does not have."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     place = Path(machine) if out is None else out
     if out is None and not place.is_file():
@@ -163,7 +163,7 @@ def _place(machine: str, out: Path | None) -> Path:
 
 def check_place(out: Path) -> None:
     """Raise InputError unless a machine file can be written there."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     try:
         if out.is_dir():
@@ -183,8 +183,8 @@ def _name(machine: "Machine", place: Path, out: Path | None) -> str:
 
 def write_machine(machine: "Machine", out: Path) -> None:
     """Write a machine file, absent fields left out."""
-    from moeopt.problems.json_files import save
-    from moeopt.sim.hardware.edit import plain_machine
+    from moeopt.core.json_files import save
+    from moeopt.sim.machines.edit import plain_machine
 
     save(plain_machine(machine), out)
 
@@ -192,7 +192,7 @@ def write_machine(machine: "Machine", out: Path) -> None:
 def _print(machine: "Machine", as_json: bool) -> None:
     import json
 
-    from moeopt.sim.hardware.table import absent_fields, machine_rows
+    from moeopt.sim.machines.table import absent_fields, machine_rows
 
     rows = machine_rows(machine)
     if as_json:

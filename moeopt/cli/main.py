@@ -36,8 +36,8 @@ from moeopt.cli import (
     warm,
 )
 from moeopt.cli.options import INTERRUPTED, print_error
-from moeopt.errors import MoeoptError, MoeoptWarning
-from moeopt.numeric.native_output import drop_native_stdout
+from moeopt.core.errors import MoeoptError, MoeoptWarning
+from moeopt.core.native_output import drop_native_stdout
 
 USAGE = 2
 

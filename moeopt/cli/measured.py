@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moeopt.reproduce.measured.comparison import Comparison
+    from benchmarks.measured.comparison import Comparison
 
 DOCUMENT, PICTURE = "measured.md", "measured.svg"
 """Files inside the folder of --report."""
@@ -18,7 +18,7 @@ def measured_command(
     path: Path | None, as_json: bool, markdown: Path | None, report: Path | None
 ) -> None:
     """Print the comparison; write it where asked for."""
-    from moeopt.reproduce.measured.comparison import compare
+    from benchmarks.measured.comparison import compare
 
     comparison = compare(path)
     if as_json:
@@ -35,7 +35,7 @@ def _print(comparison: "Comparison") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from moeopt.reproduce.measured.markdown import (
+    from benchmarks.measured.markdown import (
         GROUP_HEAD,
         POINT_HEAD,
         SUMMARY_HEAD,
@@ -66,16 +66,16 @@ def _print(comparison: "Comparison") -> None:
 
 
 def _write(comparison: "Comparison", markdown: Path | None, report: Path | None) -> None:
-    from moeopt.errors import InputError
-    from moeopt.problems.json_files import write_bytes
-    from moeopt.reproduce.measured.markdown import to_markdown
+    from benchmarks.measured.markdown import to_markdown
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import write_bytes
 
     option, place = "--markdown", markdown
     try:
         if markdown is not None:
             write_bytes(to_markdown(comparison).encode(), markdown)
         if report is not None:
-            from moeopt.reproduce.measured.picture import draw
+            from benchmarks.measured.picture import draw
             from moeopt.study.pictures import save_figure
 
             option, place = "--report", report

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from moeopt.problems.objective import Objective
-    from moeopt.sim.trace import Counts
+    from moeopt.core.objective import Objective
+    from moeopt.sim.traces.trace import Counts
 
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
@@ -31,7 +31,7 @@ INTERRUPTED = 130
 
 def labels(where: list[str] | None) -> dict[str, str]:
     """Return what ``--where`` says, label -> value."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     pairs = [entry.partition("=") for entry in where or []]
     for entry, (label, sign, _) in zip(where or [], pairs, strict=True):
@@ -42,8 +42,8 @@ def labels(where: list[str] | None) -> dict[str, str]:
 
 def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
     """Return what ``--counts`` and ``--where`` say, None without them."""
-    from moeopt.errors import InputError
-    from moeopt.interop.traces import load_counts
+    from moeopt.core.errors import InputError
+    from moeopt.sim.traces.files import load_counts
 
     if file is None:
         if where:
@@ -71,7 +71,7 @@ def shown(problem: str, objective: "Objective | None") -> str:
 
 def in_ms(problem: str, objective: "Objective") -> str:
     """Return an objective with its times in ms, all digits, as beside an axis in ms."""
-    from moeopt.problems.objective import entries
+    from moeopt.core.objective import entries
     from moeopt.problems.registry import get_problem
 
     said = []

@@ -9,7 +9,7 @@ import typer
 from moeopt.cli.options import Json, TimeLimit, shown
 
 if TYPE_CHECKING:
-    from moeopt.problems.envelope import InstanceEnvelope
+    from moeopt.core.envelope import InstanceEnvelope
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -30,7 +30,7 @@ def pareto_command(
 ) -> int:
     """List every undominated objective, exactly; the last one within a tolerance costs least."""
     import moeopt
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.problems.registry import get_problem
     from moeopt.solvers.limits import Deadline
 
@@ -76,7 +76,7 @@ def _as_json(problem: "InstanceEnvelope", point: Any) -> str:
 
 def _save(problem: "InstanceEnvelope", points: list[Any], out: Path) -> None:
     """Draw the front, and where the problem's heuristics are."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.problems.registry import get_problem
 
     try:

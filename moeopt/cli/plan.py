@@ -9,7 +9,7 @@ import typer
 
 from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, read_counts
 from moeopt.cli.pareto import SUFFIXES
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
     from moeopt.planner.fronts import Front
@@ -110,11 +110,11 @@ def plan_command(
     """
     import moeopt
     from moeopt.cli.progress import solving
+    from moeopt.core.json_files import save
     from moeopt.planner.checks import check_file, check_folder
     from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
-    from moeopt.problems.json_files import save
 
     if out is not None:  # before anything is solved for nothing
         check_file("--out", out)

@@ -10,8 +10,8 @@ import typer
 from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
-    from moeopt.sim.machine import Machine
-    from moeopt.sim.runtimes.predict import Prediction
+    from moeopt.sim.machines.machine import Machine
+    from moeopt.sim.machines.runtimes.predict import Prediction
 
 
 def predict_command(
@@ -39,10 +39,10 @@ def predict_command(
     as_json: Json = False,
 ) -> int:
     """Predict the decode speed of a runtime, with an 80 % interval and the bottleneck."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
+    from moeopt.sim.machines.runtimes.predict import predict
     from moeopt.sim.plan.schema import load_plan
     from moeopt.sim.presets import get_machine, get_model
-    from moeopt.sim.runtimes.predict import predict
 
     shape = get_model(model)
     if kv_bits is not None:
@@ -53,7 +53,7 @@ def predict_command(
         raise InputError("--counts: goes with --plan")
     popularity = None
     if counts is not None:
-        from moeopt.interop.traces import load_counts
+        from moeopt.sim.traces.files import load_counts
 
         popularity = load_counts(counts).counts.sum(axis=0).astype(float)
     known = get_machine(machine)
@@ -95,7 +95,7 @@ def page(
     found: "Prediction", machine: str, model: str, bits: str | None, command: str | None
 ) -> str:
     """Return a prediction for people."""
-    from moeopt.sim.runtimes.predict import WORDS
+    from moeopt.sim.machines.runtimes.predict import WORDS
 
     where = "" if found.n_cpu_moe is None else f" --n-cpu-moe {found.n_cpu_moe}"
     width = "" if bits is None else f" at {bits}"

@@ -24,9 +24,9 @@ def profile_command(
     import datetime
 
     from moeopt.cli.options import stem
-    from moeopt.problems.json_files import save
+    from moeopt.core.json_files import save
+    from moeopt.sim.machines.profile import TOKENS, Settings, profile
     from moeopt.sim.presets import get_machine, get_model
-    from moeopt.sim.profile import TOKENS, Settings, profile
 
     _check_writable(out)
     settings = Settings(
@@ -52,7 +52,7 @@ def profile_command(
 
 def _check_writable(out: Path) -> None:
     """Refuse a place that cannot be written before minutes are spent on measuring."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     if out.is_dir():
         raise InputError(f"--out: {out} is a folder; name a file")
@@ -61,7 +61,7 @@ def _check_writable(out: Path) -> None:
 
 
 def _tokens(text: str) -> tuple[int, ...]:
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     try:
         return tuple(int(part) for part in text.split(","))

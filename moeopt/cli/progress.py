@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from moeopt.cli.options import shown
-from moeopt.problems.objective import Objective
+from moeopt.core.objective import Objective
 
 Update = Callable[[float, Objective | None, Objective | None], None]
 

@@ -25,7 +25,7 @@ def report_command(
 ) -> int:
     """Write the report of a store, or show stores live: read-only, on the loopback address."""
     from moeopt.cli.gap_report import write_report
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
     from moeopt.study.store import Store
 
     if (out is None) == (not serve):

@@ -12,8 +12,8 @@ from moeopt.cli.options import Json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moeopt.reproduce.figure import Figure
-    from moeopt.reproduce.sweep import Sweep
+    from benchmarks.papers.figure import Figure
+    from benchmarks.papers.sweep import Sweep
 
 LEAST_WIDTH = 60
 """Least width of the column of assumptions: figures with many values leave it little."""
@@ -49,9 +49,9 @@ def reproduce_command(
     as_json: Json = False,
 ) -> int:
     """Compute published figures with our models: ours, error, kind, assumptions, verdict."""
-    from moeopt.errors import InputError
-    from moeopt.reproduce import data as traces
-    from moeopt.reproduce.run import reproduce
+    from benchmarks.papers import data as traces
+    from benchmarks.papers.run import reproduce
+    from moeopt.core.errors import InputError
 
     if measured:
         _measured(ids or [], report, markdown, as_json, other=resume or bool(sweep or data))
@@ -83,7 +83,7 @@ def _measured(
     files: list[str], report: Path | None, markdown: Path | None, as_json: bool, *, other: bool
 ) -> None:
     from moeopt.cli.measured import measured_command
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     if other or len(files) > 1:
         raise InputError("--measured: goes with one file, --json, --markdown and --report only")
@@ -93,7 +93,7 @@ def _measured(
 
 
 def _sweep(names: list[str], as_json: bool) -> None:
-    from moeopt.reproduce.sweep import sweeps
+    from benchmarks.papers.sweep import sweeps
 
     for name, found in sweeps(names):
         if as_json:
@@ -107,7 +107,7 @@ def _print(figures: "Sequence[Figure]") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from moeopt.reproduce.report.words import HEAD, cells, joined, reasons, summary
+    from benchmarks.papers.report.words import HEAD, cells, joined, reasons, summary
 
     table = Table(*HEAD, "best baseline", "optimum")
     table.add_column("assumptions", min_width=LEAST_WIDTH)
@@ -124,7 +124,7 @@ def _print_sweep(name: str, found: "Sweep") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from moeopt.reproduce.report.words import number
+    from benchmarks.papers.report.words import number
 
     title = f"{name}: {found.parameter}; default {found.default} ({found.source})"
     table = Table("setting", *map(escape, found.results), title=escape(title))
@@ -136,11 +136,11 @@ def _print_sweep(name: str, found: "Sweep") -> None:
 def _write(
     figures: "Sequence[Figure]", report: Path | None, markdown: Path | None, resume: bool
 ) -> None:
-    from moeopt.errors import InputError
-    from moeopt.problems.json_files import write_bytes
-    from moeopt.reproduce.report.document import Document
-    from moeopt.reproduce.report.markdown import to_markdown
-    from moeopt.reproduce.sweep import sweeps
+    from benchmarks.papers.report.document import Document
+    from benchmarks.papers.report.markdown import to_markdown
+    from benchmarks.papers.sweep import sweeps
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import write_bytes
 
     kept = None if report is None else report / SWEEPS
     swept = dict(sweeps(["all"], kept, resume=resume))
@@ -151,17 +151,17 @@ def _write(
         except OSError as error:
             raise InputError(f"--markdown: {markdown}: {error.strerror}") from None
     if report is not None:
-        from moeopt.reproduce.report.write import write_report
+        from benchmarks.papers.report.write import write_report
 
         write_report(document, report)
 
 
 def _require_report_extra(report: Path) -> None:
     """Say at the start, not after minutes, that a package is missing."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     try:
-        import moeopt.reproduce.report.write  # noqa: F401
+        import benchmarks.papers.report.write  # noqa: F401
     except ModuleNotFoundError as error:
         reason = f"reports need {error.name}, of the extra 'report'"
         raise InputError(f"--report: {report}: {reason}") from None

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moeopt.cli.options import Json, Seed, nanoseconds, shown
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
-    from moeopt.sim.engine.decode.loads import Loads
-    from moeopt.sim.model_shape import ModelShape
+    from moeopt.planner.decode.loads import Loads
+    from moeopt.sim.models.model_shape import ModelShape
     from moeopt.sim.plan.schema import Plan
 
 DONE, MISMATCH = 0, 5
@@ -93,11 +93,11 @@ def _simulate(
     as_json: bool,
     runtime: str | None,
 ) -> int:
+    from moeopt.planner.simulate import simulate
     from moeopt.sim.engine.chrome import save_chrome
     from moeopt.sim.engine.report import summary
-    from moeopt.sim.engine.simulate import simulate
+    from moeopt.sim.machines.runtimes.applied import AS_FILE, priced
     from moeopt.sim.presets import get_machine
-    from moeopt.sim.runtimes.applied import AS_FILE, priced
 
     wanted: dict[str, Any] = {"timeline": chrome is not None, "runtime": runtime, **times}
     found = simulate(plan, get_machine(machine), model, loads, **wanted)
@@ -115,10 +115,10 @@ def _widths(
 ) -> "Plan":
     """Return the plan of a solution of bitwidth, the one problem whose solutions lack a machine."""
     import moeopt
+    from moeopt.planner.widths import plan_of_widths
     from moeopt.problems.bitwidth.instance import Instance
     from moeopt.problems.bitwidth.solution import Solution
-    from moeopt.sim.engine.problems.execute import compare
-    from moeopt.sim.plan.widths import plan_of_widths
+    from moeopt.problems.execute import compare
     from moeopt.sim.presets import get_machine
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
@@ -139,9 +139,9 @@ def _with_model_times(
     context: int,
     runtime: str | None,
 ) -> "Plan":
+    from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
     from moeopt.sim.plan.model_times import times_of_model
     from moeopt.sim.presets import get_machine
-    from moeopt.sim.runtimes.applied import FINEST_NS, priced
 
     known = get_machine(machine)
     if runtime is None:
@@ -153,7 +153,7 @@ def _with_model_times(
 
 
 def _plan(plan: Path | None, policy: str | None) -> "Plan":
-    from moeopt.sim.engine.decode.policies import get_policy
+    from moeopt.planner.decode.policies import get_policy
     from moeopt.sim.plan.schema import Plan, load_plan
 
     if plan is not None:
@@ -174,9 +174,9 @@ def _loads(
     seed: int,
 ) -> "Loads":
     import moeopt
-    from moeopt.sim.engine.decode.loads import loads_of_trace, loads_of_workload
+    from moeopt.planner.decode.loads import loads_of_trace, loads_of_workload
     from moeopt.sim.presets import find
-    from moeopt.sim.workload import Workload
+    from moeopt.sim.traces.workload import Workload
 
     if trace is not None:
         return loads_of_trace(moeopt.load_trace(trace), model, batch, steps, layers)
@@ -187,8 +187,8 @@ def _loads(
 
 def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool) -> int:
     import moeopt
+    from moeopt.problems.execute import compare
     from moeopt.sim.engine.chrome import save_chrome
-    from moeopt.sim.engine.problems.execute import compare
     from moeopt.sim.engine.report import path_by_kind, usage_table
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.cli.options import Json, Seed, TimeLimit, Workers, print_error, shown, stem
-from moeopt.errors import InputError, MoeoptError
+from moeopt.core.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
-    from moeopt.problems.envelope import InstanceEnvelope
+    from moeopt.core.envelope import InstanceEnvelope
     from moeopt.solvers.result import Result
 
 DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
@@ -161,7 +161,7 @@ def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
     from shutil import get_terminal_size
 
     from moeopt.cli.text_gantt import draw
-    from moeopt.sim.engine.critical_lanes import critical_lanes
+    from moeopt.problems.critical_lanes import critical_lanes
 
     if result.solution is not None:
         drawn = critical_lanes(instance, result.solution)

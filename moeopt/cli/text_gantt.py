@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from moeopt.problems.view import Bar, Kind, Lane
+from moeopt.core.view import Bar, Kind, Lane
 
 FILL: dict[Kind, str] = {"work": "=", "deferred": "~", "transfer": "-", "read": ":"}
 CRITICAL = "#"

@@ -8,10 +8,10 @@ import typer
 from moeopt.cli.options import Json, Seed
 from moeopt.cli.trace_fit import fit_command
 from moeopt.cli.trace_info import info_command
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
-    from moeopt.sim.trace import Trace
+    from moeopt.sim.traces.trace import Trace
 
 MAX_PROMPTS = 100_000
 
@@ -47,7 +47,7 @@ def convert_command(
     ] = None,
 ) -> int:
     """Convert a trace of any known format to npz."""
-    from moeopt.interop.traces import load_trace
+    from moeopt.sim.traces.files import load_trace
 
     print(_save(load_trace(source, format, top_k), out))
     return 0
@@ -79,8 +79,8 @@ def record_command(
     except ImportError as error:
         package = error.name or "a package"
         raise InputError(f"trace record: {package} is missing: pip install 'moeopt[hf]'") from None
-    from moeopt.interop.hf_models import load_model, read_prompts
-    from moeopt.interop.recorder import record
+    from moeopt.sim.models.hf_models import load_model, read_prompts
+    from moeopt.sim.traces.readers.recorder import record
 
     texts = read_prompts(prompts, MAX_PROMPTS)
     network, tokens = load_model(model, texts, random_weights, seed)
@@ -100,8 +100,8 @@ def dedupe_command(
     as_json: Json = False,
 ) -> int:
     """Remove the second and later occurrences of runs of tokens, so that hold-outs are new."""
-    from moeopt.interop.traces import read_trace
-    from moeopt.sim.repeats import find_repeats, without
+    from moeopt.sim.traces.files import read_trace
+    from moeopt.sim.traces.repeats import find_repeats, without
 
     trace = read_trace(file)
     found = find_repeats(trace, min_run)
@@ -122,7 +122,7 @@ def dedupe_command(
 
 def _save(trace: "Trace", out: Path) -> str:
     """Write a trace and return a line that says so."""
-    from moeopt.interop.topk_npz import save_trace
+    from moeopt.sim.traces.readers.topk_npz import save_trace
 
     if out.suffix != ".npz":
         raise InputError(f"--out: {out} must end in .npz")

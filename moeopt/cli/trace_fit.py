@@ -9,7 +9,7 @@ import typer
 from moeopt.cli.options import Json, Seed, Where, labels
 
 if TYPE_CHECKING:
-    from moeopt.sim.fit.fitting import Fit
+    from moeopt.sim.traces.fit.fitting import Fit
 
 
 def fit_command(
@@ -43,11 +43,11 @@ def fit_command(
 
     Of counts the popularity of experts is fitted; order, topics and affinity are not in them.
     """
-    from moeopt.errors import InputError
-    from moeopt.interop.traces import load_counts, load_trace, read_routing
-    from moeopt.problems.json_files import save
-    from moeopt.sim.fit.fitting import fit_counts, fit_trace
-    from moeopt.sim.trace import Trace
+    from moeopt.core.errors import InputError
+    from moeopt.core.json_files import save
+    from moeopt.sim.traces.files import load_counts, load_trace, read_routing
+    from moeopt.sim.traces.fit.fitting import fit_counts, fit_trace
+    from moeopt.sim.traces.trace import Trace
 
     if out is not None and not out.parent.is_dir():
         raise InputError(f"--out: {out.parent} is not a folder")

@@ -11,10 +11,10 @@ from moeopt.cli.options import Json, Where, labels
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from moeopt.sim.repeats import Repeats
-    from moeopt.sim.statistics.routing import Routing
-    from moeopt.sim.statistics.summary import Summary
-    from moeopt.sim.trace import Trace
+    from moeopt.sim.traces.repeats import Repeats
+    from moeopt.sim.traces.statistics.routing import Routing
+    from moeopt.sim.traces.statistics.summary import Summary
+    from moeopt.sim.traces.trace import Trace
 
 POLICIES = ("lru", "fifo", "random", "static", "belady", "retention_bound")
 
@@ -38,7 +38,7 @@ def info_command(
 
     A file that holds counts only has skew and shares, nothing that needs the order of tokens.
     """
-    from moeopt.interop.formats import FORMATS, format_of
+    from moeopt.sim.traces.readers.formats import FORMATS, format_of
 
     if where or not FORMATS[format_of(file, None)].trace:
         sizes, summary = _of_counts(file, layer, experts, labels(where))
@@ -67,10 +67,10 @@ def info_command(
 def _of_trace(
     file: Path, layer: int | None, batch: int, experts: int | None
 ) -> tuple[dict[str, str | int], "Summary", "Repeats"]:
-    from moeopt.interop.traces import read_trace
-    from moeopt.sim.repeats import find_repeats
-    from moeopt.sim.statistics.routing import Routing
-    from moeopt.sim.statistics.summary import summarise
+    from moeopt.sim.traces.files import read_trace
+    from moeopt.sim.traces.repeats import find_repeats
+    from moeopt.sim.traces.statistics.routing import Routing
+    from moeopt.sim.traces.statistics.summary import summarise
 
     trace = read_trace(file)
     routing = Routing.of(trace, experts, None if layer is None else [layer])
@@ -80,9 +80,9 @@ def _of_trace(
 def _of_counts(
     file: Path, layer: int | None, experts: int | None, where: dict[str, str]
 ) -> tuple[dict[str, str | int], "Summary"]:
-    from moeopt.errors import InputError
-    from moeopt.interop.traces import load_counts
-    from moeopt.sim.statistics.summary import summarise_counts
+    from moeopt.core.errors import InputError
+    from moeopt.sim.traces.files import load_counts
+    from moeopt.sim.traces.statistics.summary import summarise_counts
 
     found = load_counts(file, experts=experts, where=where)
     uses = found.counts.sum(axis=0)
@@ -126,7 +126,7 @@ def _print_figures(console: "Console", summary: "Summary") -> None:
 def _print_hits(console: "Console", summary: "Summary") -> None:
     from rich.table import Table
 
-    from moeopt.sim.statistics.routing import average
+    from moeopt.sim.traces.statistics.routing import average
 
     title = "Hit rates per access by experts cached in each layer; any, all: per token, LRU"
     table = Table("cached", title=title, title_justify="left")

@@ -6,7 +6,7 @@ that leaves the least peak.
 
 from collections.abc import Sequence
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import objective
 from moeopt.problems.replication.heuristics import eplb

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
 from moeopt.exporters.slots import Row
 from moeopt.exporters.targets import sglang, tensorrt_llm, vllm_ascend
-from moeopt.problems.json_files import read_object
 from moeopt.problems.replication.instance import Copies
 
 

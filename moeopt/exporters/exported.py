@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError, MoeoptError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.json_files import save, write_bytes
-from moeopt.problems.objective import Objective, relative
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.json_files import save, write_bytes
+from moeopt.core.objective import Objective, relative
+from moeopt.sim.models.model_shape import ModelShape
 
 NOTES_SUFFIX = ".notes.json"
 """Added to a file's name: where everything about it stands that its format has no place for."""

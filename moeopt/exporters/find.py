@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
 from moeopt.problems.files import load
-from moeopt.problems.json_files import read_object
 
 LIBRARY = Path("instances")
 """The folder of instances, as it lies in a checkout: one folder per problem in it."""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Job
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_model, names
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.objective import Objective
+from moeopt.core.wording import shown
+from moeopt.exporters.sol import SolvedValues, read_sol
 from moeopt.exporters.targets.exact_model import CONSTANT
-from moeopt.interop.sol import SolvedValues, read_sol
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
-from moeopt.problems.wording import shown
 
 TOLERANCE = 1e-4
 """How far a whole number may be off: solvers keep integrality to 1e-5 or 1e-6."""

@@ -7,7 +7,7 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters import targets
 from moeopt.exporters.target import Target
 

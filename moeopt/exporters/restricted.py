@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from moeopt.errors import InputError, ModelMismatchError
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, ModelMismatchError
+from moeopt.core.objective import Objective
 from moeopt.exporters.exported import Job, Loss, NoPlanError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.objective import Objective
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.run import solve
 from moeopt.solvers.verdict import check

@@ -6,15 +6,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, OptionValue
 from moeopt.exporters.models import shape_of
 from moeopt.exporters.registry import get_target
 from moeopt.exporters.restricted import checked_objective
 from moeopt.exporters.scripts import serving_script
 from moeopt.exporters.target import Target
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 
 
 def export(

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
+from moeopt.core.wording import shown
 from moeopt.exporters.copies import MAP_S, by_load, full_slots
 from moeopt.exporters.exported import Job
 from moeopt.exporters.models import hidden_layers, known_shape
 from moeopt.exporters.placed import placed
 from moeopt.exporters.target import Option
-from moeopt.problems.json_files import read_object
 from moeopt.problems.replication.check import device_loads
 from moeopt.problems.replication.instance import Instance as Replication
 from moeopt.problems.replication.solution import Solution as Copies
-from moeopt.problems.wording import shown
 
 Row = list[int]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.wording import kind_of
 from moeopt.exporters.exported import Exported, Job, OptionValue, destination
-from moeopt.problems.wording import kind_of
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Files that ``torch.load(weights_only=True)`` reads, written without torch.
 
-The counterpart of `moeopt.interop.torch_zip`: a zip archive without compression, in it the pickle
-``data.pkl`` and the bytes of each tensor. The pickle is put together from a handful of
+The counterpart of `moeopt.sim.traces.readers.torch_zip`: a zip archive without compression, in it
+the pickle ``data.pkl`` and the bytes of each tensor. The pickle is put together from a handful of
 instructions, which build a dict of tensors and nothing else.
 """
 

@@ -25,14 +25,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from moeopt.errors import InputError
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
+from moeopt.core.objective import Objective, entries
+from moeopt.core.wording import describe, shown
 from moeopt.library.exact_model import ExactModel, Objects
 from moeopt.library.limbs import product
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.json_files import read_object
-from moeopt.problems.objective import Objective, entries
 from moeopt.problems.registry import get_problem
-from moeopt.problems.wording import describe, shown
 
 MAX_NODES = 2**16
 """Most nodes of a tree."""

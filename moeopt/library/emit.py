@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
-from moeopt.errors import InputError
+from moeopt.core.clock import solving_clock
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
 from moeopt.library.certificate import (
     MAX_DEPTH,
     Box,
@@ -28,8 +30,6 @@ from moeopt.library.certificate import (
     with_upper_bounds,
 )
 from moeopt.library.exact_model import ExactModel, exact_model
-from moeopt.numeric.clock import solving_clock
-from moeopt.problems.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.verdict import check
 

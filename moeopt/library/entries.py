@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object, save
+from moeopt.core.objective import Objective
+from moeopt.core.reading import reading
 from moeopt.problems.files import load
-from moeopt.problems.json_files import read_object, save
-from moeopt.problems.objective import Objective
-from moeopt.problems.reading import reading
 from moeopt.problems.registry import PROBLEMS
 from moeopt.study.known import BEST, INDEX
 

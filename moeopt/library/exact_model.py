@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from moeopt.errors import InputError
-from moeopt.numeric.program import Ints, Program
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.program import Ints, Program
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.engines.matrix import to_matrix
 
@@ -45,7 +45,7 @@ class ExactModel:
     denominator
         D of cost and constant.
     objective_unit
-        Steps of the packed objective (`moeopt.problems.objective.Packing`) per unit of the model.
+        Steps of the packed objective (`moeopt.core.objective.Packing`) per unit of the model.
     grid
         A number of steps that every objective is a multiple of, from the problem's ``bounds``.
     cost, constant, rows

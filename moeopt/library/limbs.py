@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.sparse import csr_array
 
+from moeopt.core.program import Ints
 from moeopt.library.exact_model import Objects
-from moeopt.numeric.program import Ints
 
 LIMB = 20
 """Bits of a part: products of two have 40, and 2**22 of them can be summed."""

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError, ModelMismatchError
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, ModelMismatchError
+from moeopt.core.json_files import read_object, save
+from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.exporters.outside_solver import read_answer
 from moeopt.library.certificate import Certificate, load_certificate, verify
 from moeopt.library.entries import (
@@ -18,10 +21,7 @@ from moeopt.library.entries import (
     write_best,
 )
 from moeopt.library.exact_model import exact_model
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.files import load, load_solution
-from moeopt.problems.json_files import read_object, save
-from moeopt.problems.objective import Objective, below, difference, entries
 from moeopt.solvers.result import with_unit
 from moeopt.solvers.verdict import check
 from moeopt.study.known import BEST, Standing, compared, standing

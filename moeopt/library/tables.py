@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from moeopt.core.objective import Objective, entries, relative
 from moeopt.library.entries import TYPES, Entry, entries_of, problem_folders
-from moeopt.problems.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 
 HARDEST_FIRST = {name: rank for rank, name in enumerate(TYPES)}

@@ -4,15 +4,15 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.wording import shown
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
-from moeopt.problems.wording import shown
-from moeopt.sim.generate import generate
-from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.quantisations import is_name, quantised
-from moeopt.sim.trace import Trace
+from moeopt.problems.generate import generate
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import is_name, quantised
+from moeopt.sim.traces.trace import Trace
 
 from .decision import Decision, decided
 from .request import Request

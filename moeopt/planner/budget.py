@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 
-from moeopt.errors import MoeoptError
+from moeopt.core.errors import MoeoptError
+from moeopt.problems.placement.generate import GIB
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.generators.placement import GIB
 
 from .bits import widths_of
 from .request import Request

@@ -10,16 +10,16 @@ percent goes to fewer deferred experts, then to more residents, which need no tr
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from moeopt.errors import MoeoptError
+from moeopt.core.errors import MoeoptError
+from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.solution import Solution as Bits
 from moeopt.problems.cache.solution import Solution as Ways
 from moeopt.problems.deferral.solution import Solution as Deferred
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.solution import Solution as Residents
-from moeopt.sim.engine.decode.loads import Loads
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.plan.schema import Plan, Times
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 from . import bits, deferral, residency, ways
 from .budget import least_on_gpu, within_host

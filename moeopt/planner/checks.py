@@ -4,9 +4,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from moeopt.errors import InputError
-from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.trace import Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.trace import Trace
 
 from .bits import check_average
 from .budget import check_memory

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from moeopt.sim.engine.decode.loads import Loads
+from moeopt.planner.decode.loads import Loads
 from moeopt.sim.plan.schema import Plan
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 from .defaults import Default
 from .predict import Predicted, predicted

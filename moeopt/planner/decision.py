@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from moeopt.errors import MoeoptError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import MoeoptError
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
 

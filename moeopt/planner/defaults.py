@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from moeopt.exporters.targets.ktransformers import ratio_of
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 
 from .budget import least_on_gpu

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.sim.generators.placement import GIB
+from moeopt.core.errors import InputError
+from moeopt.problems.placement.generate import GIB
 
 from .bits import WIDTHS, widths_of
 from .budget import MIB, NoRoomError, gpu_deficit, host_memory

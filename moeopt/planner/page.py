@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.sim.trace import Counts, Trace
+from moeopt.sim.traces.trace import Counts, Trace
 
 from .comparison import Comparison
 from .jointly import Jointly

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.applied import priced
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.runtimes.applied import priced
-from moeopt.sim.trace import Counts, Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.limits import Deadline
 
 from .bits import Losses, losses, model_at
@@ -233,8 +233,8 @@ def plan(
     --------
     >>> import moeopt
     >>> from moeopt.sim.presets import find
-    >>> from moeopt.sim.synthetic import routing_trace
-    >>> from moeopt.sim.workload import Workload
+    >>> from moeopt.sim.traces.synthetic import routing_trace
+    >>> from moeopt.sim.traces.workload import Workload
     >>> workload = find("workloads", Workload, "hdmoe-mixtral")
     >>> trace = routing_trace(workload, experts=8, top_k=2, layers=32, tokens=8, seed=3)
     >>> planned = moeopt.plan("rtx4090-7960x", "mixtral-8x7b", trace, steps=2, joint_time_s=0)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.sim.engine.decode.loads import Loads, loads_of_trace
-from moeopt.sim.engine.simulate import simulate
+from moeopt.planner.decode.loads import Loads, loads_of_trace
+from moeopt.planner.simulate import simulate
 from moeopt.sim.plan.schema import Plan
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 from .request import Request
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from moeopt.errors import InputError
-from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.repeats import MIN_RUN
-from moeopt.sim.runtimes.applied import quantum_ns
-from moeopt.sim.trace import Counts, Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.applied import quantum_ns
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.repeats import MIN_RUN
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Counts, Trace
 
 from .routing import Routing, drawn_parts
 

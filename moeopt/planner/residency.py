@@ -12,17 +12,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.planner.decode.costs import cost_table
 from moeopt.problems.bitwidth.solution import Solution as Bits
+from moeopt.problems.generate import generate
 from moeopt.problems.placement.capacity import capacity_of
 from moeopt.problems.placement.check import objective
+from moeopt.problems.placement.generate import memory_of
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.known import Known
 from moeopt.problems.placement.solution import Solution, held_of, solution_of
-from moeopt.sim.engine.decode.costs import cost_table
-from moeopt.sim.generate import generate
-from moeopt.sim.generators.placement import memory_of
 from moeopt.sim.plan.schema import Times
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 from .decision import Decision, decided
 from .request import Request

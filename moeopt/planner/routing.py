@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
-from moeopt.interop.traces import load_counts, read_routing
-from moeopt.sim.count_sample import UNKNOWN, counts_of_model, sample_trace
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.errors import InputError
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find
 from moeopt.sim.presets.default_workload import default_workload
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Counts, Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model, sample_trace
+from moeopt.sim.traces.files import load_counts, read_routing
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.workload import Workload
 
 Routing = Trace | Counts | Workload
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from moeopt.problems.cache.solution import Solution
-from moeopt.sim.generate import generate
-from moeopt.sim.trace import Trace
+from moeopt.problems.generate import generate
+from moeopt.sim.traces.trace import Trace
 
 from .decision import Decision, decided
 from .request import Request

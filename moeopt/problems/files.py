@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import Data, InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.json_files import read_object
+from moeopt.core.envelope import Data, InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, expect
+from moeopt.core.json_files import read_object
+from moeopt.core.wording import describe
 from moeopt.problems.registry import get_problem
-from moeopt.problems.wording import describe
 
 
 def load(path: str | Path) -> InstanceEnvelope:

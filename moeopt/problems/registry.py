@@ -8,11 +8,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.problems.info import FORECAST, ROBUST, ProblemInfo
-from moeopt.problems.objective import Packing
-from moeopt.problems.settlements import Settlement, split_name
-from moeopt.problems.wording import shown
+from moeopt.core.errors import InputError
+from moeopt.core.info import FORECAST, ROBUST, ProblemInfo
+from moeopt.core.objective import Packing
+from moeopt.core.settlements import Settlement, split_name
+from moeopt.core.wording import shown
 
 PROBLEMS: dict[str, str] = {
     "tri_domain": "moeopt.problems.tri_domain",

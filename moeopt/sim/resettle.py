@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import Count, Frozen, InstanceEnvelope
-from moeopt.problems.wording import describe
+from moeopt.core.envelope import Count, Frozen, InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.wording import describe
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
 
@@ -25,8 +25,8 @@ class Record(Frozen, extra="ignore"):
     Parameters
     ----------
     layout_loads
-        What a layout may be decided from, by `moeopt.sim.windows.LayoutFrom`: tokens of every
-        expert.
+        What a layout may be decided from, by `moeopt.sim.traces.windows.LayoutFrom`: tokens of
+        every expert.
     """
 
     machine: str

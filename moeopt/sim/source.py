@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.sim.cost import DEFAULT_QUANTUM_NS
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
-from moeopt.sim.synthetic import synthetic_trace
-from moeopt.sim.trace import Counts, Trace
-from moeopt.sim.workload import Workload
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.synthetic import synthetic_trace
+from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.workload import Workload
 
 
 @dataclass(frozen=True)

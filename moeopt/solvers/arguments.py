@@ -6,8 +6,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError, expect
 
 MAX_SEED = 2**31 - 1
 MAX_WORKERS = 1024

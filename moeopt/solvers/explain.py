@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.objective import Objective, below, difference, entries
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.objective import Objective, below, difference, entries
+from moeopt.problems.event_graph import graph_of, on_critical_path
+from moeopt.problems.execute import checked, execute
 from moeopt.problems.registry import get_problem
-from moeopt.sim.engine.event_graph import graph_of, on_critical_path
-from moeopt.sim.engine.problems.execute import checked, execute
 from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.result import Result, Status

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.objective import Objective
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.objective import Objective
 from moeopt.problems.registry import imported
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.task import MODELS, Outcome, Task, Trace

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
-from moeopt.numeric.clock import go_by, solving_clock
+from moeopt.core.clock import go_by, solving_clock
 
 T = TypeVar("T")
 

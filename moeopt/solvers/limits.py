@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from moeopt.numeric.clock import solving_clock
+from moeopt.core.clock import solving_clock
 
 POLL_S = 0.001
 
@@ -40,7 +40,7 @@ class Deadline:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Let `moeopt.numeric.clock.out_of_time` go by this limit meanwhile."""
+        """Let `moeopt.core.clock.out_of_time` go by this limit meanwhile."""
         before = self.clock.until
         self.clock.until = min(before, self.start + self.limit_s)
         try:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.problems.info import ROBUST, ExactMethod, ExactModel
+from moeopt.core.errors import InputError
+from moeopt.core.info import ROBUST, ExactMethod, ExactModel
+from moeopt.core.settlements import check_settled, settled_name, split_name
+from moeopt.core.wording import shown
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.problems.settlements import check_settled, settled_name, split_name
-from moeopt.problems.wording import shown
 from moeopt.solvers.backends import EXACT as EXACT
 from moeopt.solvers.rules import AUTO, Rule, get_rule, own_names, rule_names, rule_of
 from moeopt.solvers.task import MODELS as MODELS

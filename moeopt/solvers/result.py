@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from moeopt.problems.envelope import SolutionEnvelope
-from moeopt.problems.objective import Objective, entries, relative
+from moeopt.core.envelope import SolutionEnvelope
+from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]

@@ -35,10 +35,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from moeopt.errors import InputError, MoeoptError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.wording import shortened
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.problems.wording import shortened
 from moeopt.solvers.backends import EXACT
 
 GROUP = "moeopt.heuristics"

@@ -7,12 +7,12 @@ from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
-from moeopt.errors import InputError, ModelMismatchError, expect
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.futures import Futures
-from moeopt.problems.objective import Objective
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError, ModelMismatchError, expect
+from moeopt.core.futures import Futures
+from moeopt.core.objective import Objective
+from moeopt.core.wording import shown
 from moeopt.problems.registry import get_problem
-from moeopt.problems.wording import shown
 from moeopt.solvers import arguments, in_parts
 from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.limits import Deadline, TimeLimitError

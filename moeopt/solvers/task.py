@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.futures import Futures
-from moeopt.problems.objective import Objective, Packing
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.futures import Futures
+from moeopt.core.objective import Objective, Packing
 from moeopt.problems.registry import Problem
 from moeopt.solvers.limits import Deadline, abandoned_at
 from moeopt.solvers.result import Termination

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.objective import Objective
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, expect
+from moeopt.core.objective import Objective
 from moeopt.problems.registry import get_problem
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from moeopt.errors import InputError, ModelMismatchError
+from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.solvers import in_parts
 from moeopt.solvers.limits import TimeLimitError
 from moeopt.solvers.methods import get_method

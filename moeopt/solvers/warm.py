@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.errors import InputError
-from moeopt.numeric import compiled
-from moeopt.numeric.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
-from moeopt.problems.info import ROBUST
+from moeopt.core import compiled
+from moeopt.core.errors import InputError
+from moeopt.core.info import ROBUST
+from moeopt.core.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
 from moeopt.problems.registry import PROBLEMS, Problem, get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
@@ -156,7 +156,7 @@ def _call_others() -> None:
     from moeopt.problems.cache.belady import belady_bound
     from moeopt.problems.cache.online import Lru
     from moeopt.problems.tri_domain.online import METHODS
-    from moeopt.sim.scheduler import Scheduler
+    from moeopt.problems.tri_domain.scheduler import Scheduler
 
     tokens = np.arange(1, 65)
     for method in METHODS:

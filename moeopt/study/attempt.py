@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from moeopt.errors import InputError, ModelMismatchError, MoeoptError
+from moeopt.core.errors import InputError, ModelMismatchError, MoeoptError
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import Result
 from moeopt.solvers.rules import Rule, load_rule

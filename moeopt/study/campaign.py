@@ -10,12 +10,12 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, PlainValidator, ValidationError
 from pydantic_core import PydanticCustomError
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import Flag, Frozen, InstanceEnvelope, Name
+from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import MAX_FILE_BYTES, read_object
+from moeopt.core.reading import reading
+from moeopt.core.wording import describe
 from moeopt.problems.files import load
-from moeopt.problems.json_files import MAX_FILE_BYTES, read_object
-from moeopt.problems.reading import reading
-from moeopt.problems.wording import describe
 from moeopt.solvers.arguments import MAX_SEED
 
 Source = str | Path | InstanceEnvelope
@@ -116,7 +116,7 @@ class Settings(Frozen):
     methods
         Names of methods; "heuristics" stands for all heuristics of a problem, "exact" for all its
         exact methods but brute-force. None: every heuristic. Method robust is one of an instance
-        that has later twins (`moeopt.sim.holdout.twins`) in its part; elsewhere it is named. Rules
+        that has later twins (`moeopt.problems.twins`) in its part; elsewhere it is named. Rules
         of one's own stand here as well, as ``FILE.py:function``, ``package.module:function`` or
         functions.
     rules

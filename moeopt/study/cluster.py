@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
 from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.execute import News, NowAndThen, Watch
 from moeopt.study.plan import Job, Key

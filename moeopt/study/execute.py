@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Protocol
 
-from moeopt.problems.objective import Objective
+from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
 from moeopt.solvers.task import Progress
 from moeopt.study.attempt import Ended, Failure, attempt

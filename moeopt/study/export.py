@@ -8,9 +8,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.problems.json_files import write_bytes
-from moeopt.problems.objective import Objective, entries
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import write_bytes
+from moeopt.core.objective import Objective, entries
 from moeopt.study.rows import Row, differing
 from moeopt.study.table import summarise, to_latex
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.info import HINDSIGHT
-from moeopt.problems.objective import first_key
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.info import HINDSIGHT
+from moeopt.core.objective import first_key
+from moeopt.problems.holdout import executed_on, separated
 from moeopt.problems.registry import get_problem
-from moeopt.sim.fixed_layout import EXACT
-from moeopt.sim.holdout.run import executed_on, separated
+from moeopt.problems.tri_domain.fixed_layout import EXACT
 from moeopt.solvers.rules import AUTO
 from moeopt.solvers.run import solve
 

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.futures import Futures
-from moeopt.problems.info import ROBUST
-from moeopt.problems.objective import first_key
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError, expect
+from moeopt.core.futures import Futures
+from moeopt.core.info import ROBUST
+from moeopt.core.objective import first_key
+from moeopt.problems.holdout import executed_on, is_scheduled, joined, windows_of
 from moeopt.problems.registry import get_problem
-from moeopt.sim.fixed_layout import EXACT, Schedule, schedule_name
-from moeopt.sim.holdout.run import executed_on, is_scheduled, joined, windows_of
-from moeopt.sim.holdout.twins import check_later, forecast_saw_later
+from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
+from moeopt.problems.twins import check_later, forecast_saw_later
 from moeopt.solvers import arguments
 from moeopt.solvers.methods import get_method, problem_methods
 from moeopt.solvers.rules import load_rule

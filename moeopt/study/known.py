@@ -14,14 +14,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
+from moeopt.core.objective import Objective, below, difference, entries
+from moeopt.core.reading import reading
+from moeopt.core.wording import describe
 from moeopt.problems.files import load_solution
-from moeopt.problems.json_files import read_object
-from moeopt.problems.objective import Objective, below, difference, entries
-from moeopt.problems.reading import reading
 from moeopt.problems.registry import get_problem
-from moeopt.problems.wording import describe
 from moeopt.solvers.methods import method_kind
 from moeopt.solvers.result import with_unit
 from moeopt.solvers.verdict import check

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from moeopt.problems.view import Bar, Kind, Lane
+from moeopt.core.view import Bar, Kind, Lane
 
 COLOURS: dict[Kind, str] = {
     "work": "#4477aa",

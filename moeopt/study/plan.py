@@ -12,11 +12,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.info import ROBUST
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.info import ROBUST
 from moeopt.problems.registry import get_problem
-from moeopt.sim.holdout.twins import twins
+from moeopt.problems.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
 from moeopt.solvers.rules import AUTO, Rule, load_rule, rule_names, rule_of
 from moeopt.study.campaign import Campaign, Choice, Loaded, Settings, Source, load_all

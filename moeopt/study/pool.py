@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
 from moeopt.solvers.rules import Rule
 from moeopt.study.attempt import Ended, Failure, Solved, attempt
 from moeopt.study.execute import News, NowAndThen, Watch

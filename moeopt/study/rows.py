@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moeopt.errors import ModelMismatchError
-from moeopt.problems.objective import Objective, entries, relative
+from moeopt.core.errors import ModelMismatchError
+from moeopt.core.objective import Objective, entries, relative
+from moeopt.core.settlements import split_name
 from moeopt.problems.registry import get_problem
-from moeopt.problems.settlements import split_name
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Facts, Solved
 from moeopt.study.known import BEST, Known

@@ -8,15 +8,13 @@ One settlement at a time leaves its default. A settlement of heuristics changes 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.settlements import Settlement, settled_name
 from moeopt.problems.registry import Problem, get_problem
-from moeopt.problems.settlements import Settlement, settled_name
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.campaign import Campaign, Part, Settings, Source, load_all
@@ -170,8 +168,8 @@ def resettled(instance: InstanceEnvelope, settlement: str, value: str) -> Instan
     options = (instance.provenance or {}).get("options")
     if isinstance(options, Mapping) and options.get(settlement) == value:
         return instance
-    module = f"moeopt.sim.generators.{instance.problem}"
-    generator = import_module(module) if find_spec(module) else None
+    problem = get_problem(instance.problem)
+    generator = problem.part("generate") if problem.has("generate") else None
     function = getattr(generator, "resettled", None)
     made: InstanceEnvelope | None = function(instance, settlement, value) if function else None
     return made

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError, expect
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import method_kind
 from moeopt.study.attempt import Ended, Failure

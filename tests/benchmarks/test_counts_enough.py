@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from moeopt.sim.presets import find
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.workload import Workload
 
 
 def test_a_row(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

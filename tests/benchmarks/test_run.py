@@ -16,7 +16,7 @@ from benchmarks.harness.measurement import Measurement, Run
 from benchmarks.harness.summary import Figure, summarise
 from benchmarks.run import CASES, main
 from benchmarks.textbook import tri_domain
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance
@@ -27,7 +27,7 @@ A, B = (InstanceEnvelope(problem="fake", name=name) for name in "ab")
 
 CASE_FILE = """
 from benchmarks.harness.measurement import Measurement
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
 
 DESCRIPTION = "two fakes"
 BASELINE = "left"

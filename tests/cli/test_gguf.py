@@ -8,8 +8,8 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.sim.presets import find, get_model
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.workload import Workload
 from tests.gguf_files import write_gguf
 from tests.sim.gguf_models import SMALL, SMALL_TENSORS
 

@@ -7,7 +7,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.sim.loss_table import read_loss_table
+from moeopt.sim.models.loss_table import read_loss_table
 
 
 @pytest.fixture

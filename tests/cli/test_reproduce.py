@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.papers.registry import CHARTS, FIGURES, SWEEPS
 from moeopt.cli.main import run
-from moeopt.reproduce.registry import CHARTS, FIGURES, SWEEPS
 from tests.reproduce.toy_figures import CALLS
 
 
@@ -96,7 +96,7 @@ def test_markdown_alone_needs_no_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is written without the extra; --report says at the start which package is missing."""
-    for name in [n for n in sys.modules if n.startswith("moeopt.reproduce.report.")]:
+    for name in [n for n in sys.modules if n.startswith("benchmarks.papers.report.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "jinja2", None)

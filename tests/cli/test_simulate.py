@@ -10,7 +10,7 @@ import typer
 
 import moeopt
 from moeopt.cli.simulate import simulate_command
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain import check
 from moeopt.problems.tri_domain.heuristics import trimoe
 from tests.problems.tri_domain.random_instances import random_instance

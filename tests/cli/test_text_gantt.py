@@ -1,11 +1,11 @@
 """The text Gantt chart, and the lanes behind it."""
 
 from moeopt.cli.text_gantt import draw
+from moeopt.core.view import Bar, Lane
 from moeopt.problems.tri_domain.check import loads
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.view import facts, lanes
-from moeopt.problems.view import Bar, Lane
 from tests.problems.tri_domain.random_instances import random_instance
 
 

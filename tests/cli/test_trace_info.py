@@ -11,9 +11,9 @@ import typer
 
 from moeopt.cli.trace_fit import fit_command
 from moeopt.cli.trace_info import info_command
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.sim.presets import find
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.workload import Workload
 from tests.sim.small_traces import real_trace_file
 
 Capture = pytest.CaptureFixture[str]

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from inspect import getdoc
 from pathlib import Path
 
+from moeopt.core.info import OPTIONAL_PARTS, ExactModel
+from moeopt.core.objective import entries
 from moeopt.problems.files import load, load_solution
-from moeopt.problems.info import OPTIONAL_PARTS, ExactModel
-from moeopt.problems.objective import entries
 from moeopt.problems.registry import REQUIRED_MODULES, Problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.verdict import check
@@ -113,9 +113,9 @@ def _info(home: Home) -> Iterator[str]:
                 "is there, but absent says why not" if present else "lacks, and absent is silent"
             )
             yield f"INFO: {part} {wrong}"
-    forecast = f"moeopt.sim.forecast.{home.problem.name}"
+    forecast = f"moeopt.sim.traces.{home.problem.name}"
     if info.robust and not (home.problem.has("robust") and find_spec(forecast) is not None):
-        yield "INFO: robust needs robust.py and a module of moeopt.sim.forecast"
+        yield "INFO: robust needs robust.py and a module of moeopt.sim.traces"
     if odd := set(info.absent) - set(OPTIONAL_PARTS):
         yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
     if odd := set(info.unpriced) - set(home.problem.constraint_ids):

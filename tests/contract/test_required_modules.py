@@ -20,8 +20,8 @@ def test_every_problem_is_complete(name: str, root: Path) -> None:
         problem.formulation_dir,
         instances=root / "instances" / name,
         tests=root / "tests" / "problems" / name,
-        generator=f"moeopt.sim.generators.{name}",
-        executor=f"moeopt.sim.engine.problems.{name}",
+        generator=f"moeopt.problems.{name}",
+        executor=f"moeopt.problems.{name}",
     )
     assert missing(home) == []
 
@@ -91,7 +91,7 @@ def _leave_robust_unexplained(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '"robust": "there', '"unsure": "there')
 
 
-@_removal("INFO: robust needs robust.py and a module of moeopt.sim.forecast")
+@_removal("INFO: robust needs robust.py and a module of moeopt.sim.traces")
 def _claim_to_be_robust(home: Home) -> None:
     _edit(_package(home) / "__init__.py", "    absent={", "    robust=True,\n    absent={")
 
@@ -130,7 +130,7 @@ def _restrict_what_is_not_there(home: Home) -> None:
 
 @_removal("INFO: holdout: ['first'] are no options of the generator")
 def _hold_out_by_an_unknown_option(home: Home) -> None:
-    stretch = "holdout=__import__('moeopt.problems.info').problems.info.Stretch('layer', 'first')"
+    stretch = "holdout=__import__('moeopt.core.info').problems.info.Stretch('layer', 'first')"
     _edit(_package(home) / "__init__.py", "holdout=None", stretch)
 
 

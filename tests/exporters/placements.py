@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.solution import Solution
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 
 LAYERS, EXPERTS = 4, 5
 

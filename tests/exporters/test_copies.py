@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.copies import full_slots
 from moeopt.exporters.current import read_copies
 from moeopt.problems.replication.check import objective, violations

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.targets.mixture_compressor import read_mixture_compressor
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.targets.cache_trace import read_oracle_general, read_trace_text
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.solution import Solution as Ways

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.registry import all_targets
 from moeopt.exporters.slots import SlotMap, slots_of
 from moeopt.exporters.targets.sglang import HONOURING, read_sglang_map

@@ -6,7 +6,8 @@ from itertools import product
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.objective import entries
 from moeopt.exporters.exported import Loss
 from moeopt.exporters.targets.elsa import leading_ways, read_elsa
 from moeopt.exporters.targets.ktransformers_deferral import read_deferral_flag
@@ -15,7 +16,6 @@ from moeopt.problems.cache.instance import Instance as Cache
 from moeopt.problems.cache.solution import Solution as Ways
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.problems.deferral.instance import Instance as Deferral
-from moeopt.problems.objective import entries
 from tests.problems.cache.cache_random_instances import KINDS
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import random_instance as random_deferral

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.targets.ktransformers import ratio_of, read_ktransformers_counts
 from moeopt.exporters.torch_file import torch_file
-from moeopt.interop.torch_zip import read_torch
 from moeopt.problems.deferral.heuristics import uniform
+from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.exporters.ktransformers_rules import gpu_masks
 from tests.exporters.placements import (
     EXPERTS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import NoPlanError
 from moeopt.exporters.targets.ktransformers_yaml import read_ktransformers_yaml
 from moeopt.exporters.targets.llama_cpp import override, read_llama_cpp

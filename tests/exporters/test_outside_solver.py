@@ -9,9 +9,9 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.outside_solver import read_answer
-from moeopt.interop.sol import read_sol
+from moeopt.exporters.sol import read_sol
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.engines.highs import solve as highs
 from tests.exporters.test_export_exact_model import random_instances

@@ -13,12 +13,12 @@ from scipy.sparse import csr_array
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.objective import entries
 from moeopt.library.certificate import Box, Certificate, halves, packed_bound, verify
 from moeopt.library.emit import certify
 from moeopt.library.exact_model import _least, exact_model
 from moeopt.library.limbs import product
-from moeopt.problems.objective import entries
 from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.exporters.test_export_exact_model import random_instances
 from tests.instances.test_benchmark_home import KEY, best, copied

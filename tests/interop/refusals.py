@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.interop.traces import load_trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import load_trace
 
 MEBIBYTE = 2**20
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.interop import limits
-from moeopt.interop.traces import load_counts
+from moeopt.sim.traces.files import load_counts
+from moeopt.sim.traces.readers import limits
 from tests.interop.refusals import refusal
 
 

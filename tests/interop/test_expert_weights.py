@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
-from moeopt.interop.expert_weights import open_weights, read_activations
+from moeopt.core.errors import InputError
+from moeopt.sim.models.expert_weights import open_weights, read_activations
 from tests.interop.safetensors_files import write_safetensors
 
 Tensors = dict[str, NDArray[np.float32]]

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.interop.formats import FORMATS, format_of, reader_of
-from moeopt.interop.traces import load_counts, load_trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import load_counts, load_trace
+from moeopt.sim.traces.readers.formats import FORMATS, format_of, reader_of
 from tests.interop.refusals import refusal
 
 TEXTS = {

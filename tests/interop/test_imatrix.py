@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from moeopt.cli.main import run
-from moeopt.interop.formats import format_of
-from moeopt.interop.traces import load_counts, load_trace
+from moeopt.sim.traces.files import load_counts, load_trace
+from moeopt.sim.traces.readers.formats import format_of
 from tests.gguf_files import F16, F32, write_gguf
 from tests.interop.refusals import refusal
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.interop.loss_tables import load_loss_table
-from moeopt.sim.loss_table import LossTable, save_loss_table
+from moeopt.sim.models.loss_table import LossTable, save_loss_table
+from moeopt.sim.models.loss_tables import load_loss_table
 from tests.interop.refusals import refusal
 
 ROWS = [

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.interop.topk_npz import save_trace
-from moeopt.interop.traces import load_trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import load_trace
+from moeopt.sim.traces.readers.topk_npz import save_trace
 
 torch = pytest.importorskip("torch", reason="the extra hf (torch, transformers) is not installed")
 transformers = pytest.importorskip(
     "transformers", reason="the extra hf (torch, transformers) is not installed"
 )
 
-from moeopt.interop.recorder import record, recording  # noqa: E402
+from moeopt.sim.traces.readers.recorder import record, recording  # noqa: E402
 
 SMALL = {
     "vocab_size": 64, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.interop import topk_npz
-from moeopt.interop.topk_npz import save_trace
-from moeopt.interop.traces import load_trace
-from moeopt.sim.trace import Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import load_trace
+from moeopt.sim.traces.readers import topk_npz
+from moeopt.sim.traces.readers.topk_npz import save_trace
+from moeopt.sim.traces.trace import Trace
 from tests.interop.refusals import refusal
 
 IDS = np.array([[[3, 1]], [[0, 2]], [[2, -1]]])

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.interop.torch_zip import read_torch
-from moeopt.interop.traces import load_counts, load_trace
+from moeopt.sim.traces.files import load_counts, load_trace
+from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.interop.refusals import refusal
 from tests.interop.torch_files import saved
 

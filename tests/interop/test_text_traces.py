@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.interop.traces import load_trace
+from moeopt.sim.traces.files import load_trace
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 
 RNG = np.random.default_rng(8)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.interop import limits
-from moeopt.interop import npy as npy_files
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.readers import limits
+from moeopt.sim.traces.readers import npy as npy_files
 
 IDS = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2) % 7
 WEIGHTS = (np.arange(5 * 3 * 2).reshape(5, 3, 2) / 30).astype(np.float16)

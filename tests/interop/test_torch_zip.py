@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moeopt.errors import InputError
-from moeopt.interop import pickle_data, torch_zip
-from moeopt.interop.torch_zip import read_torch
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.readers import pickle_data, torch_zip
+from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 from tests.interop.torch_files import ORDERED_DICT, Raw, pickled, saved, tensor, text, zipped
 
@@ -99,8 +99,8 @@ CALLS = {
     "torch._utils._rebuild_tensor_v2.__globals__": Raw(
         b"ctorch._utils\n_rebuild_tensor_v2.__globals__\n)R"
     ),
-    "moeopt.interop.torch_zip.read_torch": Raw(
-        text("moeopt.interop.torch_zip") + text("read_torch") + b"\x93)R"
+    "moeopt.sim.traces.readers.torch_zip.read_torch": Raw(
+        text("moeopt.sim.traces.readers.torch_zip") + text("read_torch") + b"\x93)R"
     ),
 }
 
@@ -227,7 +227,7 @@ def test_a_pickle_that_grows_when_looked_at_costs_nothing(tmp_path: Path) -> Non
     )
     path = saved(tmp_path / "x.pt", {"records": Raw(b"(" + program + b"t")})
     assert len(read_torch(path)["records"]) == 101
-    from moeopt.interop.sglang import read_sglang_counts
+    from moeopt.sim.traces.readers.sglang import read_sglang_counts
 
     assert refusal(path, read_sglang_counts)
 

@@ -12,9 +12,9 @@ import typer
 from typer.testing import CliRunner
 
 from moeopt.cli.trace import convert_command, dedupe_command, record_command
-from moeopt.errors import InputError
-from moeopt.interop.hf_models import read_prompts
-from moeopt.interop.traces import load_trace
+from moeopt.core.errors import InputError
+from moeopt.sim.models.hf_models import read_prompts
+from moeopt.sim.traces.files import load_trace
 from tests.interop.refusals import refusal
 
 HAS_EXTRA = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))

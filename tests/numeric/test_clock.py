@@ -5,8 +5,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 import moeopt
-from moeopt.numeric.clock import SolvingClock, go_by, solving_clock
-from moeopt.numeric.compiled import compiled
+from moeopt.core.clock import SolvingClock, go_by, solving_clock
+from moeopt.core.compiled import compiled
 from moeopt.solvers.interrupt import run_interruptible
 from tests.problems.tri_domain.random_instances import random_instance
 

@@ -14,8 +14,8 @@ import numba
 import pytest
 
 import moeopt
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.kernel_cache import KEPT, _fields, fingerprint, forget_older
+from moeopt.core.compiled import compiled
+from moeopt.core.kernel_cache import KEPT, _fields, fingerprint, forget_older
 
 
 def collatz_steps(number: int) -> int:
@@ -118,7 +118,7 @@ def outer_of_three(
 
 OUTER_OF_THREE = """
 from moeopt.outer import outer
-from moeopt.numeric.compiled import KERNELS
+from moeopt.core.compiled import KERNELS
 print(outer(3), sum(sum(kernel.stats.cache_misses.values()) for kernel in KERNELS))
 """
 
@@ -210,7 +210,7 @@ print(sum(inner.stats.cache_hits.values()))
 
 
 OUTER = """from moeopt.inner import inner
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 @compiled
 def outer(number):
@@ -218,7 +218,7 @@ def outer(number):
 """
 
 INNER = """from moeopt.constants import ADDED
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 @compiled
 def inner(number):

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from moeopt.problems.json_files import save
+from moeopt.core.json_files import save
 from tests.problems.placement.placement_random_instances import random_instance
 
 NATIVE = """
@@ -16,7 +16,7 @@ import ctypes
 import sys
 import threading
 
-from moeopt.numeric.native_output import drop_native_stdout, native_stdout_dropped
+from moeopt.core.native_output import drop_native_stdout, native_stdout_dropped
 
 
 def native(text):
@@ -70,7 +70,7 @@ def test_once_and_for_all() -> None:
 
 def test_a_stdout_that_is_no_file_stays(capsys: pytest.CaptureFixture[str]) -> None:
     """As in a notebook: Python's prints stay where they are captured."""
-    from moeopt.numeric.native_output import native_stdout_dropped
+    from moeopt.core.native_output import native_stdout_dropped
 
     with native_stdout_dropped():
         print("inside")

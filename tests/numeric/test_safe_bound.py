@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from moeopt.numeric.highs import TOLERANCE, minimize
-from moeopt.numeric.program import Program
-from moeopt.numeric.safe_bound import claim_tolerance, distance, safe_bound
+from moeopt.core.highs import TOLERANCE, minimize
+from moeopt.core.program import Program
+from moeopt.core.safe_bound import claim_tolerance, distance, safe_bound
 
 
 def min_max(cost_of: list[list[int]], cap: float = np.inf) -> Program:
@@ -135,7 +135,7 @@ def test_highs_is_never_above_the_optimum(seed: int) -> None:
 
 def test_highs_is_told_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     """The argument rests on it."""
-    import moeopt.numeric.highs as highs
+    import moeopt.core.highs as highs
 
     told: dict[str, object] = {}
     honest = highs.milp

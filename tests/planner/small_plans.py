@@ -9,10 +9,10 @@ import numpy as np
 import moeopt
 from moeopt.planner.planned import Planned
 from moeopt.planner.request import Request
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 GIB = 2**30
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.planner.checks import check_file, check_folder, check_trace
 from moeopt.sim.presets import get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 from tests.planner.small_plans import MODEL, planned_for, trace_of
 
 

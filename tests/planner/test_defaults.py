@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from moeopt.planner.defaults import Default, defaults
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
-from moeopt.sim.trace import Counts
+from moeopt.sim.traces.trace import Counts
 from tests.planner.small_plans import MODEL, planned, planned_for
 
 

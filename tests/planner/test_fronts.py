@@ -11,7 +11,7 @@ import pytest
 import moeopt
 from moeopt.cli.front_picture import save_fronts
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.planner.fronts import Front, Point, _by_width, _front, fronts, table
 from moeopt.planner.planned import Planned
 from tests.planner.small_plans import MODEL, machine_of, planned_for, request, trace_of

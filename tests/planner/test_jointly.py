@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.jointly import total_ms
 from moeopt.planner.page import page

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters import targets
 from moeopt.exporters.exported import Exported
 from moeopt.exporters.registry import all_targets, targets_of
@@ -24,9 +24,9 @@ from moeopt.planner.planned import Planned
 from moeopt.planner.predict import Predicted, known_steps, loads_of
 from moeopt.planner.request import Request
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.workload import Workload
 from tests.planner import small_plans
 
 LAYERS = 26

@@ -9,22 +9,22 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.planner.decode.loads import loads_of_counts
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
 from moeopt.planner.planned import Planned
 from moeopt.planner.predict import Predicted, loads_of, predicted
 from moeopt.planner.request import Request
 from moeopt.planner.routing import COUNTS, WORKLOAD, drawn_parts, notes, routing_of
-from moeopt.sim.count_sample import SAMPLED, UNKNOWN
-from moeopt.sim.engine.decode.loads import loads_of_counts
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.presets.default_workload import default_workload
-from moeopt.sim.statistics.loads import coverage
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Counts, Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
+from moeopt.sim.traces.statistics.loads import coverage
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.workload import Workload
 from tests.interop.test_imatrix import imatrix
 
 MACHINE, MODEL = "rtx4090-7960x", "deepseek-v2-lite"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from moeopt.problems.device_loads import (
+from moeopt.core.device_loads import (
     IDLE,
     NDP,
     Ints,

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems import json_files as files
+from moeopt.core import json_files as files
+from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import Solution
 

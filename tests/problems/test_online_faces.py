@@ -8,7 +8,7 @@ import pytest
 
 import moeopt
 from moeopt import cache, deferral, placement
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.cache import check as cache_check
 from moeopt.problems.cache.solution import Solution as Ways
 from moeopt.problems.deferral.check import objective

@@ -2,14 +2,8 @@
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.problems.settlements import (
-    Settlement,
-    check_settled,
-    markdown,
-    settled_name,
-    split_name,
-)
+from moeopt.core.errors import InputError
+from moeopt.core.settlements import Settlement, check_settled, markdown, settled_name, split_name
 
 TIES = Settlement(
     name="tie_order",

@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from moeopt.reproduce import data
-from moeopt.reproduce.figure import Figure
-from moeopt.reproduce.published import published
-from moeopt.reproduce.run import compute
+from benchmarks.papers import data
+from benchmarks.papers.figure import Figure
+from benchmarks.papers.published import published
+from benchmarks.papers.run import compute
 
 HARD, SOFT = 0.05, 0.10
 """Largest error of what follows from stated numbers, and of what needs assumptions."""

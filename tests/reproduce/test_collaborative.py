@@ -6,34 +6,28 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.interop.traces import read_trace
-from moeopt.problems.cache.check import objective
-from moeopt.problems.cache.heuristics import best_uniform
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution
-from moeopt.reproduce import data
-from moeopt.reproduce.charts import Curve
-from moeopt.reproduce.collaborative import (
-    cached,
-    charts,
-    statistics,
-    sweeps,
-    systems,
-)
-from moeopt.reproduce.collaborative.baselines import (
+from benchmarks.papers import data
+from benchmarks.papers.charts import Curve
+from benchmarks.papers.collaborative import cached, charts, statistics, sweeps, systems
+from benchmarks.papers.collaborative.baselines import (
     fiddler_plan,
     layer_split_plan,
     on_demand_plan,
     pre_gated_token_ns,
 )
-from moeopt.reproduce.collaborative.systems import BASELINES, TOP_K, tokens_per_s
-from moeopt.sim.engine.simulate import simulate
+from benchmarks.papers.collaborative.systems import BASELINES, TOP_K, tokens_per_s
+from moeopt.planner.simulate import simulate
+from moeopt.problems.cache.check import objective
+from moeopt.problems.cache.heuristics import best_uniform
+from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.solution import Solution
 from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.presets import get_model
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.workload import Workload
 from tests.reproduce.nearness import SOFT, error_of, figure_of, value_of, without_traces
 from tests.sim.small_traces import real_trace_file
 

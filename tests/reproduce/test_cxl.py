@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from moeopt.reproduce.cxl import accuracy, statistics, sweeps
-from moeopt.reproduce.cxl.figures import ndp_cut, speedup
-from moeopt.reproduce.cxl.layer import HOT, WIDTHS, layer_ns
-from moeopt.reproduce.cxl.widths import lost
-from moeopt.sim.trace import Trace
+from benchmarks.papers.cxl import accuracy, statistics, sweeps
+from benchmarks.papers.cxl.figures import ndp_cut, speedup
+from benchmarks.papers.cxl.layer import HOT, WIDTHS, layer_ns
+from benchmarks.papers.cxl.widths import lost
+from moeopt.sim.traces.trace import Trace
 from tests.reproduce.nearness import HARD, SOFT, error_of, figure_of, value_of, without_traces
 from tests.sim.small_traces import real_trace_file
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.reproduce import data
+from benchmarks.papers import data
 
 FILES = ("a.npz", "folder/b.npz")
 

@@ -6,13 +6,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from benchmarks.papers.edge import framework, hits, monde, offloading, prefill, sweeps
+from benchmarks.papers.edge.cases import Setting, cases, decode_instance, prefetched
+from benchmarks.papers.edge.figures import over_monde
 from moeopt.problems.balance.check import objective
-from moeopt.reproduce.edge import framework, hits, monde, offloading, prefill, sweeps
-from moeopt.reproduce.edge.cases import Setting, cases, decode_instance, prefetched
-from moeopt.reproduce.edge.figures import over_monde
-from moeopt.sim.engine.problems.execute import compare
+from moeopt.problems.execute import compare
 from moeopt.sim.presets import get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 from tests.reproduce.nearness import SOFT, error_of, figure_of, value_of, without_traces
 from tests.sim.small_traces import real_trace_file
 

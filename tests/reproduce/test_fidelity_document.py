@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.reproduce.figure import Figure
-from moeopt.reproduce.published import published
-from moeopt.reproduce.registry import CONTRADICTIONS, SWEEPS, resolve
-from moeopt.reproduce.report.document import Document
-from moeopt.reproduce.report.markdown import plain, to_markdown
-from moeopt.reproduce.run import compute, reproduce
-from moeopt.reproduce.sweep import sweeps
+from benchmarks.papers.figure import Figure
+from benchmarks.papers.published import published
+from benchmarks.papers.registry import CONTRADICTIONS, SWEEPS, resolve
+from benchmarks.papers.report.document import Document
+from benchmarks.papers.report.markdown import plain, to_markdown
+from benchmarks.papers.run import compute, reproduce
+from benchmarks.papers.sweep import sweeps
 from tests.reproduce.nearness import without_traces
 
 QUICK = ("T1", "T15", "T16", "T17")

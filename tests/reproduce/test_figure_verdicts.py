@@ -2,8 +2,8 @@
 
 import pytest
 
-from moeopt.reproduce.figure import Ours
-from moeopt.reproduce.published import Interval
+from benchmarks.papers.figure import Ours
+from benchmarks.papers.published import Interval
 from tests.reproduce.toy_figures import figure
 
 

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from moeopt.problems.deferral.heuristics import none, uniform
-from moeopt.problems.view import Lane
-from moeopt.reproduce.charts import Curve, Schedule
-from moeopt.reproduce.ktransformers import anchor, charts, fiddler_layer, sweeps
-from moeopt.reproduce.ktransformers.step import counts, decode_step
-from moeopt.reproduce.ktransformers.variants import (
+from benchmarks.papers.charts import Curve, Schedule
+from benchmarks.papers.ktransformers import anchor, charts, fiddler_layer, sweeps
+from benchmarks.papers.ktransformers.step import counts, decode_step
+from benchmarks.papers.ktransformers.variants import (
     crossover_tokens,
     numa_of,
     with_fixed_time,
     with_kernel,
     with_sockets,
 )
-from moeopt.sim.attention import LatentAttention
-from moeopt.sim.engine.problems.execute import compare
-from moeopt.sim.generators.deferral import PUBLISHED
-from moeopt.sim.layer_cost import attention_s
+from moeopt.core.view import Lane
+from moeopt.problems.deferral.generate import PUBLISHED
+from moeopt.problems.deferral.heuristics import none, uniform
+from moeopt.problems.execute import compare
+from moeopt.sim.machines.layer_cost import attention_s
+from moeopt.sim.models.attention import LatentAttention
 from moeopt.sim.presets import get_machine, get_model
 from tests.reproduce.nearness import HARD, SOFT, error_of, figure_of
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.reproduce.published import Interval, parse_values, published
-from moeopt.reproduce.registry import CHARTS, CONTRADICTIONS, FIGURES, SWEEPS, resolve
-from moeopt.reproduce.report.words import TITLES
+from benchmarks.papers.published import Interval, parse_values, published
+from benchmarks.papers.registry import CHARTS, CONTRADICTIONS, FIGURES, SWEEPS, resolve
+from benchmarks.papers.report.words import TITLES
+from moeopt.core.errors import InputError
 
 
 def test_there_are_55_in_five_papers() -> None:

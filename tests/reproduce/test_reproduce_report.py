@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.problems.view import Bar, Lane
-from moeopt.reproduce.charts import Curve, Schedule
-from moeopt.reproduce.contradictions import Contradiction
-from moeopt.reproduce.report.document import Document
-from moeopt.reproduce.report.html import to_html
-from moeopt.reproduce.report.markdown import to_markdown
-from moeopt.reproduce.report.plots import chart_svg, ratios_svg
-from moeopt.reproduce.report.words import number, percent, summary, tally
-from moeopt.reproduce.report.write import write_report
-from moeopt.reproduce.sweep import Sweep
+from benchmarks.papers.charts import Curve, Schedule
+from benchmarks.papers.contradictions import Contradiction
+from benchmarks.papers.report.document import Document
+from benchmarks.papers.report.html import to_html
+from benchmarks.papers.report.markdown import to_markdown
+from benchmarks.papers.report.plots import chart_svg, ratios_svg
+from benchmarks.papers.report.words import number, percent, summary, tally
+from benchmarks.papers.report.write import write_report
+from benchmarks.papers.sweep import Sweep
+from moeopt.core.view import Bar, Lane
 from tests.reproduce.toy_figures import NASTY, figure
 
 CURVE = Curve(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.reproduce import data
-from moeopt.reproduce.registry import FIGURES, SWEEPS
-from moeopt.reproduce.run import reproduce
-from moeopt.reproduce.sweep import sweeps
+from benchmarks.papers import data
+from benchmarks.papers.registry import FIGURES, SWEEPS
+from benchmarks.papers.run import reproduce
+from benchmarks.papers.sweep import sweeps
+from moeopt.core.errors import InputError
 from tests.reproduce import toy_figures
 from tests.reproduce.toy_figures import CALLS
 

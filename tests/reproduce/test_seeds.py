@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from moeopt.reproduce.figure import Figure, Ours
-from moeopt.reproduce.published import Interval, Published, parse_values
-from moeopt.reproduce.report.words import cells, ranges
-from moeopt.reproduce.seeds import SEEDS, over_seeds
+from benchmarks.papers.figure import Figure, Ours
+from benchmarks.papers.published import Interval, Published, parse_values
+from benchmarks.papers.report.words import cells, ranges
+from benchmarks.papers.seeds import SEEDS, over_seeds
 from tests.reproduce.toy_figures import figure
 
 

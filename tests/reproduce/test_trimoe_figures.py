@@ -5,13 +5,13 @@ from math import prod
 
 import pytest
 
-from moeopt.reproduce.figure import Figure
-from moeopt.reproduce.published import published
-from moeopt.reproduce.registry import figure_function
-from moeopt.reproduce.trimoe import ablation
-from moeopt.reproduce.trimoe.executed import speedup
-from moeopt.reproduce.trimoe.sensitivity import CPU_SCALES, cpu_curve, knee
-from moeopt.reproduce.trimoe.setting import MODELS, Setting
+from benchmarks.papers.figure import Figure
+from benchmarks.papers.published import published
+from benchmarks.papers.registry import figure_function
+from benchmarks.papers.trimoe import ablation
+from benchmarks.papers.trimoe.executed import speedup
+from benchmarks.papers.trimoe.sensitivity import CPU_SCALES, cpu_curve, knee
+from benchmarks.papers.trimoe.setting import MODELS, Setting
 
 
 def reproduced(name: str) -> Figure:

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
+from benchmarks.papers.trimoe import layouts, relayout
+from benchmarks.papers.trimoe.executed import mean_ms, run, speedup
+from benchmarks.papers.trimoe.sensitivity import knee
+from benchmarks.papers.trimoe.setting import MODELS, Setting
+from benchmarks.papers.trimoe.systems import SYSTEMS, rows
+from benchmarks.papers.trimoe.utilization import computing
+from moeopt.core.settlements import split_name
+from moeopt.planner.simulate import simulate
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.second_stage import Layout, refined
-from moeopt.problems.settlements import split_name
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.reproduce.trimoe import layouts, relayout
-from moeopt.reproduce.trimoe.executed import mean_ms, run, speedup
-from moeopt.reproduce.trimoe.sensitivity import knee
-from moeopt.reproduce.trimoe.setting import MODELS, Setting
-from moeopt.reproduce.trimoe.systems import SYSTEMS, rows
-from moeopt.reproduce.trimoe.utilization import computing
-from moeopt.sim.cost import expert_costs
-from moeopt.sim.engine.simulate import simulate
-from moeopt.sim.layout_rule import STRIPED
+from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.sim.machines.cost import expert_costs
 from moeopt.solvers.run import solve
 
 SMALL = Setting("deepseek-v2", batch=96, samples=1, warm_up=3, steps=2)

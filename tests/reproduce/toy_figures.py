@@ -1,8 +1,8 @@
 """Small figures, charts and sweeps for the framework's tests; nothing is computed."""
 
-from moeopt.reproduce.figure import Figure, Ours
-from moeopt.reproduce.published import Interval, Published, parse_values
-from moeopt.reproduce.sweep import Sweep
+from benchmarks.papers.figure import Figure, Ours
+from benchmarks.papers.published import Interval, Published, parse_values
+from benchmarks.papers.sweep import Sweep
 
 NASTY = '<script>alert("x")</script> a|b *c*'
 """What must not get into a report as it is."""
@@ -43,7 +43,7 @@ def other() -> Ours:
 
 def without_data() -> Ours:
     """Ask for a trace that nobody has."""
-    from moeopt.reproduce import data
+    from benchmarks.papers import data
 
     data.require("nowhere/trace.npz")
     raise AssertionError("the trace is not there")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.trace import Trace
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import MAX_NUMBER
-from moeopt.sim.cost import (
+from moeopt.core.envelope import MAX_NUMBER
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.cost import (
     DEFAULT_QUANTUM_NS,
     ExpertCosts,
     computation_s,
@@ -21,7 +21,7 @@ from moeopt.sim.cost import (
     to_quanta,
     transfer_s,
 )
-from moeopt.sim.machine import Machine
+from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model, names
 
 PER_TOKEN = (

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.errors import InputError
-from moeopt.sim.count_sample import SAMPLED, check_layer, counts_of_model, sample_trace
+from moeopt.core.errors import InputError
 from moeopt.sim.presets import get_model
-from moeopt.sim.trace import Counts
+from moeopt.sim.traces.count_sample import SAMPLED, check_layer, counts_of_model, sample_trace
+from moeopt.sim.traces.trace import Counts
 
 MODEL = get_model("deepseek-v2-lite")
 

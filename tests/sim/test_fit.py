@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.interop.traces import load_trace
-from moeopt.sim.fit.fitting import Fit, fit_counts, fit_targets, fit_trace
-from moeopt.sim.fit.search import Shape, bisect, search
-from moeopt.sim.fit.table import Targets, compare
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Recall, Sequences, Topic, Workload
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import load_trace
+from moeopt.sim.traces.fit.fitting import Fit, fit_counts, fit_targets, fit_trace
+from moeopt.sim.traces.fit.search import Shape, bisect, search
+from moeopt.sim.traces.fit.table import Targets, compare
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.workload import Recall, Sequences, Topic, Workload
 from tests.sim.small_traces import real_trace_file, routing_of
 
 KNOWN = Workload(
@@ -203,8 +203,8 @@ def test_fitted_presets_behave_like_the_trace_they_are_fitted_to(
 
 def test_a_preset_fitted_to_counts_has_their_skew() -> None:
     """OLMoE's, which is fitted again from the public counts: the same parameters."""
-    from moeopt.interop.traces import load_counts
     from moeopt.sim.presets import find
+    from moeopt.sim.traces.files import load_counts
 
     file = real_trace_file("olmoe_allenai/expert_counts.csv")
     counts = load_counts(file, where={"model": "olmoe", "domain": "tulu"})

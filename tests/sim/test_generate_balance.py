@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.balance.generate import resettled
 from moeopt.problems.balance.instance import Expert, Instance
-from moeopt.sim.generators.balance import resettled
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 300, 3, 64, 6
 

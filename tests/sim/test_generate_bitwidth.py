@@ -8,17 +8,17 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.bitwidth import view
 from moeopt.problems.bitwidth.check import objective
+from moeopt.problems.bitwidth.generate import Options, generate, resettled
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
-from moeopt.sim.generators.bitwidth import Options, generate, resettled
-from moeopt.sim.loss_rounding import to_bits
-from moeopt.sim.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
+from moeopt.sim.models.loss_rounding import to_bits
+from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 TABLE = LossTable(
     "by hand", (1, 2, 3, 4), np.arange(32 * 8 * 4, 0, -1).reshape(32, 8, 4).astype(float)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.cache.check import objective
+from moeopt.problems.cache.generate import resettled, slots_of
 from moeopt.problems.cache.heuristics import HEURISTICS, uniform_ways
 from moeopt.problems.cache.instance import Instance
-from moeopt.sim.generators.cache import resettled, slots_of
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.power import MEASURED, PREFETCHING, joule_per_token
+from moeopt.problems.holdout import run_on
+from moeopt.sim.machines.power import MEASURED, PREFETCHING, joule_per_token
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.statistics.hits import lru_hits
-from moeopt.sim.statistics.replay import fifo_hits
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.statistics.hits import lru_hits
+from moeopt.sim.traces.statistics.replay import fifo_hits
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.trace import Trace
 
 PAPER: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "mixtral-8x7b"}
 

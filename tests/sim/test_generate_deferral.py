@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.deferral.generate import BITS, PUBLISHED, Configuration, resettled
 from moeopt.problems.deferral.heuristics import saturate
 from moeopt.problems.deferral.instance import Instance
 from moeopt.problems.deferral.pipeline import cycle_ns
-from moeopt.sim.cost import path_cost
-from moeopt.sim.generators.deferral import BITS, PUBLISHED, Configuration, resettled
-from moeopt.sim.layer_cost import layer_costs
+from moeopt.sim.machines.cost import path_cost
+from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 V3: dict[str, Any] = {"machine": "ktransformers-a100", "model": "deepseek-v3"}
 

@@ -9,14 +9,14 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.placement.heuristics import frequency
 from moeopt.problems.placement.instance import Instance
-from moeopt.sim.count_sample import SAMPLED, UNKNOWN
-from moeopt.sim.fit.fitting import fit_counts
-from moeopt.sim.synthetic import routing_trace
-from moeopt.sim.trace import Counts
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
+from moeopt.sim.traces.fit.fitting import fit_counts
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Counts
+from moeopt.sim.traces.workload import Workload
 from tests.interop.test_imatrix import imatrix
 from tests.interop.torch_files import saved
 

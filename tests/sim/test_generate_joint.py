@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.holdout import run_on
 from moeopt.problems.joint.check import objective, violations
+from moeopt.problems.joint.generate import GIB, UNIT, resettled
 from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance
-from moeopt.sim.cost import path_cost
-from moeopt.sim.generators.joint import GIB, UNIT, resettled
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.layer_cost import layer_costs
+from moeopt.sim.machines.cost import path_cost
+from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 

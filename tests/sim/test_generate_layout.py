@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.generate import generator_of
+from moeopt.problems.layout.generate import resettled
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.registry import get_problem
-from moeopt.sim.cost import computation_s, expert_costs
-from moeopt.sim.generate import generator_of
-from moeopt.sim.generators.layout import resettled
+from moeopt.sim.machines.cost import computation_s, expert_costs
+from moeopt.sim.machines.table_noise import DEVICES, with_table_noise
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.table_noise import DEVICES, with_table_noise
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}

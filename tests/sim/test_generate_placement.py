@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.check import objective
+from moeopt.problems.placement.generate import GIB, memory_of, resettled
 from moeopt.problems.placement.heuristics import HEURISTICS, frequency
 from moeopt.problems.placement.instance import Instance
-from moeopt.sim.cost import path_cost
-from moeopt.sim.generators.placement import GIB, memory_of, resettled
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.holdout.split import hold_out
+from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Trace
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 

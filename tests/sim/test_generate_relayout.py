@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.relayout.generate import resettled
 from moeopt.problems.relayout.instance import COSTS, Instance
-from moeopt.sim.cost import expert_costs
-from moeopt.sim.generators.relayout import resettled
-from moeopt.sim.layout_rule import Layout, cold_localized, expected_ndp_ns
+from moeopt.problems.tri_domain.layout_rule import Layout, cold_localized, expected_ndp_ns
+from moeopt.sim.machines.cost import expert_costs
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 480, 2, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain.expert import Expert
+from moeopt.problems.tri_domain.generate import resettled
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.batching import step_tokens
-from moeopt.sim.generators.tri_domain import resettled
-from moeopt.sim.layer_cost import layer_costs
-from moeopt.sim.machine import Machine
+from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.batching import step_tokens
+from moeopt.sim.traces.trace import Trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}

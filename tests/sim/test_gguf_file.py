@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.gguf.file import MAX_ITEMS, is_gguf, read_gguf
-from moeopt.sim.gguf.types import TYPES
+from moeopt.core.errors import InputError
+from moeopt.sim.models.gguf.file import MAX_ITEMS, is_gguf, read_gguf
+from moeopt.sim.models.gguf.types import TYPES
 from moeopt.sim.presets import get_model
 from tests.gguf_files import F16, F32, Q4_K, header, text, value, write_gguf
 from tests.sim.gguf_models import SMALL, SMALL_TENSORS

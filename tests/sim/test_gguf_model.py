@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.attention import GroupedQuery, HybridAttention, LatentAttention
-from moeopt.sim.gguf.file import read_gguf
-from moeopt.sim.gguf.model import tensor_bytes
-from moeopt.sim.model_shape import KINDS
+from moeopt.core.errors import InputError
+from moeopt.sim.models.attention import GroupedQuery, HybridAttention, LatentAttention
+from moeopt.sim.models.gguf.file import read_gguf
+from moeopt.sim.models.gguf.model import tensor_bytes
+from moeopt.sim.models.model_shape import KINDS
 from moeopt.sim.presets import get_model
 from tests.gguf_files import Q4_K, Q8_0, Tensors, write_gguf
 from tests.sim.gguf_models import (

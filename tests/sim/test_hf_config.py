@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.errors import InputError
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_model
 
 MIXTRAL = """{

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.hf_quantization import quantized_bits
-from moeopt.sim.model_shape import KINDS, ModelShape
+from moeopt.core.errors import InputError
+from moeopt.sim.models.hf_quantization import quantized_bits
+from moeopt.sim.models.model_shape import KINDS, ModelShape
 from moeopt.sim.presets import get_model
 
 GPT_OSS = """{

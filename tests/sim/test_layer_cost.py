@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.cost import path_cost
-from moeopt.sim.engine.simulate import _shared_ns
-from moeopt.sim.layer_cost import attention_s, layer_costs
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.errors import InputError
+from moeopt.planner.simulate import _shared_ns
+from moeopt.sim.machines.cost import path_cost
+from moeopt.sim.machines.layer_cost import attention_s, layer_costs
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model, names
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.sim.cost import path_cost
-from moeopt.sim.layout_rule import STRIPED, cold_localized, expected_ndp_ns
+from moeopt.problems.tri_domain.layout_rule import STRIPED, cold_localized, expected_ndp_ns
+from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from moeopt.errors import InputError
-from moeopt.problems.wording import describe
-from moeopt.sim.cpu import Cpu, Numa
-from moeopt.sim.curve import Curve, TimeTable
-from moeopt.sim.machine import Machine
+from moeopt.core.errors import InputError
+from moeopt.core.wording import describe
+from moeopt.sim.machines.cpu import Cpu, Numa
+from moeopt.sim.machines.curve import Curve, TimeTable
+from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
 
 RISING = Curve(scale="linear", points=((0, 0.0), (256, 0.3), (512, 0.6)))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.layer_cost import layer_costs
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.presets import get_machine, get_model
 

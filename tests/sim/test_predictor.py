@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
-from moeopt.interop.traces import load_trace
-from moeopt.sim.predictor import LoadPredictor, decision_accuracy, load_classes, predict_run
-from moeopt.sim.trace import Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.files import load_trace
+from moeopt.sim.traces.predictor import LoadPredictor, decision_accuracy, load_classes, predict_run
+from moeopt.sim.traces.trace import Trace
 
 
 def test_the_average_moves_three_tenths_of_the_way() -> None:

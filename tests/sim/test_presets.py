@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import KINDS as TENSORS
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import KINDS as TENSORS
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import FOLDER, find, get_machine, get_model, names
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.workload import Workload
 
 KINDS: dict[str, type[Any]] = {"machines": Machine, "models": ModelShape, "workloads": Workload}
 PRESETS = [(kind, name) for kind in KINDS for name in names(kind)]

@@ -2,13 +2,11 @@
 
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.planner.bits import model_at
-from moeopt.sim.gguf.matrices import matrices
-from moeopt.sim.model_shape import KINDS
-from moeopt.sim.presets import get_model
-from moeopt.sim.presets import names as presets
-from moeopt.sim.quantisations import (
+from moeopt.sim.models.gguf.matrices import matrices
+from moeopt.sim.models.model_shape import KINDS
+from moeopt.sim.models.quantisations import (
     is_name,
     named_bits,
     names,
@@ -16,6 +14,8 @@ from moeopt.sim.quantisations import (
     tensor_types,
     weight_bytes,
 )
+from moeopt.sim.presets import get_model
+from moeopt.sim.presets import names as presets
 
 GIB = 1.073741824
 

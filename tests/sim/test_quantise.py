@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
-from moeopt.sim.quantise.gptq import gptq
-from moeopt.sim.quantise.grids import Grid, round_to_nearest
-from moeopt.sim.quantise.output_error import hessian_of, losses, output_mse
-from moeopt.sim.quantise.random_experts import random_losses
+from moeopt.core.errors import InputError
+from moeopt.sim.models.quantise.gptq import gptq
+from moeopt.sim.models.quantise.grids import Grid, round_to_nearest
+from moeopt.sim.models.quantise.output_error import hessian_of, losses, output_mse
+from moeopt.sim.models.quantise.random_experts import random_losses
 
 Floats = NDArray[np.float64]
 

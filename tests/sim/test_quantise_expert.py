@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
-from moeopt.sim.quantise import gptq as blocks
-from moeopt.sim.quantise.expert import expert_losses
-from moeopt.sim.quantise.grids import round_to_nearest
-from moeopt.sim.quantise.measure import Inputs, measured_table
-from moeopt.sim.quantise.output_error import losses
+from moeopt.core.errors import InputError
+from moeopt.sim.models.quantise import gptq as blocks
+from moeopt.sim.models.quantise.expert import expert_losses
+from moeopt.sim.models.quantise.grids import round_to_nearest
+from moeopt.sim.models.quantise.measure import Inputs, measured_table
+from moeopt.sim.models.quantise.output_error import losses
 
 Floats = NDArray[np.float64]
 HIDDEN, INNER = 12, 20

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.sim import repeats
-from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.repeats import MAX_SLIP, Repeat, dedupe_trace, find_repeats
-from moeopt.sim.trace import Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces import repeats
+from moeopt.sim.traces.repeats import MAX_SLIP, Repeat, dedupe_trace, find_repeats
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Trace
 from tests.sim.small_traces import real_trace_file, trace_of
 
 
@@ -171,7 +171,7 @@ def test_reading_warns(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(path, topk_ids=np.concatenate([ids, ids[:30]]))
     with pytest.warns(moeopt.MoeoptWarning, match="x.npz: 1.2% of the tokens lie in runs"):
         moeopt.load_trace(path)
-    monkeypatch.setattr("moeopt.interop.traces.MAX_IDS_SEARCHED", 1000)
+    monkeypatch.setattr("moeopt.sim.traces.files.MAX_IDS_SEARCHED", 1000)
     moeopt.load_trace(path)
 
 

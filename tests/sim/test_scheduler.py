@@ -9,14 +9,14 @@ import pytest
 
 import moeopt
 from moeopt import tri_domain
-from moeopt.errors import InputError
-from moeopt.problems.device_loads import table_of
+from moeopt.core.device_loads import table_of
+from moeopt.core.errors import InputError
+from moeopt.planner.decode.costs import cost_table
 from moeopt.problems.tri_domain import online
 from moeopt.problems.tri_domain.check import objective, violations
+from moeopt.problems.tri_domain.generate import Options, of_load
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
-from moeopt.sim.engine.decode.costs import cost_table
-from moeopt.sim.generators.tri_domain import Options, of_load
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 
@@ -94,7 +94,7 @@ def test_priced_as_generated(seed: int) -> None:
 
     scheduler = scheduler_of(source, given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moeopt.sim.scheduler.scheduled", note)
+        patch.setattr("moeopt.problems.tri_domain.scheduler.scheduled", note)
         scheduler.schedule(given["tokens"])
     assert searched[0][1] == instance.dimms
     assert np.array_equal(searched[0][0], due)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from moeopt.errors import InputError
-from moeopt.problems.cache import stack_distance
-from moeopt.sim.statistics.hits import HitRates, lru_hits, random_hits, static_hits
-from moeopt.sim.statistics.replay import belady_hits, fifo_hits
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.trace import Trace
+from moeopt.core import stack_distance
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.statistics.hits import HitRates, lru_hits, random_hits, static_hits
+from moeopt.sim.traces.statistics.replay import belady_hits, fifo_hits
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.trace import Trace
 from tests.sim.small_traces import real_trace_file, routing_of, small_traces
 
 Groups = list[list[int]]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from moeopt.errors import InputError
-from moeopt.sim.statistics import loads as load
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.trace import Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.statistics import loads as load
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.trace import Trace
 from tests.sim.small_traces import real_trace_file, routing_of, small_traces, trace_of
 
 

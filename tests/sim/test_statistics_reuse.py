@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from moeopt.errors import InputError
-from moeopt.sim.statistics.affinity import affinity
-from moeopt.sim.statistics.loads import step_loads, stream_steps
-from moeopt.sim.statistics.reuse import random_reuse, reuse
-from moeopt.sim.statistics.routing import Routing
-from moeopt.sim.statistics.similarity import (
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.statistics.affinity import affinity
+from moeopt.sim.traces.statistics.loads import step_loads, stream_steps
+from moeopt.sim.traces.statistics.reuse import random_reuse, reuse
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.statistics.similarity import (
     phase_similarity,
     predictor_agreement,
     step_correlation,
 )
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 from tests.sim.small_traces import real_trace_file, routing_of, small_traces, trace_of
 
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_model, names
-from moeopt.sim.statistics.affinity import affinity
-from moeopt.sim.statistics.hits import lru_hits
-from moeopt.sim.statistics.loads import cold_share, loads, skew, step_loads, window_steps
-from moeopt.sim.statistics.reuse import reuse
-from moeopt.sim.statistics.routing import Routing, average
-from moeopt.sim.statistics.similarity import phase_similarity, step_correlation
-from moeopt.sim.synthetic import routing_trace, synthetic_trace
-from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Recall, Sequences, Topic, Workload
+from moeopt.sim.traces.statistics.affinity import affinity
+from moeopt.sim.traces.statistics.hits import lru_hits
+from moeopt.sim.traces.statistics.loads import cold_share, loads, skew, step_loads, window_steps
+from moeopt.sim.traces.statistics.reuse import reuse
+from moeopt.sim.traces.statistics.routing import Routing, average
+from moeopt.sim.traces.statistics.similarity import phase_similarity, step_correlation
+from moeopt.sim.traces.synthetic import routing_trace, synthetic_trace
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.workload import Recall, Sequences, Topic, Workload
 
 RECALL = Recall(probability=0.6, strength=0.5, decay=1.6)
 HALVES = Sequences(tokens=128, decode_share=0.5)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.errors import InputError
-from moeopt.sim import trace as trace_module
-from moeopt.sim.batching import Batching, all_step_tokens, step_tokens, steps
-from moeopt.sim.trace import Counts, Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces import trace as trace_module
+from moeopt.sim.traces.batching import Batching, all_step_tokens, step_tokens, steps
+from moeopt.sim.traces.trace import Counts, Trace
 
 EXPERTS = 8
 BATCHINGS: list[Batching] = ["window", "streams"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_model
-from moeopt.sim.synthetic import synthetic_trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.synthetic import synthetic_trace
+from moeopt.sim.traces.workload import Workload
 
 PRESET = find("workloads", Workload, "trimoe-skew")
 

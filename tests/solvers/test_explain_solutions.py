@@ -8,8 +8,8 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
-from moeopt.problems.objective import below, entries
+from moeopt.core.errors import InputError
+from moeopt.core.objective import below, entries
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers import explain
 from moeopt.solvers.explain import bind

@@ -8,7 +8,7 @@ import pytest
 from ortools.sat.python import cp_model
 
 import moeopt
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.check import objective
 from moeopt.solvers.engines import highs

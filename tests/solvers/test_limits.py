@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.numeric.clock import out_of_time, solving_clock
+from moeopt.core.clock import out_of_time, solving_clock
 from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
 from moeopt.solvers.warm import warm

@@ -7,8 +7,8 @@ import pytest
 
 import moeopt
 from moeopt import Futures
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.info import FORECAST
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.info import FORECAST
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.study.study import instance_files
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
-from moeopt.numeric import kernel_cache
-from moeopt.numeric.compiled import KERNELS
+from moeopt.core import kernel_cache
+from moeopt.core.compiled import KERNELS
 from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers import warm as module
 from moeopt.solvers.warm import warm
@@ -19,7 +19,7 @@ def test_every_kernel_is_in_the_cache() -> None:
     """Whatever is compiled anywhere in the package, for one combination of types at least."""
     folder = warm().folder
     for path in PACKAGE.rglob("*.py"):
-        if "from moeopt.numeric.compiled import compiled" in path.read_text(encoding="utf-8"):
+        if "from moeopt.core.compiled import compiled" in path.read_text(encoding="utf-8"):
             parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
             import_module(".".join(parts).removesuffix(".__init__"))
     kept = {index.name.partition(".cpython")[0] for index in folder.glob("*.nbi")}

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from moeopt.problems.envelope import SolutionEnvelope
-from moeopt.problems.objective import Objective
+from moeopt.core.envelope import SolutionEnvelope
+from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Solved
 from moeopt.study.plan import Key

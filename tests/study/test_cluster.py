@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import moeopt
-from moeopt.problems.objective import Objective
+from moeopt.core.objective import Objective
 from moeopt.study.attempt import Ended, Failure, attempt
 from moeopt.study.campaign import Campaign, Part, Settings
 from moeopt.study.cluster import Asked, Cluster, Packed, received

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.holdout import joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.holdout.run import joined
 from moeopt.study.hindsight import Bracket
 from moeopt.study.holdout import HeldOut, Row
 from tests.problems.layout.layout_random_instances import random_instance

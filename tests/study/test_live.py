@@ -12,7 +12,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.study.attempt import Failure
 from moeopt.study.campaign import Campaign, Part, make_settings
 from moeopt.study.execute import Watch

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import moeopt
-from moeopt.problems.objective import Objective
+from moeopt.core.objective import Objective
 from moeopt.study import pool as pool_module
 from moeopt.study.attempt import Ended, Failure, Solved
 from moeopt.study.campaign import Campaign, Part, Settings

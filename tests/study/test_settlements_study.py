@@ -8,8 +8,8 @@ import pytest
 import moeopt
 from formulations.settlements import with_settlements
 from moeopt.cli.main import run
+from moeopt.core.settlements import Settlement
 from moeopt.problems.registry import PROBLEMS
-from moeopt.problems.settlements import Settlement
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.study import settlements as study
 from moeopt.study.settlements import resettled, sensitivity, strongest, to_csv, to_markdown

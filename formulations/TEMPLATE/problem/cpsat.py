@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
 
-from moeopt.problems.formulation import Formulation
+from moeopt.core.formulation import Formulation
 
 from .instance import Instance
 from .solution import Solution

@@ -6,7 +6,7 @@ without the last, so the step below keeps the property; at the end the best entr
 `min_kept` kept is the optimum, and no entry proves that there is no solution.
 """
 
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 
 from .check import objective
 from .instance import Instance

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from moeopt.problems.arrays import each, integers, made, rows_of
-from moeopt.problems.envelope import Count, Data, InstanceEnvelope, Nanoseconds
+from moeopt.core.arrays import each, integers, made, rows_of
+from moeopt.core.envelope import Count, Data, InstanceEnvelope, Nanoseconds
 
 
 class Expert(Data):
@@ -17,7 +17,7 @@ class Expert(Data):
 
 
 class Instance(InstanceEnvelope):
-    """Every field is an integer with its unit in the name; see `moeopt.problems.envelope`."""
+    """Every field is an integer with its unit in the name; see `moeopt.core.envelope`."""
 
     problem: Literal["TEMPLATE"] = "TEMPLATE"
     capacity_bytes: Count

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Changes, Difference, replaced
+from moeopt.core.view import Changes, Difference, replaced
 
 from .instance import Instance
 from .solution import Solution

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.scripts import plain_script
 from moeopt.exporters.target import Target

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.restricted import compared
 from moeopt.exporters.target import Target

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, Loss
 from moeopt.exporters.models import known_shape
 from moeopt.exporters.placed import placed
@@ -23,7 +23,7 @@ from moeopt.exporters.restricted import checked_objective
 from moeopt.exporters.target import Option, Target
 from moeopt.exporters.targets.ktransformers_deferral import deferral_flag, uniform_count
 from moeopt.exporters.torch_file import torch_file
-from moeopt.interop.torch_zip import read_torch
+from moeopt.sim.traces.readers.torch_zip import read_torch
 
 KEY = "logical_count"
 

@@ -8,7 +8,7 @@ proves.
 import re
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.restricted import compared
 from moeopt.exporters.target import Target

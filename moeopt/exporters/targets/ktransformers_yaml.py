@@ -9,7 +9,7 @@ Mixtral ``model.layers.N.block_sparse_moe.experts``; the rules match both.
 import re
 from collections.abc import Sequence
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.placed import placed_whole
 from moeopt.exporters.target import Target

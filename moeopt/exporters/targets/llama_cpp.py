@@ -11,7 +11,7 @@ words with ``$(cat flags.txt)``, through ``xargs``, and typed.
 
 import re
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.placed import placed_whole
 from moeopt.exporters.target import Target

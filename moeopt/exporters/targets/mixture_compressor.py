@@ -12,14 +12,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.objective import entries
+from moeopt.core.reading import reading
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.models import hidden_layers
 from moeopt.exporters.restricted import best_restricted
 from moeopt.exporters.target import Target
-from moeopt.interop.pickle_data import MAX_PICKLE_BYTES, PickleData
-from moeopt.problems.objective import entries
-from moeopt.problems.reading import reading
+from moeopt.sim.traces.readers.pickle_data import MAX_PICKLE_BYTES, PickleData
 
 LOW, PLAIN, HIGH = 1, 2, 3
 """Codes for one bit less than ``--wbits``, as many, and one more."""

@@ -14,7 +14,8 @@ without a word.
 import shlex
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
@@ -28,7 +29,6 @@ from moeopt.exporters.slots import (
     slot_map,
 )
 from moeopt.exporters.target import Option, Target
-from moeopt.problems.json_files import read_object
 
 KEY = "physical_to_logical_map"
 

@@ -8,7 +8,7 @@ slot holds, slots numbered over the devices.
 import re
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, all_on_gpus, slot_map
 from moeopt.exporters.target import Target

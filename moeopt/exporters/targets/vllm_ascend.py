@@ -13,7 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
@@ -27,7 +28,6 @@ from moeopt.exporters.slots import (
     slot_map,
 )
 from moeopt.exporters.target import Target
-from moeopt.problems.json_files import read_object
 
 
 def export(job: Job) -> Exported:

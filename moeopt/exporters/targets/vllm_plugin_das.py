@@ -10,7 +10,8 @@ import json
 import shlex
 from pathlib import Path
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
 from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
@@ -25,7 +26,6 @@ from moeopt.exporters.slots import (
     slot_map,
 )
 from moeopt.exporters.target import Option, Target
-from moeopt.problems.json_files import read_object
 
 VERSION = 2
 FORMAT = "vllm_offline_eplb_physical_to_logical_by_model"

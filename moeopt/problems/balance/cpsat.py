@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
 
-from moeopt.problems.formulation import Formulation
+from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
 from .instance import Instance

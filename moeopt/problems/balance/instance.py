@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.problems.arrays import each, flags, integers, made, rows_of
-from moeopt.problems.envelope import Count, Data, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.arrays import each, flags, integers, made, rows_of
+from moeopt.core.envelope import Count, Data, Flag, InstanceEnvelope, Nanoseconds, field_error
 
 MAX_UNITS = 1024
 MAX_SLICES_PER_UNIT = 4096

@@ -55,8 +55,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.problems.search import Search
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 
 from .instance import Instance
 

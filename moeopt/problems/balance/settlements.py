@@ -1,6 +1,6 @@
 """What the edge paper leaves open about its balance conditions, and how it is read here."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 _BALANCE = ("balance-equation", "framework")
 

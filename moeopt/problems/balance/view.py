@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Bar, Changes, Difference, Lane, expert_words, replaced
+from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words, replaced
 
 from .check import sides
 from .equations import balanced_experts, fluid_makespan

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import NOTHING, ExactMethod, Phases, ProblemInfo
-from moeopt.problems.lazy import lazy_names
+from moeopt.core.info import NOTHING, ExactMethod, Phases, ProblemInfo
+from moeopt.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound

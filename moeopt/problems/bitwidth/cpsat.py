@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
 
-from moeopt.errors import InputError
-from moeopt.problems.formulation import Formulation
+from moeopt.core.errors import InputError
+from moeopt.core.formulation import Formulation
 
 from .instance import Instance
 from .solution import Solution

@@ -9,7 +9,7 @@ model has one, all of them as well.
 
 from math import prod
 
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 
 from .bounds import lower_bound
 from .check import objective

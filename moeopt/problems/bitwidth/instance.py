@@ -15,11 +15,11 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.errors import InputError
-from moeopt.problems.arrays import integers, made
-from moeopt.problems.envelope import Count, Data, InstanceEnvelope, field_error
-from moeopt.problems.host_memory import absent
-from moeopt.problems.wording import shown
+from moeopt.core.arrays import integers, made
+from moeopt.core.envelope import Count, Data, InstanceEnvelope, field_error
+from moeopt.core.errors import InputError
+from moeopt.core.host_memory import absent
+from moeopt.core.wording import shown
 
 MAX_WIDTHS = 16
 MAX_BITS = 64

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import FLOAT_RANGE, Formulation, float_unit
+from moeopt.core.formulation import FLOAT_RANGE, Formulation, float_unit
 
 from .instance import Instance
 from .solution import Solution

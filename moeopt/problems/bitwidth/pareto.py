@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 from .greedy import summed_losses, widths_for_all
 from .instance import Instance

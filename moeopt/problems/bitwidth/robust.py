@@ -5,8 +5,8 @@ the same kind, with the futures' losses summed, and its exact dynamic program gi
 optimum. For a quantile that optimum, and the one that fits what was observed, are compared.
 """
 
-from moeopt.problems.futures import Draw, Futures
-from moeopt.problems.search import Search
+from moeopt.core.futures import Draw, Futures
+from moeopt.core.search import Search
 
 from . import dynamic_program
 from .check import objective

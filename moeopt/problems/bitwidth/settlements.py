@@ -1,6 +1,6 @@
 """What the CXL-NDP paper leaves open about widths, and how it is read here."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 _SPLIT = ("prefix-split",)
 

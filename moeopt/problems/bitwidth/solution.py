@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from moeopt.problems.envelope import Count, SolutionEnvelope
+from moeopt.core.envelope import Count, SolutionEnvelope
 
 
 class Solution(SolutionEnvelope):

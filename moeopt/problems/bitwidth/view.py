@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Changes, Difference, replaced
+from moeopt.core.view import Changes, Difference, replaced
 
 from .check import objective
 from .instance import Expert, Instance

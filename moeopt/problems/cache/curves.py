@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .stack_distance import stack_distances
+from moeopt.core.stack_distance import stack_distances
 
 Ints = NDArray[np.int64]
 

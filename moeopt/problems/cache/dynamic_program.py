@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.problems.search import Search
+from moeopt.core.compiled import compiled
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 
 from .bounds import objective_grid
 from .curves import Ints

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.problems.arrays import NOT_THERE, integers, made
-from moeopt.problems.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.arrays import NOT_THERE, integers, made
+from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
 
 from .curves import Costs, Curves, curves_of
 

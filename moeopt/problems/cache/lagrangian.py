@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 from .curves import Ints
 from .sides import Sides

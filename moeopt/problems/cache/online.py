@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from moeopt.errors import InputError
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.arrays import integers
+from moeopt.core.arrays import integers
+from moeopt.core.compiled import compiled
+from moeopt.core.errors import InputError
 
 from .instance import MAX_EXPERTS
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from moeopt.problems.futures import Draw, Futures
-from moeopt.problems.search import Search
+from moeopt.core.futures import Draw, Futures
+from moeopt.core.search import Search
 
 from .curves import Ints, curves_of
 from .heuristics import best_uniform, greedy_marginal

@@ -1,6 +1,6 @@
 """What the CPU-GPU collaborative paper leaves open about its cache, and how it is read."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from moeopt.problems.envelope import Count, SolutionEnvelope
+from moeopt.core.envelope import Count, SolutionEnvelope
 
 
 class Solution(SolutionEnvelope):

@@ -2,15 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from moeopt.problems.view import (
-    Bar,
-    Changes,
-    Difference,
-    Kind,
-    Lane,
-    different_counts,
-    replaced,
-)
+from moeopt.core.view import Bar, Changes, Difference, Kind, Lane, different_counts, replaced
 
 from .check import serve
 from .instance import Instance

@@ -8,7 +8,7 @@ that does is the limit, which cuts off nothing better. If no uniform count does,
 feasible: deferring nothing costs the least of all, since penalties do not fall with the count.
 """
 
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 
 from .bounds import lower_bound
 from .check import objective

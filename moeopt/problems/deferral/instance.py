@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from moeopt.problems.arrays import integers, made
-from moeopt.problems.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.arrays import integers, made
+from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
 
 MAX_LAYERS = 1024
 MAX_TOP_K = 256

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import Formulation, float_unit
+from moeopt.core.formulation import Formulation, float_unit
 
 from .bounds import second_key_radix
 from .instance import Instance

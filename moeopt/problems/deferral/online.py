@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from moeopt.errors import InputError
-from moeopt.problems.search import Search
+from moeopt.core.errors import InputError
+from moeopt.core.search import Search
 
 from .bounds import lower_bound
 from .check import objective

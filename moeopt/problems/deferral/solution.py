@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Data, SolutionEnvelope
+from moeopt.core.envelope import Count, Data, SolutionEnvelope
 
 Start = Annotated[int, Field(strict=True, ge=0, le=2**62)]
 """An instant in ns since the step began; sums of many durations fit."""

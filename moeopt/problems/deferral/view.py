@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Bar, Changes, Difference, Lane, different_counts, replaced
+from moeopt.core.view import Bar, Changes, Difference, Lane, different_counts, replaced
 
 from .check import objective, tasks
 from .instance import Instance

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Data, Name, Nanoseconds
+from moeopt.core.envelope import Count, Data, Name, Nanoseconds
 
 MAX_LAYERS = 1024
 

@@ -8,14 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.problems.arrays import integers, made
-from moeopt.problems.envelope import (
-    Count,
-    Flag,
-    InstanceEnvelope,
-    Nanoseconds,
-    field_error,
-)
+from moeopt.core.arrays import integers, made
+from moeopt.core.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
 
 from .contexts import MAX_LAYERS, Context
 from .rows import Rows, rows_of_steps

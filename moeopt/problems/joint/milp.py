@@ -5,7 +5,7 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import Formulation, float_unit
+from moeopt.core.formulation import Formulation, float_unit
 
 from .accesses import Access, accesses
 from .decoded import decoded, dispatched

@@ -1,6 +1,6 @@
 """What the sources leave open about a plan's quality, and how it is read."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Bar, Changes, Difference, Lane, replaced
+from moeopt.core.view import Bar, Changes, Difference, Lane, replaced
 
 from .check import layer_runs, loss, memory_bytes, step_times_ns
 from .instance import Instance

@@ -9,7 +9,7 @@ lemmas stand in `formulations/layout/spec.md`, sections "Bound and pack", "Sever
 "Copies".
 """
 
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 
 from .instance import Instance
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.problems.arrays import integers, made, rows_of
-from moeopt.problems.envelope import Count, Data, Nanoseconds, field_error
-from moeopt.problems.host_memory import HostMemory, absent
+from moeopt.core.arrays import integers, made, rows_of
+from moeopt.core.envelope import Count, Data, Nanoseconds, field_error
+from moeopt.core.host_memory import HostMemory, absent
 
 from .paths import PathTimes
 
@@ -141,7 +141,7 @@ class Instance(HostMemory):
         Schema 2: permission to keep several copies of an expert, within a memory. Absent: each
         expert lies in one place, and memory is no limit.
 
-    The other fields of schema 2 stand in `moeopt.problems.host_memory`.
+    The other fields of schema 2 stand in `moeopt.core.host_memory`.
     """
 
     problem: Literal["layout"] = "layout"

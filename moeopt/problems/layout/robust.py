@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.clock import go_by
-from moeopt.problems.futures import Draw, Futures
-from moeopt.problems.search import Search
+from moeopt.core.clock import go_by
+from moeopt.core.futures import Draw, Futures
+from moeopt.core.search import Search
 
 from . import bound_and_pack
 from .check import loads, objective

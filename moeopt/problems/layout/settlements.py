@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS as ON_A_LAYOUT
 
 from .systems import BEST_CUT

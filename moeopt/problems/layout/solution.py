@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Flag, SolutionEnvelope
-from moeopt.problems.host_memory import absent
+from moeopt.core.envelope import Count, Flag, SolutionEnvelope
+from moeopt.core.host_memory import absent
 
 Domain = Literal["gpu", "cpu", "ndp"]
 

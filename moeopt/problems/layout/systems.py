@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.cold_cut import ColdCut
-from moeopt.problems.search import Search
+from moeopt.core.cold_cut import ColdCut
+from moeopt.core.search import Search
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
 from moeopt.problems.tri_domain.expert import Copy, Expert
@@ -166,7 +166,7 @@ def cold_localized(instance: Instance, cold_cut: str, dimm_choice: str) -> Layou
     Parameters
     ----------
     cold_cut
-        Which experts are cold; see `moeopt.problems.cold_cut`, or `BEST_CUT`. Residents never are.
+        Which experts are cold; see `moeopt.core.cold_cut`, or `BEST_CUT`. Residents never are.
     dimm_choice
         "in turn", by falling forecast, or "balanced" by the NDP work that is forecast.
     """

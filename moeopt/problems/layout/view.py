@@ -3,16 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from moeopt.problems.info import HINDSIGHT, THIS_STEP
-from moeopt.problems.view import (
-    Changes,
-    Difference,
-    Kind,
-    Lane,
-    expert_words,
-    longest_first,
-    replaced,
-)
+from moeopt.core.info import HINDSIGHT, THIS_STEP
+from moeopt.core.view import Changes, Difference, Kind, Lane, expert_words, longest_first, replaced
 
 from .check import loads, miss_ns
 from .instance import Instance, Scenario

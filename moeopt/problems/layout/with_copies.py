@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from moeopt.numeric.clock import out_of_time
-from moeopt.problems.search import Search
+from moeopt.core.clock import out_of_time
+from moeopt.core.search import Search
 
 from .bounds import lower_bound, objective_grid
 from .check import objective, violations

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Nanoseconds, field_error
+from moeopt.core.envelope import Nanoseconds, field_error
 
 MAX_TABLE = 2**16
 

@@ -8,7 +8,7 @@ and that pays a charge if it has any. The later machine is to end as early as po
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

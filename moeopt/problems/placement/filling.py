@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from moeopt.numeric.clock import out_of_time
+from moeopt.core.clock import out_of_time
 
 from .capacity import Capacity, capacity_of
 from .instance import Instance

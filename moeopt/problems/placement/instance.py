@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.problems.arrays import integers, made
-from moeopt.problems.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
-from moeopt.problems.host_memory import absent
+from moeopt.core.arrays import integers, made
+from moeopt.core.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.host_memory import absent
 
 from .costs import Table, Tables, check_lengths, check_start, check_widths, longest_by_width
 from .costs import expert_ns as expert_ns

@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from moeopt.problems.envelope import Count, Data, field_error
-from moeopt.problems.host_memory import absent
+from moeopt.core.envelope import Count, Data, field_error
+from moeopt.core.host_memory import absent
 
 MAX_LAYERS = 1024
 MAX_EXPERTS = 4096

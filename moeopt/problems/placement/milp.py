@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pulp
 
-from moeopt.problems.formulation import Formulation, float_unit
+from moeopt.core.formulation import Formulation, float_unit
 
 from .instance import Instance
 from .layer_steps import Ints

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from moeopt.errors import InputError
-from moeopt.problems.arrays import integers
+from moeopt.core.arrays import integers
+from moeopt.core.errors import InputError
 
 Flags = NDArray[np.bool_]
 

@@ -7,8 +7,8 @@ counts suggest; of these candidates the one is kept that is best on further futu
 
 import numpy as np
 
-from moeopt.problems.futures import Draw, Futures
-from moeopt.problems.search import Search
+from moeopt.core.futures import Draw, Futures
+from moeopt.core.search import Search
 
 from .bounds import objective_grid
 from .filling import best_prefix, filled

@@ -1,6 +1,6 @@
 """What the sources leave open about experts on the GPU, and how it is read."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 IMPORTANCE = ("importance", "importance-hindsight", "importance-stop")
 FREQUENCY = tuple(

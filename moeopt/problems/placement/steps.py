@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, field_error
+from moeopt.core.envelope import Count, field_error
 
 from .known import MAX_EXPERTS, MAX_LAYERS
 

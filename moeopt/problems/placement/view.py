@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from moeopt.problems.info import HINDSIGHT
-from moeopt.problems.view import Bar, Changes, Difference, Lane, expert_words
+from moeopt.core.info import HINDSIGHT
+from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words
 
 from .check import computed, layer_steps
 from .instance import Instance

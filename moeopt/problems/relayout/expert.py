@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from moeopt.problems.envelope import Count, Data, Flag, Nanoseconds, field_error
-from moeopt.problems.host_memory import absent
+from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, field_error
+from moeopt.core.host_memory import absent
 
 STRIPED = -1
 """Stands for ``dimm: null`` in `Columns`."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems.host_memory import HostMemory
+from moeopt.core.host_memory import HostMemory
 from moeopt.problems.tri_domain import heuristics as tri_domain
 from moeopt.problems.tri_domain.expert import Expert as FixedExpert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
@@ -104,7 +104,7 @@ def refined_ns(instance: Instance, migrations: Sequence[Migration] = ()) -> int:
     """Return the makespan of `refined`, some twenty times faster: for rules that try many."""
     if instance.schema_version > 1:
         return objective(instance, refined(instance, migrations))
-    from moeopt.problems import device_loads  # compiled loops are imported when they are run
+    from moeopt.core import device_loads  # compiled loops are imported when they are run
 
     c = instance.columns
     resident, dimm = c.resident.copy(), c.dimm.copy()

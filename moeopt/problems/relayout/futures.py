@@ -1,7 +1,7 @@
 """What a layout costs on sampled futures: the second stage of `robust`, in compiled loops.
 
 All futures of a layer differ in loads and costs only, so a layout (who is in the GPU's memory, and
-where each host copy lies) is turned into a table of `moeopt.problems.device_loads` per future.
+where each host copy lies) is turned into a table of `moeopt.core.device_loads` per future.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     CHANNEL,
     CPU,
     GPU,

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
-from moeopt.problems.envelope import Count, Nanoseconds, field_error
-from moeopt.problems.host_memory import HostMemory, absent
+from moeopt.core.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
+from moeopt.core.envelope import Count, Nanoseconds, field_error
+from moeopt.core.host_memory import HostMemory, absent
 
 from .expert import COSTS as COSTS
 from .expert import STRIPED as STRIPED

@@ -5,7 +5,7 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import Formulation, float_unit
+from moeopt.core.formulation import Formulation, float_unit
 
 from .instance import STRIPED, Instance, longest_ns
 from .solution import Domain, Solution

@@ -17,8 +17,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.futures import Futures
-from moeopt.problems.search import Search
+from moeopt.core.futures import Futures
+from moeopt.core.search import Search
 
 from .check import link_time_ns
 from .futures import IN_MEMORY, Layouts
@@ -27,7 +27,7 @@ from .solution import Migration, Solution
 from .windows import prefetch_allowed
 
 Draw = Callable[[int, int], Sequence[Instance]]
-"""``draw(number, stream)``: `number` instances, one per future; see `moeopt.problems.futures`."""
+"""``draw(number, stream)``: `number` instances, one per future; see `moeopt.core.futures`."""
 
 TRAIN, VALIDATE = 0, 1
 """Streams of futures: those that are searched on, and those that tell how good a plan is."""

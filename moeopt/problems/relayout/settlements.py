@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS as FIXED_LAYOUT
 
 POLICIES = ("benefit-greedy", "benefit-makespan")

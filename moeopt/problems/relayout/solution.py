@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, Data, SolutionEnvelope
+from moeopt.core.envelope import Count, Data, SolutionEnvelope
 
 Domain = Literal["gpu", "cpu", "ndp"]
 

@@ -3,16 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from moeopt.problems.info import HINDSIGHT
+from moeopt.core.info import HINDSIGHT
+from moeopt.core.view import Changes, Difference, Lane, different_domains, expert_words, replaced
 from moeopt.problems.tri_domain import view as tri_domain
-from moeopt.problems.view import (
-    Changes,
-    Difference,
-    Lane,
-    different_domains,
-    expert_words,
-    replaced,
-)
 
 from .check import link_busy_ns
 from .fixed_layout import after_migrations, schedule_of

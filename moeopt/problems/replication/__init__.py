@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import HINDSIGHT, NOTHING, ExactMethod, ProblemInfo, Stretch
-from moeopt.problems.lazy import lazy_names
+from moeopt.core.info import HINDSIGHT, NOTHING, ExactMethod, ProblemInfo, Stretch
+from moeopt.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound

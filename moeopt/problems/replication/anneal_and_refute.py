@@ -11,8 +11,8 @@ their proofs, and the grid above a refuted peak: every objective is a multiple o
 nothing is between them. An incumbent that meets a bound is optimal.
 """
 
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.problems.search import Search
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 
 from .annealing import Arrays
 from .arc_flow import placement

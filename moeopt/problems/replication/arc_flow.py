@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.numeric.highs import Program, minimize
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.highs import Program, minimize
 
 from .instance import Instance
 from .solution import Solution

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.errors import InputError
-from moeopt.problems.arrays import integers, made
-from moeopt.problems.envelope import Count, Data, InstanceEnvelope, field_error
+from moeopt.core.arrays import integers, made
+from moeopt.core.envelope import Count, Data, InstanceEnvelope, field_error
+from moeopt.core.errors import InputError
 
 MAX_DEVICES = 4096
 MAX_EXPERTS = 4096

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from moeopt.numeric.highs import Program, Vector, minimize
+from moeopt.core.highs import Program, Vector, minimize
 
 from .bounds import objective_grid, window_bounds
 from .instance import Instance, Ints

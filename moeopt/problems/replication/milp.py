@@ -5,7 +5,7 @@ from typing import Any
 
 import pulp
 
-from moeopt.problems.formulation import FLOAT_RANGE, Formulation
+from moeopt.core.formulation import FLOAT_RANGE, Formulation
 
 from .cpsat import TWICE, decoded
 from .instance import Instance

@@ -16,8 +16,8 @@ variables", Communications in Statistics - Simulation and Computation 11 (1982),
 
 import numpy as np
 
-from moeopt.problems.futures import Draw, Futures
-from moeopt.problems.search import Search
+from moeopt.core.futures import Draw, Futures
+from moeopt.core.search import Search
 
 from .annealing import HEAT, Arrays
 from .check import device_loads, moves_units
@@ -39,7 +39,7 @@ SHARED = 0.5
 
 
 def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> None:
-    """Decide for futures of the observed windows, as `moeopt.problems.futures` says."""
+    """Decide for futures of the observed windows, as `moeopt.core.futures` says."""
     sample = _with_seen(observed, draw(futures.samples, 0), search.seed)
     several = int(sample.weights.sum()) if futures.quantile is None else 1
 

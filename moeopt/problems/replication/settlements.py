@@ -1,6 +1,6 @@
 """What the load balancers leave open, and how it is read."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from moeopt.problems.envelope import SolutionEnvelope
+from moeopt.core.envelope import SolutionEnvelope
 
 from .instance import Copies
 

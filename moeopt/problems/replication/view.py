@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from moeopt.problems.view import Changes, Difference, expert_words, replaced
+from moeopt.core.view import Changes, Difference, expert_words, replaced
 
 from .check import device_loads, moved
 from .instance import Instance

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from moeopt.problems.info import THIS_STEP, ExactMethod, ProblemInfo
-from moeopt.problems.lazy import lazy_names
+from moeopt.core.info import THIS_STEP, ExactMethod, ProblemInfo
+from moeopt.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -46,5 +46,5 @@ INFO = ProblemInfo(
 )
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"Expert": "expert", "Scheduler": "moeopt.sim.scheduler"}
+    __name__, {"Expert": "expert", "Scheduler": "moeopt.problems.tri_domain.scheduler"}
 )

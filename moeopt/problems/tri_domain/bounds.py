@@ -134,7 +134,7 @@ def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
     ----------
     weights
         One per device: GPU, CPU, DIMMs, and with fields of schema 2 the PCIe link and the channels,
-        as `moeopt.problems.device_loads.device_loads` has them.
+        as `moeopt.core.device_loads.device_loads` has them.
     """
     _, c = instance.copy_columns
     striped = c.dimm == STRIPED
@@ -154,7 +154,7 @@ def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
 
 def _raise_overloaded(instance: Instance) -> Weights:
     """Return the best multipliers found, one per device as in `_options`."""
-    from moeopt.problems.device_loads import IDLE, device_loads  # compiled when first run
+    from moeopt.core.device_loads import IDLE, device_loads  # compiled when first run
 
     owner, columns = instance.copy_columns
     table, copies = instance.table_of(columns), len(owner)

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.envelope import MAX_NUMBER
+from moeopt.core.envelope import MAX_NUMBER
 
 STRIPED = -1
 """Stands for ``dimm: null`` in `Columns`."""

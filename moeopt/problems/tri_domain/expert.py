@@ -8,8 +8,8 @@ from pydantic import (
     field_validator,
 )
 
-from moeopt.problems.envelope import Count, Data, Flag, Nanoseconds, field_error
-from moeopt.problems.host_memory import absent
+from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, field_error
+from moeopt.core.host_memory import absent
 
 from .columns import STRIPED as STRIPED
 from .columns import Columns as Columns

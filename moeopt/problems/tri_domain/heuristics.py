@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.settlements import check_settled
+from moeopt.core.settlements import check_settled
 
 from .instance import STRIPED, Columns, Instance
 from .settlements import SETTLEMENTS
@@ -94,7 +94,7 @@ def refine(
     refinement, delta
         The settlements of these names.
     """
-    from moeopt.problems import device_loads  # compiled loops are imported when they are run
+    from moeopt.core import device_loads  # compiled loops are imported when they are run
 
     order = np.argsort(instance.columns.expert)  # of equally costly experts the first is moved
     table = instance.device_table
@@ -149,7 +149,7 @@ def monde(instance: Instance, *, striped_experts: str = "gpu") -> Solution:
     `striped_experts` says otherwise; of the localized ones the H with most tokens (ties: lowest id)
     join them, with the H of least makespan, the smallest such H at a tie.
     """
-    from moeopt.problems.device_loads import loads_of, makespan_of
+    from moeopt.core.device_loads import loads_of, makespan_of
 
     check_settled("monde", {"striped_experts": striped_experts}, SETTLEMENTS)
     c, experts, dimms = instance.columns, instance.device_table, instance.dimms

@@ -16,10 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.errors import InputError
-from moeopt.problems.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
-from moeopt.problems.envelope import Count, field_error
-from moeopt.problems.host_memory import HostMemory
+from moeopt.core.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
+from moeopt.core.envelope import Count, field_error
+from moeopt.core.errors import InputError
+from moeopt.core.host_memory import HostMemory
 from moeopt.problems.tri_domain.expert import MAX_DIMMS
 from moeopt.problems.tri_domain.expert import Copy as Copy
 from moeopt.problems.tri_domain.expert import Expert as Expert
@@ -35,7 +35,7 @@ class Instance(HostMemory):
     """One GPU, one CPU, `dimms` identical NDP-DIMMs, and the active experts of one layer.
 
     Fields of schema 2, here and in `Expert`, are absent in files of schema 1: see
-    `moeopt.problems.host_memory`.
+    `moeopt.core.host_memory`.
     """
 
     problem: Literal["tri_domain"] = "tri_domain"
@@ -290,12 +290,12 @@ class Instance(HostMemory):
 
     @cached_property
     def device_table(self) -> NDArray[np.int64]:
-        """The experts with their first copies as `moeopt.problems.device_loads` takes them."""
+        """The experts with their first copies as `moeopt.core.device_loads` takes them."""
         return self.table_of(self.columns)
 
     def table_of(self, c: Columns) -> NDArray[np.int64]:
-        """Return some columns as `moeopt.problems.device_loads` takes them."""
-        from moeopt.problems.device_loads import table_for  # compiled when first run
+        """Return some columns as `moeopt.core.device_loads` takes them."""
+        from moeopt.core.device_loads import table_for  # compiled when first run
 
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -25,7 +25,7 @@ from .threshold import FIRST_WORK, MOST_WORK, NO_CUTOFF, Bracket
 from .threshold.incumbent import simple_bound
 
 HIT, MISS, ON_CPU, ON_NDP = 0, 1, 3, 5
-"""Rows of a table of costs, in the order of `moeopt.sim.cost.Path`.
+"""Rows of a table of costs, in the order of `moeopt.sim.machines.cost.Path`.
 
 Of `MISS` and `ON_CPU` there are two, of striped and then of localized experts.
 """
@@ -46,7 +46,7 @@ def price(tokens: Ints, path_ns: Ints, read_ns: Ints, dimm: Ints, resident: Any,
         The layout: shape (experts,); `dimm` is negative where an expert is striped.
     out
         Room for 7 times as many numbers as there are experts: the table of
-        `moeopt.problems.device_loads`, row after row.
+        `moeopt.core.device_loads`, row after row.
     """
     active = 0
     for i in range(len(tokens)):
@@ -77,7 +77,7 @@ def scheduled(experts: Ints, dimms: int, method: str, tokens: Ints, out: Ints) -
     Parameters
     ----------
     experts, dimms
-        The table of `moeopt.problems.device_loads`, and the number of DIMMs.
+        The table of `moeopt.core.device_loads`, and the number of DIMMs.
     method
         One of `METHODS`.
     tokens, out

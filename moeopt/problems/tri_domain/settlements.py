@@ -1,6 +1,6 @@
 """What the papers leave open about scheduling on a fixed layout, and about making its instances."""
 
-from moeopt.problems.settlements import Settlement
+from moeopt.core.settlements import Settlement
 
 SETTLEMENTS = (
     Settlement(

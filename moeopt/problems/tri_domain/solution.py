@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from moeopt.problems.envelope import Count, SolutionEnvelope
-from moeopt.problems.host_memory import absent
+from moeopt.core.envelope import Count, SolutionEnvelope
+from moeopt.core.host_memory import absent
 
 from .instance import Instance
 

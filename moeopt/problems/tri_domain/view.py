@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from moeopt.problems.view import (
+from moeopt.core.view import (
     Changes,
     Difference,
     Lane,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.errors import InputError
-from moeopt.problems.json_files import write_bytes
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import write_bytes
 from moeopt.sim.engine.timeline import Timeline
 
 PROCESS = 1

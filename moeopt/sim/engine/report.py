@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from moeopt.planner.decode.result import Simulation
 from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.decode.result import Simulation
 from moeopt.sim.engine.timeline import Timeline, Usage
 
 

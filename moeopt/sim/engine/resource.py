@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 
 Times = NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.sim.plan.schema import Plan
 
 

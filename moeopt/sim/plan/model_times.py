@@ -1,9 +1,9 @@
 """What a plan's steps cost besides routed experts, by the cost model instead of by numbers."""
 
-from moeopt.sim.cost import DEFAULT_QUANTUM_NS, to_quanta
-from moeopt.sim.layer_cost import layer_costs
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, to_quanta
+from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Times
 
 
@@ -28,7 +28,7 @@ def times_of_model(
     Raises
     ------
     InputError
-        As `moeopt.sim.layer_cost.layer_costs`, whose assumptions these times have.
+        As `moeopt.sim.machines.layer_cost.layer_costs`, whose assumptions these times have.
     """
     cost = layer_costs(machine, model, tokens, context, quantum_ns)
     dense_layers = model.layers - len(model.moe_layers)

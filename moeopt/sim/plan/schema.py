@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import Count, Frozen, Name, Nanoseconds, field_error
-from moeopt.problems.json_files import read_object
-from moeopt.problems.wording import describe
+from moeopt.core.envelope import Count, Frozen, Name, Nanoseconds, field_error
+from moeopt.core.errors import InputError, expect
+from moeopt.core.json_files import read_object
+from moeopt.core.wording import describe
 
 MAX_LAYERS = 4096
 MAX_EXPERTS = 4096

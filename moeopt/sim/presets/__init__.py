@@ -5,15 +5,15 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from moeopt.errors import InputError, expect
-from moeopt.problems.envelope import Frozen
-from moeopt.problems.json_files import read_object
-from moeopt.sim.fields import describe_fields
-from moeopt.sim.gguf.file import is_gguf
-from moeopt.sim.gguf.model import model_from_gguf
-from moeopt.sim.hf_config import is_config_json, model_from_config
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.envelope import Frozen
+from moeopt.core.errors import InputError, expect
+from moeopt.core.json_files import read_object
+from moeopt.sim.machines.fields import describe_fields
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.gguf.file import is_gguf
+from moeopt.sim.models.gguf.model import model_from_gguf
+from moeopt.sim.models.hf_config import is_config_json, model_from_config
+from moeopt.sim.models.model_shape import ModelShape
 
 M = TypeVar("M", bound=Frozen)
 

@@ -7,9 +7,9 @@ whose it is. The much steeper skew of TriMoE 3.1 (`trimoe-skew`) is no default: 
 it.
 """
 
-from moeopt.sim.model_shape import ModelShape
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_model
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.workload import Workload
 
 FEW_EXPERTS = 16
 """Up to so many experts per layer a model is of Mixtral's kind; Phi-3.5-MoE has 16."""

@@ -1,6 +1,6 @@
 """Enumerate every candidate and let the checker choose: slow, and hard to get wrong."""
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.solvers.limits import abandoned_at
 from moeopt.solvers.task import Outcome, Task
 

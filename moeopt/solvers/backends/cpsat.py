@@ -6,7 +6,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from moeopt.errors import ModelMismatchError
+from moeopt.core.errors import ModelMismatchError
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.limits import abandoned_at
 from moeopt.solvers.task import Outcome, Task, Trace

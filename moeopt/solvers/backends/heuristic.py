@@ -1,6 +1,6 @@
 """Run a problem's heuristic."""
 
-from moeopt.problems.settlements import split_name
+from moeopt.core.settlements import split_name
 from moeopt.solvers.task import Outcome, Task
 
 

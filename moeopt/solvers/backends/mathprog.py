@@ -17,10 +17,10 @@ import numpy as np
 import swiglpk as glpk
 from scipy.sparse import csr_array
 
-from moeopt.errors import ModelMismatchError
-from moeopt.numeric.program import Program, Vector
-from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import ModelMismatchError
+from moeopt.core.program import Program, Vector
+from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.limits import TimeLimitError, abandoned_at
 from moeopt.solvers.task import Outcome, Task

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.numeric.native_output import native_stdout_dropped
-from moeopt.numeric.safe_bound import claim_tolerance, safe_bound
+from moeopt.core.errors import InputError
+from moeopt.core.native_output import native_stdout_dropped
+from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 from moeopt.solvers.interrupt import run_interruptible
@@ -28,7 +28,7 @@ def run(task: Task) -> Outcome:
     """Build the PuLP model, solve it and read the solution off.
 
     An engine's word "optimal" is not taken for a proof: its bound is lowered by what floats may be
-    off (`moeopt.numeric.safe_bound`), and the result is optimal if that, rounded up to the grid of
+    off (`moeopt.core.safe_bound`), and the result is optimal if that, rounded up to the grid of
     objectives, still meets it.
     """
     engine = task.engine or next(iter(ENGINES))

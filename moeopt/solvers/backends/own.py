@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.numeric.native_output import native_stdout_dropped
-from moeopt.problems.objective import Objective
-from moeopt.problems.search import Search
+from moeopt.core.errors import InputError
+from moeopt.core.native_output import native_stdout_dropped
+from moeopt.core.objective import Objective
+from moeopt.core.search import Search
 from moeopt.solvers import in_parts
 from moeopt.solvers.interrupt import Interruptible, run_here, run_interruptible
 from moeopt.solvers.limits import TimeLimitError

@@ -1,11 +1,10 @@
 """Run a problem's decision for later loads: forecast from the observed ones, then decide."""
 
 from contextlib import suppress
-from importlib import import_module
 
-from moeopt.problems.futures import Draw
-from moeopt.problems.search import Search
-from moeopt.sim.holdout.run import adopted
+from moeopt.core.futures import Draw
+from moeopt.core.search import Search
+from moeopt.problems.holdout import adopted
 from moeopt.solvers.interrupt import allowance_s, run_interruptible
 from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
 from moeopt.solvers.task import Outcome, Task
@@ -18,8 +17,8 @@ def run(task: Task) -> Outcome:
     over them, or a quantile, and no objective of this instance.
     """
     begin = task.deadline.elapsed_s
-    futures, name = task.futures, task.problem.name
-    forecast = import_module(f"moeopt.sim.forecast.{name}")
+    futures = task.futures
+    forecast = task.problem.part("forecast")
     algorithm = task.problem.part("robust")
     draw: Draw = forecast.draw(task.instance, futures, task.seed)
     search = Search(task.deadline.remaining_s, task.seed, task.workers)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from moeopt.numeric.highs import Found, minimize
+from moeopt.core.highs import Found, minimize
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pulp
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.solvers.engines.answer import Answer
 
 TOLERANCE = 1e-9

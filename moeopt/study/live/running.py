@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from moeopt.problems.objective import Objective, first_key
+from moeopt.core.objective import Objective, first_key
 from moeopt.solvers.result import Result
 from moeopt.study.attempt import Failure
 from moeopt.study.execute import Watch

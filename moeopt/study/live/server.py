@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from moeopt.errors import InputError
-from moeopt.sim.engine.critical_lanes import critical_lanes
+from moeopt.core.errors import InputError
+from moeopt.problems.critical_lanes import critical_lanes
 from moeopt.study.live.running import Live
 from moeopt.study.live.stored import need_store, rows_after, schedule_of
 

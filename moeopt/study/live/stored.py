@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from moeopt.errors import InputError
-from moeopt.problems.objective import Objective, first_key
+from moeopt.core.errors import InputError
+from moeopt.core.objective import Objective, first_key
 from moeopt.study.schema import APPLICATION_ID, SCHEMA_VERSION, readable_errors
 from moeopt.study.store import frozen, unpacked_instance, unpacked_solution
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.objective import Objective, relative
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.objective import Objective, relative
 from moeopt.problems.registry import get_problem
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row

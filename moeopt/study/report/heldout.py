@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
-from moeopt.errors import InputError
-from moeopt.numeric.intervals import median_interval
-from moeopt.problems.envelope import InstanceEnvelope
-from moeopt.problems.info import Phases
-from moeopt.problems.objective import Objective, first_key, relative
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.core.info import Phases
+from moeopt.core.intervals import median_interval
+from moeopt.core.objective import Objective, first_key, relative
+from moeopt.problems.holdout import executed_on, is_scheduled, joined
 from moeopt.problems.registry import get_problem
-from moeopt.sim.fixed_layout import EXACT, TRIMOE, ScheduleName
-from moeopt.sim.holdout.run import executed_on, is_scheduled, joined
-from moeopt.sim.holdout.twins import twins
+from moeopt.problems.tri_domain.fixed_layout import EXACT, TRIMOE, ScheduleName
+from moeopt.problems.twins import twins
 from moeopt.study.hindsight import Bracket, hindsight_static, share_between
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact

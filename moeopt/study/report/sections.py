@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from moeopt.problems.holdout import is_scheduled
 from moeopt.problems.registry import get_problem
-from moeopt.sim.fixed_layout import EXACT
-from moeopt.sim.holdout.run import is_scheduled
+from moeopt.problems.tri_domain.fixed_layout import EXACT
 from moeopt.study.pictures import draw_gantt
 from moeopt.study.plan import Key
 from moeopt.study.report.analysis import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from moeopt.problems.objective import Objective, entries
+from moeopt.core.objective import Objective, entries
 from moeopt.problems.registry import get_problem
 from moeopt.study.report.study import Study, own_heuristic, title
 from moeopt.study.rows import Row

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moeopt.problems.envelope import InstanceEnvelope
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.view import Bar, Lane
+from moeopt.problems.critical_lanes import critical_lanes
 from moeopt.problems.registry import get_problem
-from moeopt.problems.view import Bar, Lane
-from moeopt.sim.engine.critical_lanes import critical_lanes
 from moeopt.study.pictures import Panel
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row, as_known

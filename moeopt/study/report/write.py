@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from moeopt.problems.json_files import write_bytes
+from moeopt.core.json_files import write_bytes
 from moeopt.study.report import words
 from moeopt.study.report.study import Study
 from moeopt.study.rows import Row

@@ -7,11 +7,11 @@ from statistics import median
 import pytest
 
 import moeopt
+from moeopt.core.settlements import Settlement
 from moeopt.problems.balance.check import objective, violations
 from moeopt.problems.balance.heuristics import HEURISTICS, balance_equation, take
 from moeopt.problems.balance.instance import Instance
 from moeopt.problems.balance.settlements import SETTLEMENTS
-from moeopt.problems.settlements import Settlement
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 OF_METHODS = [s for s in SETTLEMENTS if s.methods]

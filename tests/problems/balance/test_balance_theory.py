@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 from moeopt.problems.balance.bounds import lower_bound
 from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
 from moeopt.problems.balance.dynamic_program import solve as dp
@@ -20,7 +21,6 @@ from moeopt.problems.balance.relaxations import (
 )
 from moeopt.problems.balance.solution import Solution
 from moeopt.problems.registry import get_problem
-from moeopt.problems.search import Search
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve

@@ -1,7 +1,7 @@
 """Solutions of balance as schedules: what runs where and when."""
 
+from moeopt.core.view import Bar
 from moeopt.problems.balance.view import facts, lanes
-from moeopt.problems.view import Bar
 from tests.problems.balance.test_balance_check import INSTANCE, solution
 
 

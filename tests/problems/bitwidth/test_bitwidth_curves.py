@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from moeopt.core.search import Search
 from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
 from moeopt.problems.bitwidth import min_plus as curves
 from moeopt.problems.bitwidth.check import objective, violations
@@ -13,7 +14,6 @@ from moeopt.problems.bitwidth.kernels import UNREACHABLE
 from moeopt.problems.bitwidth.min_plus import Curve, Stopped, merged
 from moeopt.problems.bitwidth.oracle import candidates
 from moeopt.problems.bitwidth.pareto import frontier
-from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 from tests.problems.bitwidth.test_bitwidth_theory import layered, optimum

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.pareto import frontier
-from moeopt.problems.json_files import save
 
 EXPERT = {"expert": 0, "importance": 731, "loss": [9, 5, 2, 1]}
 OTHER = {"expert": 3, "importance": 0, "loss": [0, 0, 7, 0]}

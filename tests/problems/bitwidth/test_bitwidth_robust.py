@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from moeopt import bitwidth
+from moeopt.core.futures import Futures
+from moeopt.core.search import Search
 from moeopt.problems.bitwidth.robust import decide
-from moeopt.problems.futures import Futures
-from moeopt.problems.search import Search
 
 EXPERTS, FUTURES = 5, 4
 

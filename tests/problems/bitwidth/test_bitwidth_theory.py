@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from moeopt.core.search import Search
 from moeopt.problems.bitwidth import dynamic_program, heuristics
 from moeopt.problems.bitwidth.bounds import lower_bound, priced
 from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
 from moeopt.problems.cache import instance as module
 from moeopt.problems.cache.instance import MAX_TRACE_NS, Instance
-from moeopt.problems.json_files import save
 
 DATA: dict[str, Any] = {
     "problem": "cache",

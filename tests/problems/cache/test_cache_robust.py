@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from moeopt import cache
+from moeopt.core.futures import Futures
+from moeopt.core.search import Search
 from moeopt.problems.cache.heuristics import best_uniform, greedy_marginal
 from moeopt.problems.cache.robust import decide
-from moeopt.problems.futures import Futures
-from moeopt.problems.search import Search
 
 LAYERS, EXPERTS, TOKENS = 3, 4, 12
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
 from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.json_files import save
 
 DATA: dict[str, Any] = {
     "problem": "deferral",

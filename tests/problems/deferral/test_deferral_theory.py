@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from moeopt.core.search import Search
 from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
@@ -14,7 +15,6 @@ from moeopt.problems.deferral.instance import TIMES, Instance
 from moeopt.problems.deferral.kernels import pareto
 from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import cycle_ns, schedule
-from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.joint.check import objective, violations
+from moeopt.problems.joint.execute import execute
 from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
 from moeopt.problems.joint.view import differences, facts, lanes
-from moeopt.sim.engine.problems.joint import execute
 from tests.problems.joint.joint_random_instances import random_instance, random_solution
 
 INSTANCE = Instance.from_arrays(

@@ -7,7 +7,7 @@ Numbered as in the instance alone: costs are read from its fields, not from arra
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.solution import DOMAINS, Solution
 

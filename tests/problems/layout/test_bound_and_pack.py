@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.numeric.highs import Found, Program
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.highs import Found, Program
+from moeopt.core.search import Search
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.paths import Path
@@ -23,7 +24,6 @@ from moeopt.problems.layout.single_scenario import (
     subproblems,
 )
 from moeopt.problems.layout.single_scenario.class_milp import ClassAnswer
-from moeopt.problems.search import Search
 from tests.problems.layout import layout_optimum
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 

@@ -5,6 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from moeopt.core.search import Search
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.multi_scenario.aggregated import aggregated
 from moeopt.problems.layout.multi_scenario.destructive_bounds import (
@@ -18,7 +19,6 @@ from moeopt.problems.layout.multi_scenario.destructive_bounds import (
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.layout.single_scenario import least_by_striped_reads, solve_scenario
 from moeopt.problems.layout.solution import Solution
-from moeopt.problems.search import Search
 from tests.problems.layout.layout_optimum import optimum
 from tests.problems.layout.layout_random_instances import of_every_kind, several_scenarios
 

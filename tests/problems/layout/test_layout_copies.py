@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
+from moeopt.core.search import Search
 from moeopt.problems.layout import bound_and_pack
 from moeopt.problems.layout.bounds import lower_bound, objective_grid
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.copies import fields_of, fits, places_of, used_bytes, within_memory
+from moeopt.problems.layout.execute import execute
 from moeopt.problems.layout.heuristics import HEURISTICS
+from moeopt.problems.layout.holdout import execute_layout
 from moeopt.problems.layout.instance import COSTS, Copies, Instance
 from moeopt.problems.layout.oracle import candidates
 from moeopt.problems.layout.solution import Solution
 from moeopt.problems.layout.view import differences, facts, lanes
 from moeopt.problems.layout.with_copies import dual_copies, two_localized
-from moeopt.problems.search import Search
-from moeopt.sim.engine.problems.layout import execute
-from moeopt.sim.holdout.layout import execute_layout
 from moeopt.solvers.run import solve
 from tests.problems.layout.copies_optimum import optimum
 from tests.problems.layout.layout_random_instances import KINDS, copies_matter, random_instance

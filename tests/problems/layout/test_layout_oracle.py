@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.layout.bounds import (
     average_load_ns,
     longest_expert_ns,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from moeopt.problems.futures import Futures
+from moeopt.core.futures import Futures
+from moeopt.core.search import Search
 from moeopt.problems.layout import robust
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.expected.annealing import anneal
@@ -13,7 +14,6 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.local_search.state import decision_of
 from moeopt.problems.layout.oracle import candidates
 from moeopt.problems.layout.second_stage import Layout, as_solution, best_schedules, refined
-from moeopt.problems.search import Search
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 FEW = Futures(samples=8)

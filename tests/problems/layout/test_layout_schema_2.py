@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
+from moeopt.core.search import Search
 from moeopt.problems.layout import single_scenario
 from moeopt.problems.layout.bounds import (
     average_load_ns,
@@ -26,7 +27,6 @@ from moeopt.problems.layout.multi_scenario.aggregated import aggregated
 from moeopt.problems.layout.oracle import count
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.problems.layout.solution import Solution
-from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.layout import layout_optimum
 from tests.problems.layout.layout_random_instances import (

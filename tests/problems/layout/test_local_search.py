@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from moeopt.problems.device_loads import OWN, loads_of
+from moeopt.core.device_loads import OWN, loads_of
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.heuristics import trimoe_layout, trimoe_layout_tuned
 from moeopt.problems.layout.instance import Instance

@@ -2,6 +2,7 @@
 
 import pytest
 
+from moeopt.core.search import Search
 from moeopt.problems.layout import check, multi_scenario
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.local_search.state import unit_of
@@ -10,7 +11,6 @@ from moeopt.problems.layout.multi_scenario.aggregated import aggregated, chosen
 from moeopt.problems.layout.multi_scenario.incumbents import Improver, start_layout, value
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.layout.second_stage import Layout
-from moeopt.problems.search import Search
 from tests.problems.layout.layout_optimum import optimum
 from tests.problems.layout.layout_random_instances import (
     of_every_kind,

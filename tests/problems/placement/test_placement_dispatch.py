@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.bounds import lower_bound, objective_grid
 from moeopt.problems.placement.capacity import capacity_of
 from moeopt.problems.placement.check import layer_steps, objective, violations
 from moeopt.problems.placement.dispatch import CELLS, FEW, best_dispatch
+from moeopt.problems.placement.generate import resettled
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import total_ns
 from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.problems.placement.view import facts
-from moeopt.sim.generators.placement import resettled
-from moeopt.sim.holdout.run import run_on
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import FREE_KINDS, random_instance
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
 from moeopt.problems.placement.instance import MAX_TOTAL_NS, Instance, expert_ns
 from moeopt.problems.placement.usage import of_steps
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.info import HINDSIGHT, NOTHING
-from moeopt.problems.json_files import save
+from moeopt.core.errors import InputError
+from moeopt.core.info import HINDSIGHT, NOTHING
+from moeopt.core.json_files import save
 from moeopt.problems.placement import Known
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance

@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.numeric.highs import Found
-from moeopt.numeric.program import Program
+from moeopt.core.highs import Found
+from moeopt.core.program import Program
+from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.check import objective, violations
 from moeopt.problems.placement.instance import Instance
@@ -31,7 +32,6 @@ from moeopt.problems.placement.lagrangian.whole_layers import cheapest_layers
 from moeopt.problems.placement.layer_steps import Flags, total_ns
 from moeopt.problems.placement.oracle import candidates
 from moeopt.problems.placement.solution import held_of, solution_of
-from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from moeopt import placement
-from moeopt.problems.futures import Futures
+from moeopt.core.futures import Futures
+from moeopt.core.search import Search
+from moeopt.problems.placement.forecast import draw
 from moeopt.problems.placement.robust import decide, future_ns
 from moeopt.problems.placement.solution import held_of
-from moeopt.problems.search import Search
-from moeopt.sim.forecast.placement import draw
 
 LAYERS, EXPERTS = 2, 4
 

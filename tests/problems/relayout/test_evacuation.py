@@ -5,7 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
+from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.instance import Expert, Instance
@@ -22,8 +24,6 @@ from moeopt.problems.relayout.striped_reads.pattern_model import (
     Subproblem,
 )
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
-from moeopt.problems.search import Search
-from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.relayout.check import (
     CONSTRAINTS,
     layout_after,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from moeopt.problems.generate import generate
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.fixed_layout import (
     after_migrations,
@@ -25,7 +26,6 @@ from moeopt.problems.relayout.settlements import OWN as SETTLEMENTS
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain import check as tri_domain
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.sim.generate import generate
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,

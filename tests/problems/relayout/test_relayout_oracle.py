@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.registry import get_problem
 from moeopt.problems.relayout.bounds import (
     eviction_bound_ns,

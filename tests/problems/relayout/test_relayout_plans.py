@@ -5,7 +5,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.striped_reads import labels, plan_model
 from moeopt.problems.relayout.striped_reads.labels import LabelSetting
@@ -20,7 +21,6 @@ from moeopt.problems.relayout.striped_reads.plans import (
     tabulate,
 )
 from moeopt.problems.relayout.striped_reads.search import _Decomposition
-from moeopt.problems.search import Search
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, NEWER_KINDS, random_instance
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.execute import compare
 from moeopt.problems.replication.check import (
     device_loads,
     free_split,
@@ -19,7 +20,6 @@ from moeopt.problems.replication.check import (
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.problems.replication.view import differences, facts
-from moeopt.sim.engine.problems.execute import compare
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import random_instance
 

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.futures import Futures
+from moeopt.core.errors import InputError
+from moeopt.core.futures import Futures
+from moeopt.core.search import Search
+from moeopt.problems.holdout import run_on
 from moeopt.problems.replication import robust
 from moeopt.problems.replication.check import device_loads, violations
+from moeopt.problems.replication.forecast import draw
+from moeopt.problems.replication.generate import Options
 from moeopt.problems.replication.heuristics import eplb_hierarchical, round_robin
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.joint_bound import copies_bound
 from moeopt.problems.replication.robust import _correlated, decide, peaks_of
-from moeopt.problems.search import Search
-from moeopt.sim.forecast.replication import draw
-from moeopt.sim.generators.replication import Options
-from moeopt.sim.holdout.run import run_on
-from moeopt.sim.trace import Counts
+from moeopt.sim.traces.trace import Counts
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import random_instance
 

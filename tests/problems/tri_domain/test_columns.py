@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain import instance as module
 from moeopt.problems.tri_domain.columns import Rows, columns_of
 from moeopt.problems.tri_domain.instance import Instance

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain.check import loads, objective, violations
 from moeopt.problems.tri_domain.heuristics import (
     HEURISTICS,

@@ -161,7 +161,7 @@ def test_bounds_are_not_trivial() -> None:
 
 def test_an_oversized_instance_is_refused() -> None:
     """Brute force says what it is for instead of running for years."""
-    from moeopt.errors import InputError
+    from moeopt.core.errors import InputError
 
     with pytest.raises(InputError, match="candidates are more than the limit"):
         solve(random_instance(1, experts=20), "brute-force")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.device_loads import device_loads, loads_of, makespan_of, refine
-from moeopt.problems.json_files import save
+from moeopt.core.device_loads import device_loads, loads_of, makespan_of, refine
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
 from moeopt.problems.tri_domain.bounds import (
     busiest_channel_ns,
     busiest_dimm_ns,
@@ -20,6 +20,7 @@ from moeopt.problems.tri_domain.bounds import (
     lower_bound,
 )
 from moeopt.problems.tri_domain.check import Loads, loads, objective, violations
+from moeopt.problems.tri_domain.execute import execute
 from moeopt.problems.tri_domain.heuristics import (
     HEURISTICS,
     fiddler,
@@ -33,7 +34,6 @@ from moeopt.problems.tri_domain.instance import STRIPED, Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from moeopt.problems.tri_domain.threshold.search import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.view import facts, lanes
-from moeopt.sim.engine.problems.tri_domain import execute
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import (
     KINDS,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
-from moeopt.problems.search import Search
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
+from moeopt.core.search import Search
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.bounds import (
     busiest_channel_ns,
@@ -18,13 +18,13 @@ from moeopt.problems.tri_domain.bounds import (
     objective_grid,
 )
 from moeopt.problems.tri_domain.check import loads, objective, violations
+from moeopt.problems.tri_domain.execute import execute
 from moeopt.problems.tri_domain.expert import Copy
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.oracle import candidates, count
 from moeopt.problems.tri_domain.solution import Solution
 from moeopt.problems.tri_domain.view import lanes
-from moeopt.sim.engine.problems.tri_domain import execute
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import (
     least_makespan,

@@ -6,9 +6,10 @@ from itertools import product
 
 import pytest
 
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.problems.device_loads import Ints, table_of
-from moeopt.problems.search import Search
+from moeopt.core.device_loads import Ints, table_of
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
+from moeopt.problems.generate import generate
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
@@ -18,7 +19,6 @@ from moeopt.problems.tri_domain.threshold.feasibility import decide
 from moeopt.problems.tri_domain.threshold.incumbent import first_schedule, simple_bound
 from moeopt.problems.tri_domain.threshold.pareto import pareto_labels
 from moeopt.problems.tri_domain.threshold.search import grid_and_scale
-from moeopt.sim.generate import generate
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
 

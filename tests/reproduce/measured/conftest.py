@@ -2,7 +2,7 @@
 
 import pytest
 
-from moeopt.reproduce.measured.comparison import Comparison, compare
+from benchmarks.measured.comparison import Comparison, compare
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
-from moeopt.reproduce.measured.comparison import Comparison, Errors
-from moeopt.reproduce.measured.crossvalidation import Held
-from moeopt.reproduce.measured.markdown import REASONS, to_markdown
-from moeopt.reproduce.measured.picture import draw
+from benchmarks.measured.comparison import Comparison, Errors
+from benchmarks.measured.crossvalidation import Held
+from benchmarks.measured.markdown import REASONS, to_markdown
+from benchmarks.measured.picture import draw
 from moeopt.study.pictures import save_figure
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.measured.comparison import Comparison
+from benchmarks.measured.points import STRATEGY, read_points
+from benchmarks.measured.strategies import AtRatio, compare_strategies, popularity
 from benchmarks.studies.measured_popularity import EXPERTS, FILES, PERCENT, read_sequences, shares
-from moeopt.errors import InputError
-from moeopt.reproduce.measured.comparison import Comparison
-from moeopt.reproduce.measured.points import STRATEGY, read_points
-from moeopt.reproduce.measured.strategies import AtRatio, compare_strategies, popularity
+from moeopt.core.errors import InputError
 from tests.sim.small_traces import real_trace_file
 
 KNOWN = ("random", "uniform", "front-loading", "frequency", "dynamic-expert-update")

@@ -2,16 +2,16 @@
 
 import pytest
 
-from moeopt.reproduce.measured.comparison import BARE, IN_SAMPLE, Comparison
-from moeopt.reproduce.measured.crossvalidation import (
+from benchmarks.measured.comparison import BARE, IN_SAMPLE, Comparison
+from benchmarks.measured.crossvalidation import (
     Held,
     coverage,
     curves,
     factor_holding,
     fitted_profiles,
 )
-from moeopt.reproduce.measured.points import read_points
-from moeopt.sim.runtimes.profile import get_runtime
+from benchmarks.measured.points import read_points
+from moeopt.sim.machines.runtimes.profile import get_runtime
 
 
 def test_a_machine_that_was_held_out(comparison: Comparison) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.sim.engine.decode.costs import PATHS, CostTable
-from moeopt.sim.engine.decode.loads import Loads
+from moeopt.planner.decode.costs import PATHS, CostTable
+from moeopt.planner.decode.loads import Loads
 from moeopt.sim.plan.schema import Plan
 
 LAYERS, EXPERTS, DIMMS = 4, 6, 3

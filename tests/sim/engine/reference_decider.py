@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems.settlements import split_name
+from moeopt.core.settlements import split_name
+from moeopt.planner.decode.decide import Decider
+from moeopt.planner.decode.loads import Loads
+from moeopt.planner.decode.offer import CPU, GPU, NOWHERE, Integers, Offer, Policy
+from moeopt.planner.decode.work import StepWork, per_layer
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.problems.tri_domain.solution import DOMAINS
-from moeopt.sim.engine.decode.decide import Decider
-from moeopt.sim.engine.decode.loads import Loads
-from moeopt.sim.engine.decode.offer import CPU, GPU, NOWHERE, Integers, Offer, Policy
-from moeopt.sim.engine.decode.work import StepWork, per_layer
-from moeopt.sim.layout_rule import STRIPED
 
 COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
 COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")

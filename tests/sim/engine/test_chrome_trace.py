@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.planner.decode.decide import widths_of
+from moeopt.planner.decode.run import simulate_loads
 from moeopt.sim.engine.chrome import save_chrome
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.decode.decide import widths_of
-from moeopt.sim.engine.decode.run import simulate_loads
 from moeopt.sim.engine.report import path_by_kind, summary, usage_table
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.planner.decode.costs import CostTable
+from moeopt.planner.decode.decide import Decider
+from moeopt.planner.decode.loads import Loads
+from moeopt.planner.decode.lru import Lrus
+from moeopt.planner.decode.policies import policy_names
+from moeopt.planner.decode.run import simulate_loads
+from moeopt.planner.decode.work import StepWork, layer_times
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.sim.engine.decode.costs import CostTable
-from moeopt.sim.engine.decode.decide import Decider
-from moeopt.sim.engine.decode.loads import Loads
-from moeopt.sim.engine.decode.lru import Lrus
-from moeopt.sim.engine.decode.policies import policy_names
-from moeopt.sim.engine.decode.run import simulate_loads
-from moeopt.sim.engine.decode.work import StepWork, layer_times
 from moeopt.sim.plan.schema import Plan
 from tests.sim.engine.decode_cases import DIMMS, flat_costs
 

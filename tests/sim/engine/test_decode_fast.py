@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.problems.settlements import split_name
+from moeopt.core.settlements import split_name
+from moeopt.planner.decode import run
+from moeopt.planner.decode.decide import widths_of
+from moeopt.planner.decode.offer import Offer
+from moeopt.planner.decode.policies import HEURISTICS, get_policy
+from moeopt.planner.decode.run import simulate_loads
 from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
-from moeopt.sim.engine.decode import run
-from moeopt.sim.engine.decode.decide import widths_of
-from moeopt.sim.engine.decode.offer import Offer
-from moeopt.sim.engine.decode.policies import HEURISTICS, get_policy
-from moeopt.sim.engine.decode.run import simulate_loads
-from moeopt.sim.layout_rule import STRIPED
 from tests.sim.engine.decode_cases import (
     DIMMS,
     POLICIES,

@@ -5,12 +5,12 @@ import random
 import numpy as np
 import pytest
 
+from moeopt.planner.decode.loads import Loads
+from moeopt.planner.decode.run import simulate_loads
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import Instance
-from moeopt.sim.engine.decode.loads import Loads
-from moeopt.sim.engine.decode.run import simulate_loads
 from moeopt.sim.plan.schema import Plan
 from tests.sim.engine.decode_cases import (
     DIMMS,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.resource import Resource
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.execute import Executed
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.engine.bundle import Bundle
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
-from moeopt.sim.engine.problems.execute import Executed
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline
 from tests.problems.every_problem import RANDOM, decisions
@@ -183,7 +183,7 @@ def test_slack_is_what_can_be_added(seeds: range) -> None:
 
 def test_weights_are_those_of_the_windows() -> None:
     """As many as there are bundles."""
-    from moeopt.sim.engine.problems.layout import execute
+    from moeopt.problems.layout.execute import execute
 
     instance = layout.random_instance(1, "several scenarios")
     (solution,) = decisions("layout", instance, 1)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.problems.json_files import read_object
+from moeopt.core.json_files import read_object
+from moeopt.problems.execute import compare
 from moeopt.problems.registry import PROBLEMS
-from moeopt.sim.engine.problems.execute import compare
 
 LIBRARY = Path(__file__).parents[3] / "instances"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.core.json_files import read_object
 from moeopt.problems.balance import check
 from moeopt.problems.balance.heuristics import HEURISTICS
 from moeopt.problems.balance.instance import Instance
 from moeopt.problems.balance.solution import Solution
 from moeopt.problems.balance.view import lanes
-from moeopt.problems.json_files import read_object
-from moeopt.sim.engine.problems.execute import compare, execute
+from moeopt.problems.execute import compare, execute
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "balance"

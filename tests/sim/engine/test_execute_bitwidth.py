@@ -9,16 +9,16 @@ import typer
 
 import moeopt
 from moeopt.cli.simulate import simulate_command
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.planner.simulate import simulate
+from moeopt.planner.widths import plan_of_widths
 from moeopt.problems.bitwidth import check
 from moeopt.problems.bitwidth.heuristics import HEURISTICS
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
-from moeopt.sim.engine.problems.execute import compare
-from moeopt.sim.engine.simulate import simulate
-from moeopt.sim.plan.widths import plan_of_widths
+from moeopt.problems.execute import compare
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.trace import Trace
+from moeopt.sim.traces.trace import Trace
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
 
 CXL, MIXTRAL = get_machine("cxl-ndp"), get_model("mixtral-8x7b")

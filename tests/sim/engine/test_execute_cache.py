@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.core.json_files import read_object
 from moeopt.problems.cache.check import serve
 from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.json_files import read_object
-from moeopt.sim.engine.problems.execute import compare
+from moeopt.problems.execute import compare
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "cache"

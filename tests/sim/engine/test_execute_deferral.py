@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.core.json_files import read_object
 from moeopt.problems.deferral import view
 from moeopt.problems.deferral.check import objective
 from moeopt.problems.deferral.heuristics import HEURISTICS, uniform
 from moeopt.problems.deferral.instance import Instance
 from moeopt.problems.deferral.oracle import candidates
-from moeopt.problems.json_files import read_object
-from moeopt.sim.engine.problems.execute import compare, execute
+from moeopt.problems.execute import compare, execute
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "deferral"

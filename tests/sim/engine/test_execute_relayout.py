@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import moeopt
+from moeopt.problems.execute import compare, execute
 from moeopt.problems.relayout import check
+from moeopt.problems.relayout.execute import execute_migrations
 from moeopt.problems.relayout.heuristics import HEURISTICS
 from moeopt.problems.relayout.instance import Instance
 from moeopt.problems.relayout.oracle import candidates
 from moeopt.problems.relayout.solution import Solution
 from moeopt.problems.relayout.view import facts, lanes
-from moeopt.sim.engine.problems.execute import compare, execute
-from moeopt.sim.engine.problems.relayout import execute_migrations
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
 from moeopt.sim.plan.fit import Extent, check_fits
 from moeopt.sim.plan.schema import Plan, load_plan
 from tests.sim.engine.decode_cases import DIMMS, EXPERTS, LAYERS, random_plan

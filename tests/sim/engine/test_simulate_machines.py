@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
-from moeopt.sim.cost import expert_costs
-from moeopt.sim.engine.decode.loads import loads_of_trace, loads_of_workload
-from moeopt.sim.engine.simulate import simulate
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
+from moeopt.planner.decode.loads import loads_of_trace, loads_of_workload
+from moeopt.planner.simulate import simulate
+from moeopt.sim.machines.cost import expert_costs
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.trace import Trace
-from moeopt.sim.workload import Workload
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.workload import Workload
 
 MACHINE, MODEL = get_machine("trimoe"), get_model("deepseek-v2-lite")
 EXPERTS = MODEL.routed_experts

@@ -6,8 +6,8 @@ import pytest
 
 import moeopt
 from moeopt import layout
-from moeopt.problems.futures import Futures
-from moeopt.sim.forecast.layout import draw
+from moeopt.core.futures import Futures
+from moeopt.problems.layout.forecast import draw
 
 
 @pytest.mark.parametrize(

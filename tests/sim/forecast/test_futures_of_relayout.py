@@ -6,8 +6,8 @@ import pytest
 
 import moeopt
 from moeopt import relayout
-from moeopt.problems.futures import Futures
-from moeopt.sim.forecast.relayout import draw
+from moeopt.core.futures import Futures
+from moeopt.problems.relayout.forecast import draw
 
 OBSERVED = ((9, 1, 0, 30), (8, 2, 1, 29), (10, 0, 1, 29))
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from moeopt import bitwidth, cache, placement
-from moeopt.problems.futures import Futures
-from moeopt.sim.forecast import placement as placement_forecast
-from moeopt.sim.forecast.bitwidth import draw as bitwidth_draw
-from moeopt.sim.forecast.cache import draw as cache_draw
-from moeopt.sim.forecast.cache import own_share
-from moeopt.sim.forecast.placement import draw as placement_draw
+from moeopt.core.futures import Futures
+from moeopt.problems.bitwidth.forecast import draw as bitwidth_draw
+from moeopt.problems.cache.forecast import draw as cache_draw
+from moeopt.problems.cache.forecast import own_share
+from moeopt.problems.placement import forecast as placement_forecast
+from moeopt.problems.placement.forecast import draw as placement_draw
 
 RNG = np.random.default_rng(0)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.forecast.popularity import Dynamics, fit, forecast
-from moeopt.sim.predictor import predict_run
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.popularity import Dynamics, fit, forecast
+from moeopt.sim.traces.predictor import predict_run
 
 EXPERTS, TOKENS = 32, 1536
 

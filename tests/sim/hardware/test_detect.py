@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from moeopt.cli.main import run
-from moeopt.errors import InputError
-from moeopt.problems.json_files import save
-from moeopt.sim.hardware import detect, measure
-from moeopt.sim.hardware.detect import detect_machine
-from moeopt.sim.hardware.edit import plain_machine
-from moeopt.sim.hardware.measure import GpuRates, Rate
-from moeopt.sim.hardware.system import (
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import save
+from moeopt.sim.machines import detect, measure
+from moeopt.sim.machines.detect import detect_machine
+from moeopt.sim.machines.edit import plain_machine
+from moeopt.sim.machines.measure import GpuRates, Rate
+from moeopt.sim.machines.system import (
     System,
     cpu_facts,
     free_bytes,

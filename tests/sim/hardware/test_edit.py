@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from moeopt.cli.main import run
-from moeopt.errors import InputError
-from moeopt.sim.cost import cpu_read_s
-from moeopt.sim.hardware.bandwidth_files import import_bandwidths, read_bandwidths
-from moeopt.sim.hardware.edit import set_machine
-from moeopt.sim.hardware.table import absent_fields, machine_rows
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.bandwidth_files import import_bandwidths, read_bandwidths
+from moeopt.sim.machines.cost import cpu_read_s
+from moeopt.sim.machines.edit import set_machine
+from moeopt.sim.machines.table import absent_fields, machine_rows
 from moeopt.sim.presets import get_machine, get_model, names
 
 MINE = get_machine("rtx4090+epyc-9004")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
-from moeopt.errors import InputError
-from moeopt.sim.cost import computation_s
-from moeopt.sim.fields import fields_of
-from moeopt.sim.layer_cost import layer_costs
-from moeopt.sim.machine import Machine
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.cost import computation_s
+from moeopt.sim.machines.fields import fields_of
+from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model, parts
 
 WITHOUT_UNIT = {"utilization", "bandwidth_efficiency", "attention_bandwidth_efficiency", "threads",

@@ -7,16 +7,16 @@ from inspect import signature
 import pytest
 
 import moeopt
-from moeopt.errors import InputError, MoeoptWarning
-from moeopt.problems.objective import entries
+from moeopt.core.errors import InputError, MoeoptWarning
+from moeopt.core.objective import entries
+from moeopt.problems.holdout import is_scheduled, run_on
+from moeopt.problems.layout.holdout import execute_layout
 from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.problems.relayout.holdout import execute, hold_out_migrations
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.holdout.layout import execute_layout
-from moeopt.sim.holdout.relayout import execute, hold_out_migrations
-from moeopt.sim.holdout.run import is_scheduled, run_on
 from tests.problems.balance.balance_random_instances import random_instance as balance
 
 

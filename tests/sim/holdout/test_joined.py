@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.cache.check import serve
+from moeopt.problems.holdout import joined, run_on, separated, windows_of
 from moeopt.problems.registry import get_problem
-from moeopt.sim.holdout.run import joined, run_on, separated, windows_of
 
 
 def random_instance(problem: str, seed: int, kind: str) -> Any:

@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.layout import check
+from moeopt.problems.layout.holdout import execute_layout
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
 from moeopt.problems.layout.solution import Domain, Solution
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.holdout.layout import execute_layout
 
 EXPERTS, DIMMS = 6, 3
 NEWER: dict[str, Any] = {

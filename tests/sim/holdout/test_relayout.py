@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
 from moeopt.problems.relayout import check
+from moeopt.problems.relayout.holdout import execute, hold_out_migrations, migrated
 from moeopt.problems.relayout.instance import COSTS, Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain.instance import Instance as Layer
 from moeopt.problems.tri_domain.solution import Solution as Assignment
-from moeopt.sim.holdout.relayout import execute, hold_out_migrations, migrated
 
 DIMMS = 3
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moeopt.errors import InputError
-from moeopt.sim.batching import all_step_tokens
-from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.trace import Trace
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.batching import all_step_tokens
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Trace
 
 LENGTHS = np.array([4, 1, 7, 3, 5])
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
+from moeopt.core.errors import InputError
+from moeopt.problems.generate import generator_of
 from moeopt.problems.registry import get_problem
-from moeopt.sim.generate import generator_of
-from moeopt.sim.holdout.split import hold_out
-from moeopt.sim.holdout.twins import check_later, family_of, forecast_saw_later
-from moeopt.sim.trace import Trace
+from moeopt.problems.twins import check_later, family_of, forecast_saw_later
+from moeopt.sim.traces.split import hold_out
+from moeopt.sim.traces.trace import Trace
 
 SYNTHETIC: dict[str, Any] = {"model": "deepseek-v2-lite", "workload": "trimoe-skew"}
 OF: dict[str, dict[str, Any]] = {

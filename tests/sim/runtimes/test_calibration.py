@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.calibration import calibrate
+from moeopt.sim.machines.runtimes.measurements import Measurement, read_measurements
+from moeopt.sim.machines.runtimes.profile import as_vector, get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting, amounts
+from moeopt.sim.machines.runtimes.terms import TERMS
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.quantisations import at_bits
-from moeopt.sim.runtimes.calibration import calibrate
-from moeopt.sim.runtimes.measurements import Measurement, read_measurements
-from moeopt.sim.runtimes.profile import as_vector, get_runtime
-from moeopt.sim.runtimes.setting import Setting, amounts
-from moeopt.sim.runtimes.terms import TERMS
 
 HEAD = "model,bits,runtime,n_cpu_moe,context,tokens_per_s\n"
 

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.errors import InputError
-from moeopt.sim.machine import Machine
-from moeopt.sim.plan.model_times import times_of_model
-from moeopt.sim.plan.schema import Plan
-from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.quantisations import at_bits
-from moeopt.sim.runtimes.applied import (
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.applied import (
     AS_FILE,
     FINEST_NS,
     as_run,
@@ -20,11 +16,15 @@ from moeopt.sim.runtimes.applied import (
     priced,
     quantum_ns,
 )
-from moeopt.sim.runtimes.calibrated import CalibratedRuntime
-from moeopt.sim.runtimes.predict import PARTS, fewest_cpu_blocks
-from moeopt.sim.runtimes.profile import get_runtime, runtimes
-from moeopt.sim.runtimes.setting import GIB, Setting
-from moeopt.sim.runtimes.terms import PRIOR, TERMS
+from moeopt.sim.machines.runtimes.calibrated import CalibratedRuntime
+from moeopt.sim.machines.runtimes.predict import PARTS, fewest_cpu_blocks
+from moeopt.sim.machines.runtimes.profile import get_runtime, runtimes
+from moeopt.sim.machines.runtimes.setting import GIB, Setting
+from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS
+from moeopt.sim.models.quantisations import at_bits
+from moeopt.sim.plan.model_times import times_of_model
+from moeopt.sim.plan.schema import Plan
+from moeopt.sim.presets import get_machine, get_model
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from moeopt.errors import InputError
-from moeopt.sim.machine import Machine
-from moeopt.sim.model_shape import ModelShape
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.setting import Setting, amounts, host_read_gb_s
+from moeopt.sim.machines.runtimes.terms import TERMS
+from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.runtimes.setting import Setting, amounts, host_read_gb_s
-from moeopt.sim.runtimes.terms import TERMS
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 from .data import Decisions, Flags, Frame, Ints, Steps
 from .kernels import ARCS

@@ -15,7 +15,7 @@ All is in integers: flows, prices and the price of loss are multiples of one sma
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 from .data import Frame, Ints, Steps
 

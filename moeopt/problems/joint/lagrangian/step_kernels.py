@@ -10,7 +10,7 @@ is a lower bound, and exact where times are multiples of a bucket.
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 from .data import Frame, Ints, Steps
 from .kernels import TOP

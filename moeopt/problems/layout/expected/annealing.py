@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.layout.local_search.annealing import Random, uniform
 from moeopt.problems.layout.paths import STRIPED
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.layout.paths import STRIPED, Path
 
 HIT, GPU_STRIPED, GPU_LOCAL, CPU_STRIPED, CPU_LOCAL, NDP = Path

@@ -7,7 +7,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.futures import Futures
+from moeopt.core.futures import Futures
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import GPU_MISSES, STRIPED, Path

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.layout.paths import STRIPED
 
 from .moves import allowed, change, move

@@ -1,6 +1,6 @@
 """Simulated annealing where an expert may lie in several places at once.
 
-Every expert has a column per place in each scenario's table (`moeopt.problems.device_loads`):
+Every expert has a column per place in each scenario's table (`moeopt.core.device_loads`):
 striped, each DIMM, and a hit. It is run from one of the places where it lies; the moves change
 these, and who is moved is run where that suits best in every scenario, all others kept.
 """
@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     GPU,
     IDLE,
     NDP,
@@ -68,7 +68,7 @@ class State(NamedTuple):
     run
         Shape (scenarios, experts): three times the place plus the domain; `IDLE` without tokens.
     load
-        Shape (scenarios, entries), as in `moeopt.problems.device_loads`.
+        Shape (scenarios, entries), as in `moeopt.core.device_loads`.
     held
         Shape (2 + dimms,): how many experts lie in each place.
     """

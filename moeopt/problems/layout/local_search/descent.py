@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from moeopt.numeric.clock import out_of_time
-from moeopt.numeric.compiled import compiled
+from moeopt.core.clock import out_of_time
+from moeopt.core.compiled import compiled
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.instance import Instance

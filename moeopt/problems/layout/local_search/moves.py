@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import OWN, STRIPED_READS
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import OWN, STRIPED_READS
 from moeopt.problems.layout.paths import IDLE, STRIPED, Device
 
 from .state import (

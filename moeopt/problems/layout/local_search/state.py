@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import OWN, STRIPED_READS
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import OWN, STRIPED_READS
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import IDLE, PATH_OF, STRIPED, Device
@@ -59,7 +59,7 @@ class SearchState(NamedTuple):
     device
         Shape (scenarios, experts): a `Device`, or `IDLE` where an expert has no tokens.
     loads
-        Shape (scenarios, 3 + dimms), in the order of `moeopt.problems.device_loads`: the GPU, the
+        Shape (scenarios, 3 + dimms), in the order of `moeopt.core.device_loads`: the GPU, the
         CPU, the striped reads that keep every DIMM busy, and each DIMM's own work. With channels
         or two-part misses 2 + channels more: PCIe, the striped reads that keep every channel busy,
         and each channel's localized reads.

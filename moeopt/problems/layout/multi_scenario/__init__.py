@@ -6,9 +6,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-from moeopt.numeric.clock import go_by
+from moeopt.core.clock import go_by
+from moeopt.core.search import Search
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.search import Search
 
 from .aggregated import aggregated, chosen
 from .incumbents import Improver, start_layout, value

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from moeopt.numeric.highs import Found, Program, minimize
+from moeopt.core.highs import Found, Program, minimize
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import Path

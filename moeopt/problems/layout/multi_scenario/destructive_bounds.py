@@ -31,12 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
-from moeopt.numeric.highs import Program, minimize
+from moeopt.core.highs import Program, minimize
+from moeopt.core.search import Search
 from moeopt.problems.layout.bounds import makespan_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import Path
 from moeopt.problems.layout.single_scenario import least_by_striped_reads
-from moeopt.problems.search import Search
 
 from .aggregated import Model, aggregated
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.search import Search
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.idle import with_idle_localized
 from moeopt.problems.layout.instance import Instance
@@ -25,7 +26,6 @@ from moeopt.problems.layout.local_search.state import (
 from moeopt.problems.layout.local_search.two_bins import repartition
 from moeopt.problems.layout.paths import IDLE, STRIPED, Device, Path
 from moeopt.problems.layout.second_stage import Devices, Layout, as_solution, best_schedules
-from moeopt.problems.search import Search
 
 EVALUATIONS = 16_000_000
 """Moves times scenarios that the descents of the first round may look at: some seconds."""

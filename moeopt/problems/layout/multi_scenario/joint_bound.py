@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from moeopt.core.search import Search
 from moeopt.problems.layout.bounds import lower_bound, objective_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.second_stage import Layout
-from moeopt.problems.search import Search
 
 from .aggregated import aggregated
 from .destructive_bounds import grouped_bounds

@@ -1,9 +1,9 @@
 """The wait-and-see bound (Madansky 1960): let each scenario have a layout of its own."""
 
+from moeopt.core.search import Search
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.second_stage import Layout
 from moeopt.problems.layout.single_scenario import solve_scenario
-from moeopt.problems.search import Search
 
 
 def scenario_bounds(

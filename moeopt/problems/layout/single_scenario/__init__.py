@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.search import Search
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.idle import with_idle_localized
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.paths import DEVICE_OF, IDLE, STRIPED, Path
 from moeopt.problems.layout.solution import DOMAINS, Solution
-from moeopt.problems.search import Search
 
 from .scenario import Assignment, SingleScenario, all_striped
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from moeopt.numeric.clock import solving_clock
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.numeric.highs import Program, Vector, minimize
+from moeopt.core.clock import solving_clock
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.highs import Program, Vector, minimize
 
 from .scenario import Ints, SingleScenario, Times
 

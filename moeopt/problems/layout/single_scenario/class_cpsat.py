@@ -8,7 +8,7 @@ longer, so that it is used where HiGHS gives a schedule that is none, where HiGH
 import numpy as np
 from ortools.sat.python import cp_model
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
 
 from .arc_flow import Graph, Packing, decompose
 from .class_milp import ClassAnswer, ClassProblem

@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
 
 from .host_assignment import assign_hosts
 from .incumbent import Incumbent

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from moeopt.numeric.clock import solving_clock
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.clock import solving_clock
+from moeopt.core.feasibility import Feasibility
 
 from .arc_flow import Items, build, dive, pack
 from .class_milp import ClassAnswer, ClassProblem, solve_class_milp

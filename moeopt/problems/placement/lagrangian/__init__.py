@@ -20,13 +20,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.filling import best_prefix, filled
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags, total_ns
 from moeopt.problems.placement.rankings import descending, offload_time
 from moeopt.problems.placement.solution import held_of, solution_of
-from moeopt.problems.search import Search
 
 from .kernels import Floats
 from .layer_trees import LayerTrees, scale_of

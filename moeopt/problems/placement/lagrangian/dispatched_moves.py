@@ -8,7 +8,7 @@ for its GPU time that does not make the other side as late.
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.placement.layer_steps import Flags, Ints
 
 from .kernels import FEW

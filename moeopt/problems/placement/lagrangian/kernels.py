@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.placement.layer_steps import Ints
 
 Floats = NDArray[np.float64]

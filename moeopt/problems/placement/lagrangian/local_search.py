@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 from moeopt.problems.placement.capacity import Capacity
 from moeopt.problems.placement.layer_steps import Flags, Ints
 

@@ -8,7 +8,7 @@ its optimum is the least objective of all improvements, or something above the i
 is none. A cut per row, cost >= row bound + multipliers of its experts on the GPU, holds for every
 placement (`relaxation`); with it the program's linear relaxation is as good as the Lagrangian
 bound. HiGHS's bound is in floats and lowered by what they may be off
-(`moeopt.numeric.safe_bound`); it is counted from the sum of what the rows cost in any case, which
+(`moeopt.core.safe_bound`); it is counted from the sum of what the rows cost in any case, which
 keeps that small.
 """
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from moeopt.numeric.highs import Program, minimize
-from moeopt.problems.formulation import float_unit
+from moeopt.core.formulation import float_unit
+from moeopt.core.highs import Program, minimize
 from moeopt.problems.placement.layer_steps import Flags, Ints, total_ns
 
 from .local_search import FAR

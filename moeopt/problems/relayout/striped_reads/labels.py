@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 
 from .pareto import undominated
 from .plans import GPU, LINK, PCIE, READS, SHARED, Ints, Plans

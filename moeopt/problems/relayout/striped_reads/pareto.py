@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.numeric.compiled import compiled
+from moeopt.core.compiled import compiled
 
 Ints = NDArray[np.int64]
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 from moeopt.problems.relayout.solution import Domain, Kind, Migration, Solution
 from moeopt.problems.relayout.windows import link_use
-from moeopt.problems.search import Search
 
 from .modes import Mode, Modes
 

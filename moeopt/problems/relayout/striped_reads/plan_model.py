@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from moeopt.numeric.feasibility import Feasibility
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.solution import Domain, Migration, Solution
-from moeopt.problems.search import Search
 
 from .labels import Combination, LabelSetting, multipliers
 from .modes import Modes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.problems.device_loads import (
+from moeopt.core.device_loads import (
     CPU,
     DRAM,
     IDLE,
@@ -20,7 +20,7 @@ from moeopt.problems.device_loads import (
     loads_of,
     makespan_of,
 )
-from moeopt.problems.search import Search
+from moeopt.core.search import Search
 from moeopt.problems.tri_domain.bounds import lower_bound, objective_grid
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.instance import Instance

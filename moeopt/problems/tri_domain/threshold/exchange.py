@@ -1,13 +1,13 @@
 """Iterated local search over domains and copies at once: one expert moved, or two.
 
-The table is that of `moeopt.problems.device_loads` with a column per copy; columns ``first[i]`` to
+The table is that of `moeopt.core.device_loads` with a column per copy; columns ``first[i]`` to
 ``first[i + 1]`` are those of expert i, of which one has a domain and the others are `IDLE`.
 """
 
 from typing import Any
 
-from moeopt.numeric.compiled import compiled
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     GPU,
     IDLE,
     NDP,

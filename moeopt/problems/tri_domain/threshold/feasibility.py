@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -22,6 +21,7 @@ from moeopt.problems.device_loads import (
     loads_of,
     makespan_of,
 )
+from moeopt.core.feasibility import Feasibility
 
 from .pareto import BEFORE, MOVE, NODE, OF, Labels, modes_at
 from .two_hosts import NEVER, best_multiplier, schedule_hosts
@@ -63,7 +63,7 @@ def decide(
     Parameters
     ----------
     experts, dimms
-        The table of `moeopt.problems.device_loads`, and the number of DIMMs.
+        The table of `moeopt.core.device_loads`, and the number of DIMMs.
     labels
         The DIMMs' Pareto labels.
     threshold

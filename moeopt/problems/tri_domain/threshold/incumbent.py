@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.sorting import rising
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -19,6 +18,7 @@ from moeopt.problems.device_loads import (
     loads_of,
     makespan_of,
 )
+from moeopt.core.sorting import rising
 
 ROUNDS = 7
 """Thresholds that a schedule is built for."""

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.sorting import rising
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     CPU,
     DRAM,
     GPU,
@@ -27,6 +26,7 @@ from moeopt.problems.device_loads import (
     Ints,
     empty_table,
 )
+from moeopt.core.sorting import rising
 
 LOAD, NODE = 2, 3
 """Rows of a table of labels, after `GPU` and `CPU`."""
@@ -72,7 +72,7 @@ def pareto_labels(
     Parameters
     ----------
     experts
-        See `moeopt.problems.device_loads`.
+        See `moeopt.core.device_loads`.
     least, most
         The least and the most that striped reads can take, in ns.
     lower, upper

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.feasibility import Feasibility
-from moeopt.problems.device_loads import (
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import (
     CPU,
     GPU,
     PCIE,
@@ -17,7 +16,8 @@ from moeopt.problems.device_loads import (
     refine,
     table_of,
 )
-from moeopt.problems.search import Search
+from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Search
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 
@@ -95,7 +95,7 @@ class Bracket:
     Parameters
     ----------
     experts, size, dimms
-        The table of `moeopt.problems.device_loads`, how many of its columns are experts (the others
+        The table of `moeopt.core.device_loads`, how many of its columns are experts (the others
         are the GPU's base load), and the number of DIMMs.
 
     Attributes

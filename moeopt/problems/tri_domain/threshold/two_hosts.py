@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moeopt.numeric.compiled import compiled
-from moeopt.numeric.sorting import rising
-from moeopt.problems.device_loads import CPU, GPU, Ints, empty_table
+from moeopt.core.compiled import compiled
+from moeopt.core.device_loads import CPU, GPU, Ints, empty_table
+from moeopt.core.sorting import rising
 
 from .pareto import GROUP, NOTHING
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from moeopt.errors import InputError
-from moeopt.problems.envelope import Frozen
-from moeopt.problems.json_files import read_object
-from moeopt.problems.wording import shortened
-from moeopt.sim.cpu import Cpu, Positive
-from moeopt.sim.machine import Dram, Gpu, Machine
+from moeopt.core.envelope import Frozen
+from moeopt.core.errors import InputError
+from moeopt.core.json_files import read_object
+from moeopt.core.wording import shortened
+from moeopt.sim.machines.cpu import Cpu, Positive
+from moeopt.sim.machines.machine import Dram, Gpu, Machine
 
 FOLDER = Path(__file__).parent
 

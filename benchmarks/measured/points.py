@@ -1,0 +1,263 @@
+"""Public decode speeds of real runtimes, and the settings they were measured in."""
+
+import csv
+import io
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.profile import get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits
+from moeopt.sim.presets import get_machine, get_model
+
+PEAK_SHARE = 0.8
+"""Share of the peak that reads of host memory reach where nobody measured it; as in the parts."""
+
+MOST_BYTES = 2**24
+MOST_POINTS = 2000
+
+COLUMNS = (
+    *("machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value", "source"),
+    *("n_cpu_moe", "host_calls", "context_tokens", "top_k", "why_not"),
+)
+"""Those that are read; the others say what was published, word for word."""
+
+STRATEGY = "kt GPU expert ratio, strategy "
+"""Knob of the points of ktransformers that differ by which experts are on the GPU."""
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """One measured speed.
+
+    Attributes
+    ----------
+    machine, group
+        Machine as in machines.json; machines of one group are one machine in two configurations.
+    model, bits, runtime
+        Preset, quantisation, runtime.
+    tokens_per_s
+        As published.
+    setting
+        What it was measured in; None if it cannot be expressed.
+    why_not
+        Why it cannot, or is not predicted; empty if it is.
+    knob, value, source
+        As in the table.
+    """
+
+    machine: str
+    group: str
+    model: str
+    bits: str
+    runtime: str
+    tokens_per_s: float
+    setting: Setting | None
+    why_not: str
+    knob: str
+    value: str
+    source: str
+
+    @property
+    def curve(self) -> tuple[str, str, str, str, str]:
+        """Points that differ by where the experts are, and by nothing else."""
+        knob = self.knob if self.knob.startswith("kt") else ""
+        return self.machine, self.model, self.bits, self.runtime, knob
+
+    def in_setting(self, setting: Setting) -> "MeasuredPoint":
+        """Return the point in a setting that was published without what it needs."""
+        return replace(self, setting=setting)
+
+
+def read_points(path: Path | None = None) -> list[MeasuredPoint]:
+    """Return the measured points of a table; by default the one that comes with the package.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, lacks a column, or has a value that is wrong: the message names
+        file, line and column.
+    """
+    if path is None:
+        text = files(__package__).joinpath("points.csv").read_text("utf-8")
+    else:
+        text = _text(path)
+    where = "points.csv" if path is None else str(path)
+    rows = csv.DictReader(io.StringIO(text))
+    needed = {"machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value"}
+    if missing := sorted(needed - set(rows.fieldnames or ())):
+        raise InputError(f"{where}: {missing[0]}: this column is missing")
+    try:
+        cells = [(rows.line_num, row) for row in islice(rows, MOST_POINTS + 1)]
+    except csv.Error as error:
+        raise InputError(f"{where}: {error}") from None
+    if not cells:
+        raise InputError(f"{where}: there are no points")
+    if len(cells) > MOST_POINTS:
+        raise InputError(f"{where}: has more than {MOST_POINTS} points")
+    return [_point(f"{where}: line {line}", row) for line, row in cells]
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: is larger than {MOST_BYTES} bytes")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text") from None
+
+
+Cells = dict[str, str]
+
+
+def _point(at: str, row: dict[str, str | None]) -> MeasuredPoint:
+    cells: Cells = {name: str(row.get(name) or "").strip() for name in COLUMNS}
+    name, why_not = cells["machine"], cells["why_not"]
+    unstated = "not stated" in why_not and "share of calls" in why_not
+    try:
+        get_runtime(cells["runtime"])
+        speed = number_in("tok_s", cells["tok_s"])
+        if speed <= 0:
+            raise InputError(f"tok_s: must be above 0, not {speed:g}")
+        setting = _setting(cells) if name and not unstated else None
+    except InputError as error:
+        raise InputError(f"{at}: {error}") from None
+    return MeasuredPoint(
+        machine=name,
+        group=_group(name),
+        model=cells["preset"],
+        bits=cells["bits"],
+        runtime=cells["runtime"],
+        tokens_per_s=speed,
+        setting=setting,
+        why_not=why_not or ("" if setting else "where the experts are is not stated"),
+        knob=cells["knob"],
+        value=cells["knob_value"],
+        source=cells["source"],
+    )
+
+
+def number_in(column: str, text: str) -> float:
+    """Return the number in a cell.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is below 0 or not below 1e9.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        raise InputError(f"{column}: must be a number, not {text!r:.40}") from None
+    if not 0 <= found < 1e9:
+        raise InputError(f"{column}: must be from 0 to below 1e9, not {text:.40}")
+    return found
+
+
+def _whole(column: str, text: str) -> int:
+    found = number_in(column, text)
+    if found != int(found):
+        raise InputError(f"{column}: must be a whole number, not {text:.40}")
+    return int(found)
+
+
+def _setting(cells: Cells) -> Setting | None:
+    machine = machine_called(cells["machine"])
+    model = _model(cells["preset"], cells["bits"])
+    if cells["top_k"]:
+        top_k = _whole("top_k", cells["top_k"])
+        if not 1 <= top_k <= model.routed_experts:
+            raise InputError(f"top_k: must be from 1 to {model.routed_experts}, not {top_k}")
+        model = model.model_copy(update={"top_k": top_k})
+    context = _whole("context_tokens", cells["context_tokens"] or "0")
+    aware = get_runtime(cells["runtime"]).numa_aware
+    if cells["knob"].startswith(STRATEGY):
+        ratio = number_in("knob_value", cells["knob_value"]) / 100
+        return _strategy(machine, model, cells["knob"], ratio)
+    if cells["n_cpu_moe"]:
+        blocks = _whole("n_cpu_moe", cells["n_cpu_moe"])
+        found = Setting.with_cpu_blocks(machine, model, blocks, context, numa_aware=aware)
+        share = number_in("host_calls", cells["host_calls"] or "1")
+        calls = tuple(share * call for call in found.host_calls)
+        return Setting(machine, model, calls, context, aware)
+    return None
+
+
+def _strategy(machine: Machine, model: ModelShape, knob: str, ratio: float) -> Setting | None:
+    """Return the setting of a strategy of ktransformers that needs no popularity."""
+    layers = len(model.moe_layers)
+    if "front-loading" in knob:
+        full = ratio * layers
+        calls = tuple(1.0 - min(1.0, max(0.0, full - layer)) for layer in range(layers))
+        return Setting(machine, model, calls, 0, True)
+    if "random" in knob or "uniform" in knob:
+        return Setting(machine, model, (1.0 - ratio,) * layers, 0, True)
+    return None
+
+
+@cache
+def _model(preset: str, bits: str) -> ModelShape:
+    model = get_model(preset)
+    return at_bits(model, bits) if bits else model
+
+
+@cache
+def _machines() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(
+        files(__package__).joinpath("machines.json").read_text("utf-8")
+    )
+    return found
+
+
+def _group(name: str) -> str:
+    return str(_machines()[name]["group"]) if name in _machines() else name
+
+
+@cache
+def machine_called(name: str) -> Machine:
+    """Return a machine of the table (machines.json), else a preset or a machine file.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    data = _machines().get(name)
+    if data is None:
+        return get_machine(name)
+    flat = {"scale": "linear", "points": [[1, 1.0]]}
+    cpu: dict[str, Any] = {"name": name, "tflops": flat}
+    dram: dict[str, Any] = {"dimms": data["channels"]}
+    if "host_read_gb_s" in data:
+        cpu["bandwidth_gb_s"] = dram["striped_gb_s"] = float(data["host_read_gb_s"])
+    elif "sockets" in data:
+        sockets, local, across = data["sockets"]
+        cpu["numa"] = {
+            "sockets": sockets,
+            "local_gb_s": float(local),
+            "cross_socket_gb_s": float(across),
+            "placement": "tensor-parallel",
+        }
+        dram["striped_gb_s"] = float(sockets * local)
+    else:
+        dram |= {"striped_gb_s": data["channels"] * data["speed_mt_s"] * 8 / 1e3}
+        dram["efficiency"] = PEAK_SHARE
+    machine: dict[str, Any] = {"name": name, "cpu": cpu, "dram": dram}
+    if data["gpu"] is not None:
+        gpu_name, peak, held, efficiency = data["gpu"]
+        gpu = {"name": gpu_name, "peak_tflops": 100.0, "hbm_gb_s": float(peak)}
+        gpu |= {"hbm_gb": float(held), "utilization": {"scale": "linear", "points": [[1, 0.6]]}}
+        if efficiency is not None:
+            gpu["bandwidth_efficiency"] = efficiency
+        machine |= {"gpu": gpu, "pcie_gb_s": 25.0}
+    return Machine.model_validate(machine | {"sources": {"machine": data["source"]}})

@@ -1,0 +1,44 @@
+"""What is drawn of the collaborative cache: hit rates (Fig. 6) and systems by threads (Fig. 5)."""
+
+from benchmarks.papers.charts import Chart, Curve
+from benchmarks.papers.collaborative.cached import THREADS
+from benchmarks.papers.collaborative.statistics import EXPERTS
+from benchmarks.papers.collaborative.systems import TOKEN_NS, TOP_K, routing, tokens_per_s
+from moeopt.problems.cache.policies import probability
+
+
+def charts() -> tuple[Chart, ...]:
+    """Return the charts of the paper.
+
+    Hit rates are the mean over all layers with as many ways; "random" are the contents of the
+    paper's closed forms; "Belady" knows the future, and takes in every expert as LRU does.
+    """
+    ways = range(1, EXPERTS + 1)
+    some = [float(1 - probability(EXPERTS, w, TOP_K, 0)) for w in ways]
+    full = [float(probability(EXPERTS, w, TOP_K, TOP_K)) for w in ways]
+    speeds = Curve(
+        title="Tokens per second of Mixtral-8x7B, by CPU threads",
+        source="CPU-GPU collaborative Fig. 5(a)",
+        x_label="threads",
+        y_label="tokens/s",
+        x=tuple(map(float, THREADS)),
+        series={name: tuple(tokens_per_s(name, n) for n in THREADS) for name in TOKEN_NS},
+        published={"cached": (*(None,) * (len(THREADS) - 1), 4.8)},
+    )
+    return (
+        _hits("at least one expert held", 0, some),
+        _hits("both experts held", 1, full),
+        speeds,
+    )
+
+
+def _hits(title: str, part: int, at_random: list[float]) -> Curve:
+    found = {name: tuple(rates[part]) for name, rates in routing().hits.items()}
+    return Curve(
+        title=f"Tokens of Mixtral-8x7B with {title}, by ways of the cache",
+        source="CPU-GPU collaborative Fig. 6(a)",
+        x_label="ways",
+        y_label="share of tokens",
+        x=tuple(range(1, EXPERTS + 1)),
+        series=found | {"random": tuple(at_random)},
+    )

@@ -1,0 +1,131 @@
+"""What the figures need of Mixtral's routing: how many of a token's two experts caches hold.
+
+Run as a module with MOEOPT_TRACES set, this prints what `statistics.json` holds.
+"""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.papers import data
+from moeopt.core.stack_distance import stack_distances
+from moeopt.sim.traces.statistics.hits import HitRates, lru_hits
+from moeopt.sim.traces.statistics.replay import belady_hits, fifo_hits
+from moeopt.sim.traces.statistics.reuse import reuse
+from moeopt.sim.traces.statistics.routing import Routing
+from moeopt.sim.traces.trace import Trace
+
+STORED = Path(__file__).with_name("statistics.json")
+
+CATEGORIES = ("coding", "extraction", "humanities", "roleplay", "stem", "writing")
+
+POPULARITY = "fiddler_mixtral_popularity/popularity_rank.csv"
+"""Fiddler's own profile of Mixtral: its experts, most popular first."""
+
+FILES = (*(f"hdmoe_mixtral_8x7b/{category}.npz" for category in CATEGORIES), POPULARITY)
+
+EXPERTS, SLOTS = 8, 56
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Counts over a trace.
+
+    Attributes
+    ----------
+    tokens
+        Length of the trace.
+    lru
+        Shape (layers, ways + 1, k + 1): on how many tokens LRU holds so many of the k experts.
+    popular
+        Shape (layers, k + 1): the same of Fiddler's 56 most popular experts.
+    reuse
+        Shape (layers,): share of tokens with an expert of the token before.
+    hits
+        Policy -> two lists over 1 to 8 ways: share of tokens of which at least one expert, and
+        all, are held, the mean over layers.
+    """
+
+    tokens: int
+    lru: Ints
+    popular: Ints
+    reuse: NDArray[np.float64]
+    hits: dict[str, tuple[list[float], list[float]]]
+
+
+def statistics() -> Statistics:
+    """Return the statistics of Mixtral-8x7B on MT-bench, measured anew if the traces are there."""
+    found = data.statistic(STORED, FILES, measure)
+    return Statistics(
+        found["tokens"],
+        np.array(found["lru"]),
+        np.array(found["popular"]),
+        np.array(found["reuse"]),
+        {policy: (some, full) for policy, (some, full) in found["hits"].items()},
+    )
+
+
+def measure(paths: Sequence[Path]) -> data.Statistic:
+    """Measure everything on traces that follow one another; the last file is the popularity."""
+    traces = data.traces(paths[:-1])
+    lengths = np.array([trace.tokens for trace in traces])
+    trace = Trace("all", np.concatenate([t.topk_ids for t in traces]), seq_len=lengths)
+    routing = Routing.of(trace, EXPERTS)
+    popular = np.zeros((routing.layers, EXPERTS), dtype=np.bool_)
+    for layer, expert in most_popular(paths[-1], SLOTS):
+        popular[layer, expert] = True
+    ways = list(range(1, EXPERTS + 1))
+    rates = {
+        "LRU": lru_hits(routing),
+        "FIFO": fifo_hits(routing, ways),
+        "Belady": belady_hits(routing, ways),
+    }
+    return {
+        "tokens": trace.tokens,
+        "lru": found_by_lru(routing).tolist(),
+        "popular": [
+            np.bincount(held[ids].sum(axis=1), minlength=routing.top_k + 1).tolist()
+            for held, ids in zip(popular, routing.ids, strict=True)
+        ],
+        "reuse": np.round(reuse(routing).any, 5).tolist(),
+        "hits": {policy: _means(rate) for policy, rate in rates.items()},
+    }
+
+
+def found_by_lru(routing: Routing) -> Ints:
+    """Return on how many tokens LRU holds 0, 1, ... k experts: (layers, experts + 1, k + 1).
+
+    An expert is in a cache of w ways iff fewer than w others were used since (stack distance).
+    Every token must have k experts.
+    """
+    ways = np.arange(routing.experts + 1)
+    found = np.empty((routing.layers, routing.experts + 1, routing.top_k + 1), dtype=np.int64)
+    for layer, ids in enumerate(routing.ids):
+        distances = stack_distances(ids, routing.experts)
+        for count in ways:
+            held = (distances < count).sum(axis=1)
+            found[layer, count] = np.bincount(held, minlength=routing.top_k + 1)
+    return found
+
+
+def most_popular(path: Path, slots: int) -> list[tuple[int, int]]:
+    """Return (layer, expert) of the first rows of a popularity ranking."""
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = sorted(csv.DictReader(stream), key=lambda row: int(row["rank"]))
+    return [(int(row["layer"]), int(row["expert"])) for row in rows[:slots]]
+
+
+def _means(rates: HitRates) -> list[list[float]]:
+    return [np.round(part.mean(axis=0), 5).tolist() for part in (rates.any, rates.all)]
+
+
+if __name__ == "__main__":
+    measured = measure([data.require(name) for name in FILES])
+    print(",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in measured.items()))

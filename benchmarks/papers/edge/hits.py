@@ -1,0 +1,121 @@
+"""How many of a decoded token's experts were prefetched after its prompt (dataset-free, III-D).
+
+Run as a module with MOEOPT_TRACES set, this prints what `hits.json` holds.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from math import comb
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.papers import data
+from benchmarks.papers.edge.cases import prefetched
+from moeopt.sim.presets import get_model
+from moeopt.sim.traces.trace import Trace
+
+STORED = Path(__file__).with_name("hits.json")
+
+FILES: dict[str, tuple[str, ...]] = {
+    "deepseek-moe-16b": tuple(
+        f"esft_deepseek_v2_lite/{task}.npz" for task in ("intent", "law", "summary")
+    ),
+    "mixtral-8x7b": tuple(
+        f"hdmoe_mixtral_8x7b/{category}.npz"
+        for category in ("coding", "extraction", "humanities", "roleplay", "stem", "writing")
+    ),
+}
+"""Traces of a model. DeepSeek-V2-Lite stands for DeepSeek-MoE: as many experts, top-6 as well."""
+
+LIKE = {"qwen3-30b-a3b": "deepseek-moe-16b", "phi-3.5-moe": "mixtral-8x7b"}
+"""Models without a trace, and one with experts as fine or as coarse that stands for them.
+
+Assumed: their prefetched experts are as many times more in use than any others as that model's.
+"""
+
+TOKENS = 512
+"""Of the prompt, and of the answer (IV-A)."""
+
+
+def shares(model: str, at_random: bool = False) -> tuple[float, ...]:
+    """Return how often a token finds 0, 1, ... of its experts prefetched; the sum is 1.
+
+    Parameters
+    ----------
+    model
+        A preset's name.
+    at_random
+        As if prefetched experts were used no more often than others.
+    """
+    if not at_random and model in FILES:
+        counts = measured(model)
+        return tuple(count / sum(counts) for count in counts)
+    shape = get_model(model)
+    rate = _at_random(model) if at_random else _at_random(model) * lift(LIKE[model])
+    most = min(shape.top_k, prefetched(shape))
+    of = rate * shape.top_k / most
+    return tuple(comb(most, n) * of**n * (1 - of) ** (most - n) for n in range(most + 1))
+
+
+def lift(model: str) -> float:
+    """Return how many times more often prefetched experts are used than any others, on average."""
+    return rate(model) / _at_random(model)
+
+
+def rate(model: str) -> float:
+    """Return the share of a token's experts that were prefetched."""
+    return sum(n * share for n, share in enumerate(shares(model))) / get_model(model).top_k
+
+
+def _at_random(model: str) -> float:
+    shape = get_model(model)
+    return prefetched(shape) / shape.routed_experts
+
+
+def measured(model: str) -> list[int]:
+    """Return on how many layers and tokens of real traces 0, 1, ... prefetched experts are used."""
+    return _measured(model, data.folder())
+
+
+@cache
+def _measured(model: str, folder: Path | None) -> list[int]:
+    del folder  # only tells results apart
+    found = data.statistic(
+        STORED,
+        FILES[model],
+        lambda paths: {model: _measure(model, data.traces(paths))},
+    )
+    counts: list[int] = found[model]
+    return counts
+
+
+def _measure(model: str, traces: Sequence[Trace]) -> list[int]:
+    shape = get_model(model)
+    counts = sum(prefetch_hits(t, shape.routed_experts, prefetched(shape)) for t in traces)
+    kept: list[int] = np.asarray(counts)[: prefetched(shape) + 1].tolist()
+    return kept
+
+
+def prefetch_hits(trace: Trace, experts: int, kept: int, length: int = TOKENS) -> NDArray[np.int64]:
+    """Return on how many layers and decoded tokens 0, 1, ... k of the experts were prefetched.
+
+    The trace is cut into blocks of `length` tokens of prompt and as many of answer, across the
+    ends of texts. Prefetched are the `kept` experts that the prompt used most, in every layer.
+    """
+    width = trace.topk_ids.shape[2]
+    counts = np.zeros(width + 1, dtype=np.int64)
+    for begin in range(0, trace.tokens - 2 * length + 1, 2 * length):
+        prompt = np.arange(begin, begin + length)
+        for layer in range(trace.layers):
+            frequent = np.argsort(-trace.counts(prompt, layer, experts), kind="stable")[:kept]
+            answer = trace.topk_ids[begin + length : begin + 2 * length, layer]
+            found = np.isin(answer, frequent).sum(axis=1)
+            counts += np.bincount(found, minlength=width + 1)
+    return counts
+
+
+if __name__ == "__main__":
+    print(json.dumps({model: measured(model) for model in FILES}))

@@ -1,0 +1,81 @@
+"""A whole decode step: the layers with experts, as a deferral problem, and everything else."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from moeopt.problems.deferral.check import objective
+from moeopt.problems.deferral.generate import BITS
+from moeopt.problems.deferral.heuristics import none, saturate
+from moeopt.problems.deferral.instance import Instance
+from moeopt.problems.deferral.solution import Solution
+from moeopt.problems.generate import generate
+from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.solvers.run import solve
+
+
+@dataclass(frozen=True)
+class Step:
+    """One token through a model.
+
+    Attributes
+    ----------
+    instance
+        The layers with experts.
+    outside_ns
+        Layers without experts and the head: their sizes over the GPU's bandwidth, as shared experts
+        are. Nothing overlaps with them.
+    """
+
+    instance: Instance
+    outside_ns: int
+
+    def time_ns(self, plan: Solution) -> int:
+        """Return the time of the step under a plan."""
+        return objective(self.instance, plan)[0] + self.outside_ns
+
+    def without_deferral(self) -> Solution:
+        """Return KTransformers without expert deferral."""
+        return _made(none(self.instance))
+
+    def deferring(self) -> Solution:
+        """Return KTransformers with its own rule for how many experts to defer (4.2, 6.3)."""
+        return _made(saturate(self.instance))
+
+    def optimum(self) -> Solution:
+        """Return the best schedule, and of those the one that defers least; proven."""
+        result = solve(self.instance, "dp")
+        if result.status != "optimal" or not isinstance(result.solution, Solution):
+            raise RuntimeError(f"{self.instance.name}: dp ended {result.status}")
+        return result.solution
+
+
+def decode_step(machine: Machine | str, model: str, precision: str = "bf16") -> Step:
+    """Return the decode step of one token.
+
+    Parameters
+    ----------
+    machine
+        A preset's name, or a machine.
+    model, precision
+        A preset's name; the width of all weights, "bf16", "int8" or "int4".
+    """
+    machine = machine if isinstance(machine, Machine) else get_machine(machine)
+    made = generate("deferral", machine=machine, model=model, precision=precision, quantum_ns=1)
+    bits = BITS[precision]
+    shape = get_model(model).quantized(bits, bits)
+    cost = layer_costs(machine, shape, quantum_ns=1)
+    dense = shape.dense_layers * (cost.attention_ns + cost.dense_ns)
+    return Step(cast(Instance, made), dense + cost.head_ns)
+
+
+def counts(plan: Solution) -> list[int]:
+    """Return how many experts each layer but the last defers."""
+    return [count or 0 for count in plan.deferred[:-1]]
+
+
+def _made(plan: Solution | None) -> Solution:
+    if plan is None:  # never, since without a limit on penalties every count is allowed
+        raise RuntimeError("no uniform count keeps the limit on penalties")
+    return plan

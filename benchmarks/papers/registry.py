@@ -1,0 +1,97 @@
+"""Which function computes which figure: one line each, imported when it is asked for."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from benchmarks.papers.figure import Ours
+from moeopt.core.errors import InputError
+
+PACKAGE = "benchmarks.papers"
+
+FIGURES: dict[str, str] = {
+    "T1": f"{PACKAGE}.trimoe.prediction:t1",
+    "T2": f"{PACKAGE}.trimoe.prediction:t2",
+    "T3": f"{PACKAGE}.trimoe.speedups:t3",
+    "T4": f"{PACKAGE}.trimoe.speedups:t4",
+    "T5": f"{PACKAGE}.trimoe.ablation:t5",
+    "T6": f"{PACKAGE}.trimoe.ablation:t6",
+    "T7": f"{PACKAGE}.trimoe.ablation:t7",
+    "T7u": f"{PACKAGE}.trimoe.ablation:t7_upper_limit",
+    "T5xT6xT7": f"{PACKAGE}.trimoe.ablation:product",
+    "T8": f"{PACKAGE}.trimoe.utilization:t8",
+    "T9": f"{PACKAGE}.trimoe.utilization:t9",
+    "T10": f"{PACKAGE}.trimoe.utilization:t10",
+    "T11": f"{PACKAGE}.trimoe.utilization:t11",
+    "T12": f"{PACKAGE}.trimoe.speedups:t12",
+    "T13": f"{PACKAGE}.trimoe.sensitivity:t13",
+    "T14": f"{PACKAGE}.trimoe.sensitivity:t14",
+    "T15": f"{PACKAGE}.trimoe.migration:t15",
+    "T16": f"{PACKAGE}.trimoe.skew:t16",
+    "T17": f"{PACKAGE}.trimoe.skew:t17",
+    **{f"K{n}": f"{PACKAGE}.ktransformers.figures:k{n}" for n in range(1, 12)},
+    **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
+    **{
+        name: f"{PACKAGE}.cxl.figures:{name.lower()}"
+        for name in ("C1", "C2", "C2d", "C3", "C3d", "C4", "C4d", "C5", "C6", "C7")
+    },
+    **{f"G{n}": f"{PACKAGE}.collaborative.figures:g{n}" for n in range(1, 11)},
+}
+"""Published id -> "module:function"; each function takes nothing and returns Ours."""
+
+
+CHARTS: dict[str, str] = {
+    "trimoe": f"{PACKAGE}.trimoe.charts:charts",
+    "ktransformers": f"{PACKAGE}.ktransformers.charts:charts",
+    "cpu_gpu_collaborative": f"{PACKAGE}.collaborative.charts:charts",
+}
+"""Paper -> "module:function" that returns its charts (`benchmarks.papers.charts`)."""
+
+_SWEPT = {
+    "trimoe": (
+        "localized-bandwidth residents cpu-rate ndp-rate host-efficiency skew drift cold-share"
+        " tie-order refinement relayout-policy link-sum"
+    ),
+    "ktransformers": "fixed-time shared-efficiency",
+    "edge": "monde-rule activation-latency slices prefetched-use balance-times ndp-rate",
+    "cxl": "layer-overhead scale-bits",
+    "collaborative": "single-miss other-time",
+}
+
+SWEEPS: dict[str, str] = {
+    f"{package}-{name}": f"{PACKAGE}.{package}.sweeps:{name.replace('-', '_')}"
+    for package, names in _SWEPT.items()
+    for name in names.split()
+}
+"""Name -> "module:function" that returns a `benchmarks.papers.sweep.Sweep`."""
+
+CONTRADICTIONS: dict[str, str] = {
+    paper: f"{PACKAGE}.contradictions.{paper}:contradictions"
+    for paper in (
+        "trimoe",
+        "ktransformers",
+        "edge_gpu_ndp",
+        "context_aware_cxl_ndp",
+        "cpu_gpu_collaborative",
+    )
+}
+"""Paper -> "module:function" that returns what in the paper does not agree with itself."""
+
+
+def require_known(figure: str) -> None:
+    """Raise InputError, with all ids in its message, if there is no figure of that id."""
+    if figure not in FIGURES:
+        raise InputError(f"id: {figure!r} is unknown; known ids: {', '.join(FIGURES)}")
+
+
+def figure_function(figure: str) -> Callable[[], Ours]:
+    """Return the function that computes a figure; InputError as `require_known`."""
+    require_known(figure)
+    function: Callable[[], Ours] = resolve(FIGURES[figure])
+    return function
+
+
+def resolve(place: str) -> Any:
+    """Import what "module:name" names."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)

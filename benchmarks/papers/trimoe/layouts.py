@@ -1,0 +1,124 @@
+"""Where the experts of each sample lie: TriMoE's rule, its baselines' and the optimum."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.papers.trimoe.setting import Loads, Setting
+from moeopt.core.errors import InputError
+from moeopt.problems.layout.generate import Options, of_loads
+from moeopt.problems.layout.heuristics import trimoe_layout_tuned as tune
+from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.relayout.fixed_layout import fixed_layout
+from moeopt.problems.relayout.generate import Options as RelayoutOptions
+from moeopt.problems.relayout.generate import on_layout
+from moeopt.problems.tri_domain.fixed_layout import scheduled
+from moeopt.problems.tri_domain.instance import Instance as TriDomain
+from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localized
+from moeopt.problems.tri_domain.solution import Solution as Schedule
+from moeopt.sim.machines.cost import path_cost
+from moeopt.solvers.run import solve
+
+NAME = "layer"
+
+LIMIT_S = 60.0
+"""For one optimal layout; it takes some 20 ms."""
+
+Dimms = NDArray[np.int64]
+"""The DIMM of every expert by sample, `STRIPED` if it lies on all; shape (samples, experts)."""
+
+
+def striped(setting: Setting) -> Dimms:
+    """Stripe everything: what hosts like best."""
+    return np.full(setting.mean_load.shape, STRIPED)
+
+
+def localized(setting: Setting, *, balanced: bool = True) -> Dimms:
+    """Localize everything, by falling mean load: to the emptiest DIMM, or to each in turn."""
+    return _by_rule(setting, 1.0, balanced)
+
+
+@cache
+def offline(setting: Setting) -> Dimms:
+    """TriMoE's "optimized initial layout" (4.3): cold experts localized, the rest striped.
+
+    The paper names no share of cold experts. Settled: the one of least makespan under TriMoE's own
+    scheduler on the mean loads, unless the setting gives one; cold experts to the DIMMs in turn.
+    """
+    if setting.cold_share is not None:
+        return _by_rule(setting, setting.cold_share, balanced=False)
+    return np.array([tuned(setting, load) for load in setting.mean_load])
+
+
+def hottest(setting: Setting) -> NDArray[np.int64]:
+    """Return the experts that stay on the GPU: most tokens on average; (samples, residents)."""
+    order = np.argsort(-setting.mean_load, axis=1, kind="stable")
+    return order[:, : setting.residents]
+
+
+def tuned(setting: Setting, load: Loads) -> Dimms:
+    """Return the offline rule's layout for one layer's loads, with the best share of cold ones."""
+    reading = {"tie_order": setting.tie_order, "refinement": setting.refinement}
+    return dimms_of(tune(instance(setting, load), **reading), setting.dimms)
+
+
+def instance(setting: Setting, load: Loads) -> Instance:
+    """Return one layer's loads as an instance of the problem `layout`."""
+    options = Options(hbm_slots=setting.residents, dimms=setting.dimms)
+    return of_loads(setting.source, options, [load], setting.model)
+
+
+def optimal(setting: Setting, load: Loads) -> tuple[Dimms, tuple[Domain | None, ...]]:
+    """Return the optimal layout and schedule for one layer's loads (`bound-and-pack`)."""
+    found = solve(instance(setting, load), "bound-and-pack", time_limit_s=LIMIT_S).solution
+    if not isinstance(found, Solution):
+        raise InputError(f"{setting.model}: no layout within {LIMIT_S:g} s")
+    return dimms_of(found, setting.dimms), found.assignment[0]
+
+
+def domains(
+    setting: Setting, load: Loads, place: Dimms, schedule: Callable[[TriDomain], Schedule]
+) -> tuple[Domain | None, ...]:
+    """Return the domains that a method of `tri_domain` gives one layer's loads on a layout."""
+    layer = on_layout(
+        setting.source, RelayoutOptions(dimms=setting.dimms), load, _only(place), NAME
+    )
+    reads = (layer.dram_striped_ns, layer.dram_localized_ns)
+    found = scheduled(fixed_layout(NAME, layer.dimms, *reads, layer.experts), schedule)
+    return tuple(found.domains.get(expert) for expert in range(len(load)))
+
+
+def threshold(layer: TriDomain) -> Schedule:
+    """Return an optimal schedule of a layer."""
+    found = solve(layer, "threshold", time_limit_s=LIMIT_S).solution
+    if not isinstance(found, Schedule):
+        raise InputError(f"no schedule within {LIMIT_S:g} s")
+    return found
+
+
+def _only(place: Dimms) -> Layout:
+    """Return a layout without residents."""
+    return Layout(np.zeros(len(place), dtype=np.bool_), place)
+
+
+def dimms_of(plan: Solution, dimms: int) -> Dimms:
+    """Return a solution's layout; experts without tokens, and so without one, fill it up evenly."""
+    place = np.array([STRIPED if dimm is None else dimm for dimm in plan.dimm])
+    held = np.bincount(place[place >= 0], minlength=dimms)
+    for expert, domain in enumerate(plan.assignment[0]):
+        if domain is None:
+            place[expert] = held.argmin()
+            held[place[expert]] += 1
+    return place
+
+
+def _by_rule(setting: Setting, cold_share: float, balanced: bool) -> Dimms:
+    rows = []
+    for load in setting.mean_load:
+        ndp_ns = path_cost(setting.machine, setting.shape, "ndp", np.maximum(load, 1))
+        work = np.where(load > 0, ndp_ns, 0) if balanced else None
+        rows.append(cold_localized(load, setting.dimms, cold_share, 0, work).dimm)
+    return np.array(rows)

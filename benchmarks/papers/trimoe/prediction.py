@@ -1,0 +1,61 @@
+"""T1 and T2: the load predictor."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.papers import data
+from benchmarks.papers.figure import Ours
+from moeopt.planner.decode.loads import loads_of_trace
+from moeopt.sim.presets import get_model
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.predictor import ALPHA, HOT, WARM, decision_accuracy
+
+STORED = Path(__file__).with_name("predictor_accuracy.json")
+
+TASKS = ("intent", "law", "summary")
+FILES = [f"esft_deepseek_v2_lite/{task}.npz" for task in TASKS]
+
+WARM_UP = 20
+"""First steps that are not counted: the template at the head of all prompts is unlike the rest."""
+
+FROM_THE_START = "from the first step"
+"""Key of the same with all steps, in the statistic."""
+
+CLASSES = (
+    f'"decision accuracy" is read as agreement of the classes hot ({HOT:.0%} of the experts), warm'
+    f" ({WARM:.0%}) and cold"
+)
+TRACE = (
+    "real routing of DeepSeek-V2-Lite (ESFT, task intent); step t is the t-th token of its 127"
+    " sequences, after 20 steps of prompt template"
+)
+
+
+def t1() -> Ours:
+    """Return the predictor's weight of the newest step, which is the paper's."""
+    return Ours((ALPHA,), "input", ())
+
+
+def t2() -> Ours:
+    """Return how often the predictor is right."""
+    found = data.statistic(STORED, FILES, measure)
+    others = ", ".join(f"{task} {found[task]:.2f}" for task in TASKS[1:])
+    note = (
+        f"the best of three tasks; {others}, of 33 and 13 sequences, far from the paper's batches"
+        " of 256 and more; with the steps of the template"
+        f" {', '.join(f'{task} {found[FROM_THE_START][task]:.2f}' for task in TASKS)}"
+    )
+    return Ours((found["intent"],), "selected", (CLASSES, TRACE), note)
+
+
+def measure(paths: Sequence[Path]) -> data.Statistic:
+    """Return the accuracy on each task's trace, after the template and from the first step."""
+    model = get_model("deepseek-v2-lite")
+    found: data.Statistic = {FROM_THE_START: {}}
+    for task, path in zip(TASKS, paths, strict=True):
+        trace = read_trace(path)
+        live = 1 if trace.seq_len is None else len(trace.seq_len)
+        counts = loads_of_trace(trace, model, live, None, None, "sequences").counts
+        found[task] = round(decision_accuracy(counts, warm_up=WARM_UP), 6)
+        found[FROM_THE_START][task] = round(decision_accuracy(counts, warm_up=0), 6)
+    return found

@@ -1,0 +1,160 @@
+"""What TriMoE's figures are run on: machine, model, loads, and what the paper leaves open."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.planner.decode.loads import loads_of_workload
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.presets import find, get_machine, get_model
+from moeopt.sim.source import Source
+from moeopt.sim.traces.workload import Workload
+
+Loads = NDArray[np.int64]
+
+MODELS = ("deepseek-v2", "qwen3-235b-a22b", "glm-4.5-air")
+"""TriMoE Table 2, in its order."""
+
+BATCHES = (256, 512, 768)
+"""The range of 5.1.3; the middle one is that of the ablation (5.3)."""
+
+MEASURED_HOST_EFFICIENCY = 0.716
+"""220 GB/s measured where 307.2 are nominal: KTransformers 2.3, the same memory per socket."""
+
+SAMPLES = 8
+
+FEW = 2
+"""Samples where a figure needs many runs; each of the seeds has as many."""
+
+
+Changes = Mapping[str, float | str]
+"""Fields of `Setting` and their values."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A workload on a machine. The defaults are the paper's numbers, and settled where it has none.
+
+    Attributes
+    ----------
+    model, batch
+        A preset of Table 2, and tokens in a decode step.
+    samples
+        Layers that are run, each with a popularity of its own: independent repetitions.
+    warm_up, steps
+        Steps that the offline layout and the predictor see, and steps that count after them.
+    dimms, localized_gb_s
+        How many DIMMs with NDP, and what a host reads from one of them. One DDR5-4800 channel has
+        38.4 GB/s: 8 of them are the 307.2 of Table 1, 4 ranks the 153.6 of an NDP unit.
+    cpu_scale, ndp_scale
+        In place of the CPU's and the NDP units' rate, that many times it.
+    host_efficiency
+        Share of the nominal bandwidth that host reads reach.
+    residents
+        Routed experts per layer that stay in the GPU's memory; 4.1 has all of them in DIMMs.
+    skew, drift
+        Of the synthetic routing: None for that of the preset "trimoe-skew".
+    cold_share
+        Share of the experts that the offline layout localizes; None to optimise it on mean loads.
+    seed
+        Of the loads.
+    tie_order, refinement
+        Settlements of TriMoE's scheduler (`moeopt.problems.tri_domain.settlements`), at their
+        defaults: of a localized expert's equal costs the CPU's is taken before the GPU's, and one
+        candidate is tried in each iteration.
+    migrations
+        The heuristic of the problem `relayout` that stands for 4.3, by default the paper's at its
+        default settlements.
+    windows, link_sum
+        Settlements of what fits before a step (`moeopt.problems.relayout.settlements`).
+    """
+
+    model: str
+    batch: int = 512
+    samples: int = SAMPLES
+    warm_up: int = 8
+    steps: int = 4
+    dimms: int = 16
+    localized_gb_s: float = 38.4
+    cpu_scale: float = 1.0
+    ndp_scale: float = 1.0
+    host_efficiency: float = 1.0
+    residents: int = 0
+    skew: float | None = None
+    drift: float | None = None
+    cold_share: float | None = None
+    seed: int = 0
+    tie_order: str = "cpu"
+    refinement: str = "one"
+    migrations: str = "benefit-greedy"
+    windows: Literal["one", "two"] = "one"
+    link_sum: Literal["serial", "per link"] = "serial"
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine of Table 1, with this setting's changes."""
+        base = get_machine("trimoe")
+        cpu, ndp = base.require_cpu(), base.require_ndp()
+        points = tuple((x, y * self.cpu_scale) for x, y in cpu.tflops.points)
+        curve = cpu.tflops.model_copy(update={"points": points})
+        dram = {
+            "dimms": self.dimms,
+            "localized_gb_s": self.localized_gb_s,
+            "efficiency": self.host_efficiency,
+        }
+        changed = {
+            "cpu": cpu.model_copy(update={"tflops": curve}),
+            "ndp": ndp.model_copy(update={"gflops": ndp.gflops * self.ndp_scale}),
+            "dram": base.dram.model_copy(update=dram),
+        }
+        return base.model_copy(update=changed)
+
+    @cached_property
+    def shape(self) -> ModelShape:
+        """The model."""
+        return get_model(self.model)
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The routing law."""
+        given = {"skew": self.skew, "drift": self.drift}
+        law = find("workloads", Workload, "trimoe-skew")
+        return law.model_copy(update={k: v for k, v in given.items() if v is not None})
+
+    @property
+    def source(self) -> Source:
+        """What the instance generators start from."""
+        return Source(self.machine, self.shape, workload=self.workload, seed=self.seed)
+
+    @property
+    def loads(self) -> Loads:
+        """Tokens by step, sample and expert: first the warm-up, then the steps that count."""
+        total = self.warm_up + self.steps
+        return _drawn(self.workload, self.model, self.batch, total, self.samples, self.seed)
+
+    @property
+    def came(self) -> Loads:
+        """The loads of the steps that count."""
+        return self.loads[self.warm_up :]
+
+    @cached_property
+    def mean_load(self) -> Loads:
+        """What offline trace analysis knows: mean loads, up to whole tokens, by sample."""
+        mean = self.loads[: self.warm_up].mean(axis=0)
+        return np.asarray(np.ceil(mean), dtype=np.int64)
+
+    def on(self, **changes: float | str) -> "Setting":
+        """Return the setting with some changes."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+@cache
+def _drawn(
+    workload: Workload, model: str, batch: int, steps: int, samples: int, seed: int
+) -> Loads:
+    return loads_of_workload(workload, get_model(model), batch, steps, samples, seed).counts

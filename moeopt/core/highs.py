@@ -1,0 +1,101 @@
+"""HiGHS, through scipy: the one way to it that gives the dual bound and lives beside ortools."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from moeopt.core.clock import solving_clock
+from moeopt.core.program import Program as Program
+from moeopt.core.program import Vector as Vector
+from moeopt.core.safe_bound import safe_bound
+
+TOLERANCE = 1e-9
+"""To which reduced costs keep their sign."""
+
+WIDER_TOLERANCE = 1e-7
+"""HiGHS's default, for programs in which it ends with an error at the narrower one.
+
+That one is a hundred times narrower. Much narrower ones would cut off integer points for the
+rounding of a row: at 1e7, the largest number here, a double is exact to 1e-9.
+"""
+
+STATUS: dict[int, Literal["optimal", "limit", "infeasible"]] = {
+    0: "optimal",
+    1: "limit",
+    2: "infeasible",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """HiGHS's answer to `program`, in floats; None where it has none.
+
+    `status` is "optimal", "limit", "infeasible" or "other"; `message` is its own word, and
+    `tolerance` that to which its reduced costs keep their sign.
+    """
+
+    program: Program
+    status: Literal["optimal", "limit", "infeasible", "other"]
+    message: str
+    tolerance: float = TOLERANCE
+    objective: float | None = None
+    values: Vector | None = None
+    bound: float | None = None
+
+    def safe_bound(self, unit: float = 1, grid: int = 1) -> int | None:
+        """Return what `bound` proves in integers, as `moeopt.core.safe_bound` argues."""
+        if self.bound is None:
+            return None
+        return safe_bound(self.program, self.bound, self.tolerance, unit, grid)
+
+
+def minimize(
+    program: Program, limit_s: float, relative_gap: float = 0.0, max_nodes: int | None = None
+) -> Found:
+    """Solve a mixed-integer program; scipy offers neither HiGHS's seed nor its threads.
+
+    HiGHS prints a debug line on stdout now and then: callers in the main thread drop it with
+    `native_stdout_dropped`, which must not be done in a thread that may be left behind.
+    """
+    clock = solving_clock()
+    begin = clock.now()
+    found = _minimize(program, limit_s, relative_gap, max_nodes, TOLERANCE)
+    left_s = limit_s - (clock.now() - begin)
+    if found.status == "other" and left_s > 0:
+        return _minimize(program, left_s, relative_gap, max_nodes, WIDER_TOLERANCE)
+    return found
+
+
+def _minimize(
+    program: Program, limit_s: float, relative_gap: float, max_nodes: int | None, tolerance: float
+) -> Found:
+    # scipy hands options that it does not know over to HiGHS, and warns that it does.
+    warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
+    options: Any = {
+        "time_limit": max(0.0, limit_s),
+        "mip_rel_gap": relative_gap,
+        "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
+        "dual_feasibility_tolerance": tolerance,  # for a program without integers
+    }
+    if max_nodes is not None:
+        options["node_limit"] = max_nodes
+    found = milp(
+        program.cost,
+        integrality=program.integer,
+        bounds=Bounds(program.lower, program.upper),
+        constraints=LinearConstraint(program.rows, program.row_lower, program.row_upper),
+        options=options,
+    )
+    bound = found.get("mip_dual_bound")
+    return Found(
+        program=program,
+        status=STATUS.get(found.status, "other"),
+        message=found.message,
+        tolerance=tolerance,
+        objective=None if found.x is None else float(found.fun) + program.constant,
+        values=found.x,
+        bound=float(bound) + program.constant if bound is not None and np.isfinite(bound) else None,
+    )

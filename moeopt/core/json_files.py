@@ -1,0 +1,245 @@
+"""JSON files from anywhere: read within bounds, written whole or not at all.
+
+Sizes are bounded before anything is parsed, and nothing in a file is executed or used as a path.
+"""
+
+import gzip
+import json
+import math
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import from_json
+
+from moeopt.core.errors import InputError, expect
+from moeopt.core.reading import reading
+from moeopt.core.wording import field_path, kind_of, shortened, shown
+
+MAX_FILE_BYTES = 128 * 2**20
+"""Largest JSON text that is read, after decompression."""
+
+MAX_DIGITS = 1000
+"""Most digits of an integer, even where any number may stand."""
+
+MANY_OBJECTS = 32
+"""Objects in a text from which on looking at each one's keys takes notable time."""
+
+LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS},}}")
+
+NINE_DIGITS = re.compile("[0-9]{9}")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object, refusing NaN, duplicate keys and oversized files."""
+    text = _read_text(path)
+    refused: list[_Refused] = []
+
+    def refuse(number: str) -> _Refused:
+        refused.append(_Refused(number))
+        return refused[-1]
+
+    def real(number: str) -> float | _Refused:
+        return value if math.isfinite(value := float(number)) else refuse(number)
+
+    def integer(number: str) -> int | _Refused:
+        return int(number) if len(number) <= MAX_DIGITS else refuse(number)
+
+    has_long = _has_long_number(text)
+    numbers: dict[str, Any] = {
+        "parse_constant": refuse,
+        "parse_float": real,
+        "parse_int": integer if has_long else int,  # int itself is far faster
+    }
+    try:
+        data = None if has_long else _parsed_at_once(text)
+        if data is None:
+            data = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise InputError(f"{path}: not valid JSON at {where}: {error.msg}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not usable: nested too deeply") from None
+    except ValueError as error:  # a duplicate key
+        raise InputError(f"{path}: not usable: {error}") from None
+    if refused:
+        field, number = field_path(_place(refused[0], data)), shortened(refused[0])
+        raise InputError(f"{path}: {field}: must be a number of usable size, not {number}")
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: must hold one JSON object, not {kind_of(data)}")
+    return data
+
+
+def _parsed_at_once(text: str) -> Any:
+    """Return what a text holds if its objects are many and nothing in it is refused; else None.
+
+    Looking at the keys of each object as it is parsed takes longer than parsing. Colons say the
+    same of the whole: each key has one, and the others stand in strings. Where as many are counted
+    in the text as in the data, no key was dropped.
+    """
+    if text.count("{") < MANY_OBJECTS or "\\" in text:
+        return None
+    try:
+        data = from_json(text, allow_inf_nan=False)  # twice as fast as Python's own
+    except ValueError:  # the other way says where
+        return None
+    return data if _colons(data) == text.count(":") else None
+
+
+def _colons(data: Any) -> int | None:
+    """Return how many colons a text has that holds these data; None if a number is too large."""
+    count, rest = 0, [data]
+    while rest:
+        value = rest.pop()
+        if type(value) is str:
+            count += value.count(":")
+        elif type(value) is dict:
+            count += len(value)
+            rest += [item for item in value.values() if type(item) in _SEARCHED]
+        elif type(value) is list:
+            kinds = set(map(type, value))
+            while kinds == {list}:  # their items are looked at together, not list by list
+                value = list(chain.from_iterable(value))
+                kinds = set(map(type, value))
+            if kinds == {dict} and not _SEARCHED & set(
+                map(type, chain.from_iterable(map(dict.values, value)))
+            ):
+                count += sum(map(len, value))
+            elif kinds & _SEARCHED:
+                rest += [item for item in value if type(item) in _SEARCHED]
+        elif type(value) is float and not math.isfinite(value):
+            return None
+    return count
+
+
+_SEARCHED = {str, dict, list, float}
+
+
+def _has_long_number(text: str) -> bool:
+    """Tell whether a text has a number of `MAX_DIGITS` digits; most need not be searched through.
+
+    Of such a number every hundredth character is a digit, too.
+    """
+    return bool(NINE_DIGITS.search(text[::100]) and LONG_NUMBER.search(text))
+
+
+def save(obj: BaseModel | Mapping[str, Any], path: str | Path) -> None:
+    """Write an instance, a solution or a JSON object, whole or not at all.
+
+    The same object gives the same bytes. A name ending in ``.gz`` is compressed.
+
+    Parameters
+    ----------
+    obj
+        An instance, a solution, a plan, or a JSON object as a mapping.
+    path
+        The file; an older one of that name is replaced only once the new one is complete.
+
+    Raises
+    ------
+    InputError
+        If `obj` is none of them, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> moeopt.save({"answer": 42}, "answer.json")
+    """
+    expect("obj", obj, BaseModel, Mapping, what="an instance, a solution or a mapping")
+    expect("path", path, str, Path, what="a path")
+    path = Path(path)
+    try:
+        data = obj.model_dump(mode="json") if isinstance(obj, BaseModel) else obj
+        payload = to_json(data).encode()
+        if path.suffix == ".gz":
+            payload = gzip.compress(payload, mtime=0)
+        write_bytes(payload, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    except (TypeError, ValueError, RecursionError) as error:  # not JSON: NaN, too deep, a set
+        raise InputError(f"{path}: cannot be written: {error}") from None
+
+
+def write_bytes(payload: bytes, path: Path) -> None:
+    """Replace `path` atomically: a reader sees the old bytes or the new ones, never a part.
+
+    What is no regular file (/dev/stdout, a pipe) is written to, not replaced.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(payload)
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(payload)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """Return `data` as JSON text: one line per key, and one per item of a list of objects."""
+    lines = []
+    for key, value in data.items():
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            items = ",\n".join("  " + _compact(item) for item in value)
+            text = f"[\n{items}\n ]"
+        else:
+            text = _compact(value)
+        lines.append(f" {_compact(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with (
+            reading(path),
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
+        ):
+            payload = stream.read(MAX_FILE_BYTES + 1)
+            if len(payload) > MAX_FILE_BYTES:
+                raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+            return payload.decode("utf-8-sig")
+    except ValueError as error:  # a NUL in the path
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+class _Refused(str):
+    """A number that cannot be used, as it stands in the file."""
+
+
+def _place(wanted: object, data: object) -> list[str | int]:
+    """Return the path to an object in parsed JSON, without recursion."""
+    rest: list[tuple[list[str | int], object]] = [([], data)]
+    while True:
+        place, value = rest.pop()
+        if value is wanted:
+            return place
+        if isinstance(value, dict):
+            rest += [([*place, key], item) for key, item in value.items()]
+        elif isinstance(value, list):
+            rest += [([*place, row], item) for row, item in enumerate(value)]
+
+
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in times.items() if count > 1)
+        raise ValueError(f"key {shown(twice)} stands twice in one object")
+    return data
+
+
+def _compact(value: Any) -> str:
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,192 @@
+"""Deciding a step from the plan and the loads that come: everything but the timing.
+
+Timing has no say here: a policy sees loads and layout, the cache its accesses, and migrations fit
+by the sum of their times. So both ways of timing a step start from the same decisions.
+"""
+
+import numpy as np
+
+from moeopt.core.errors import InputError
+from moeopt.planner.decode.costs import UNAVAILABLE_NS, CostTable
+from moeopt.planner.decode.loads import Loads
+from moeopt.planner.decode.lru import Lrus
+from moeopt.planner.decode.migrations import DIMM_LINK, PCIE, Migrations
+from moeopt.planner.decode.offer import CPU, GPU, NDP, NEVER_NS, NOWHERE, Offer
+from moeopt.planner.decode.policies import get_policy
+from moeopt.planner.decode.work import Flags, Integers, LayerTimes, StepWork, per_layer
+from moeopt.problems.tri_domain.layout_rule import STRIPED
+from moeopt.sim.plan.schema import Plan
+
+DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}
+
+
+class Decider:
+    """Decides one step after the other; layout and caches carry over.
+
+    Parameters
+    ----------
+    plan
+        Fits the loads and the machine.
+    costs
+        Its widths are the sorted different numbers in ``plan.bits``, if there are any.
+    dimms
+        Number of DIMMs.
+    """
+
+    def __init__(
+        self, plan: Plan, costs: CostTable, loads: Loads, dimms: int, times: LayerTimes
+    ) -> None:
+        self._plan, self._costs, self._loads, self._dimms = plan, costs, loads, dimms
+        _, layers, experts = loads.counts.shape
+        self._layers = layers
+        self._policy = get_policy(plan.policy)
+        self._dimm = _layout(plan, layers, experts)
+        self._resident = _residents(plan, layers, experts)
+        self._width = _widths(plan, layers, experts)
+        self._deferred = per_layer(plan.deferred, layers)
+        self._caches = Lrus(per_layer(plan.cache_ways, layers), experts)
+        window = [a + o for a, o in zip(times.attention_ns, times.other_ns, strict=True)]
+        given = {PCIE: plan.pcie_window_ns, DIMM_LINK: plan.dimm_link_window_ns}
+        windows = {
+            link: [given[link]] * layers if plan.window == "given" else window for link in given
+        }
+        self.migrations = Migrations(plan, costs, windows)
+
+    def decide(self, step: int) -> StepWork:
+        """Return what happens in a step, and remember what it changes."""
+        counts = self._loads.counts[step]
+        resident = self._resident.copy()
+        transfers = self.migrations.before_layers(step, resident, self._dimm, self._width)
+        asked = (counts > 0) & ~resident & self._caches.there
+        hits = missed = np.zeros_like(resident)
+        order = None
+        if self._caches.there.any() or any(self._deferred):
+            order = self._loads.first_mentions(step)
+        if order is not None and asked.any():
+            hits = self._caches.access(asked, order)
+            missed = asked & ~hits
+            resident |= hits
+        offer = self._offer(counts, resident)
+        domain = np.where(counts > 0, self._policy(offer), NOWHERE)
+        self._fix(step, domain, offer)
+        cost, dram = self._costs_of(step, domain, offer)
+        fetched = missed & (domain != GPU)
+        if fetched.any():
+            self._costs.require("pcie")
+        return StepWork(
+            domain=domain,
+            cost_ns=cost,
+            dram_ns=dram,
+            dimm=self._dimm.copy() if self._plan.migrations else self._dimm,
+            deferred=self._defer(domain, counts, order),
+            transfers=transfers,
+            fetched=fetched,
+            fetch_ns=self._costs.fetch_ns[self._width],
+            order=order,
+            hits=int(hits.sum()),
+            misses=int(missed.sum()),
+        )
+
+    def _offer(self, counts: Integers, resident: Flags) -> Offer:
+        width, striped = self._width, self._dimm == STRIPED
+
+        def cost(path: str) -> Integers:
+            table = self._costs.path_ns[path]
+            return np.asarray(table[0][counts] if len(table) == 1 else table[width, counts])
+
+        def by_layout(path: str) -> Integers:
+            if striped.all():
+                return cost(f"{path}_striped")
+            return np.where(striped, cost(f"{path}_striped"), cost(f"{path}_localized"))
+
+        read = self._costs.read_ns
+        dram = np.where(striped, read["striped"][width], read["localized"][width])
+        return Offer(
+            dimms=self._dimms,
+            tokens=counts,
+            resident=resident,
+            dimm=self._dimm,
+            gpu_ns=np.where(resident, cost("gpu_hit"), by_layout("gpu_miss")),
+            cpu_ns=by_layout("cpu"),
+            ndp_ns=cost("ndp"),
+            gpu_dram_ns=np.where(resident, 0, dram),
+            cpu_dram_ns=dram,
+        )
+
+    def _fix(self, step: int, domain: Integers, offer: Offer) -> None:
+        for entry in self._plan.assignments:
+            if entry.step in (None, step):
+                for name, number in DOMAIN_NAMES.items():
+                    ids = np.array(getattr(entry, name), dtype=np.int64)
+                    active = ids[offer.tokens[entry.layer, ids] > 0]
+                    domain[entry.layer, active] = number
+
+    def _costs_of(self, step: int, domain: Integers, offer: Offer) -> tuple[Integers, Integers]:
+        """Return device times and host reads, or say why there is none."""
+        active = domain != NOWHERE
+        striped_ndp = (domain == NDP) & (offer.dimm == STRIPED)
+        if striped_ndp.any():
+            layer, expert = np.argwhere(striped_ndp)[0].tolist()
+            where = f"step {step}, layer {layer}: expert {expert}"
+            raise InputError(f"plan: {where} is striped and cannot run on NDP")
+        cost = np.select(
+            [domain == GPU, domain == CPU, domain == NDP],
+            [offer.gpu_ns, offer.cpu_ns, offer.ndp_ns],
+            0,
+        )
+        dram = np.select([domain == GPU, domain == CPU], [offer.gpu_dram_ns, offer.cpu_dram_ns], 0)
+        if self._costs.missing and (cost[active].max(initial=0) >= UNAVAILABLE_NS):
+            at = np.argwhere(active & (cost >= UNAVAILABLE_NS))[0].tolist()
+            self._say_what_is_missing(int(domain[at[0], at[1]]), offer, at[0], at[1])
+        return cost, dram
+
+    def _say_what_is_missing(self, domain: int, offer: Offer, layer: int, expert: int) -> None:
+        layout = "striped" if offer.dimm[layer, expert] == STRIPED else "localized"
+        if domain == NDP:
+            self._costs.require("ndp")
+        elif domain == CPU:
+            self._costs.require(f"cpu_{layout}")
+        elif not offer.resident[layer, expert]:
+            self._costs.require(f"gpu_miss_{layout}")
+        self._costs.require("gpu_hit")
+
+    def _defer(self, domain: Integers, counts: Integers, order: Integers | None) -> Flags:
+        """Defer each layer's CPU experts of least tokens; among equals the last in order."""
+        on_cpu = domain == CPU
+        most = np.array([*self._deferred[:-1], 0])[:, None]
+        if order is None or not most.any():
+            return np.zeros(domain.shape, dtype=np.bool_)
+        mentions = int(order.max()) + 1
+        key = np.where(on_cpu, counts * mentions + (mentions - 1 - order), NEVER_NS)
+        last = np.clip(most - 1, 0, domain.shape[1] - 1)
+        limit = np.take_along_axis(np.sort(key, axis=1), last, axis=1)
+        late: Flags = on_cpu & (key <= limit) & (most > 0)
+        return late
+
+
+def _layout(plan: Plan, layers: int, experts: int) -> Integers:
+    if plan.layout is None:
+        return np.full((layers, experts), STRIPED)
+    rows = [[STRIPED if dimm is None else dimm for dimm in row] for row in plan.layout]
+    return np.array(np.broadcast_to(np.array(rows, dtype=np.int64), (layers, experts)))
+
+
+def _residents(plan: Plan, layers: int, experts: int) -> Flags:
+    resident = np.zeros((layers, experts), dtype=np.bool_)
+    rows = plan.resident or ((),)
+    for layer in range(layers):
+        resident[layer, list(rows[layer if len(rows) > 1 else 0])] = True
+    return resident
+
+
+def widths_of(plan: Plan) -> tuple[float, ...]:
+    """Return the different widths that a plan names, rising."""
+    return tuple(sorted({bits for row in plan.bits or () for bits in row}))
+
+
+def _widths(plan: Plan, layers: int, experts: int) -> Integers:
+    if plan.bits is None:
+        return np.zeros((layers, experts), dtype=np.int64)
+    known = widths_of(plan)
+    rows = [np.broadcast_to(np.searchsorted(known, row), (experts,)) for row in plan.bits]
+    return np.array(np.broadcast_to(np.array(rows), (layers, experts)))

@@ -1,0 +1,158 @@
+"""Executing a plan on the loads that really come."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import ValidationError
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import describe
+from moeopt.planner.decode.costs import cost_table
+from moeopt.planner.decode.decide import widths_of
+from moeopt.planner.decode.loads import Loads, loads_of_counts, loads_of_trace
+from moeopt.planner.decode.result import Simulation
+from moeopt.planner.decode.run import simulate_loads
+from moeopt.planner.decode.work import layer_times
+from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, path_cost
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.applied import FINEST_NS, priced
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.plan.schema import Plan, Times, load_plan
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.sim.traces.batching import Batching
+from moeopt.sim.traces.trace import Counts, Trace
+
+
+def simulate(
+    plan: Plan | str | Path | None,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    loads: Trace | Loads | Counts | ArrayLike,
+    steps: int | None = None,
+    *,
+    batch: int = 1,
+    layers: int | None = None,
+    batching: Batching = "window",
+    attention_ns: int | Sequence[int] | None = None,
+    other_ns: int | Sequence[int] | None = None,
+    runtime: str | None = None,
+    quantum_ns: int | None = None,
+    timeline: bool = False,
+) -> Simulation:
+    """Execute decode steps under a plan.
+
+    Each layer: attention and everything else on the GPU, then the routed experts on the domains
+    chosen for the loads that come, beside the shared experts on the GPU. Host reads occupy every
+    DIMM they touch and do not delay the host's own task (TriMoE Eq. 6). The next layer waits for
+    all of it, but for deferred experts, for which the layer after waits (KTransformers 4.1), and
+    for what the caches fetch, for which nothing waits (CPU-GPU collaborative III-B).
+
+    Parameters
+    ----------
+    plan
+        What is decided: a `Plan`, a plan file, or None for the default plan.
+    machine, model
+        Objects, names of presets (``moeopt list machines``) or JSON files.
+    loads
+        A routing trace, or token counts of shape (steps, layers, experts).
+    steps, layers
+        How many of them; by default all.
+    batch, batching
+        How steps are made of a trace; counts say it themselves.
+    attention_ns, other_ns
+        In place of the plan's `times`, whose default is 0: one integer, or one per layer.
+    runtime
+        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; by default what the
+        machine's file states.
+    quantum_ns
+        Costs of experts are rounded up to multiples of this; by default 5000, with a `runtime` 100.
+    timeline
+        Run every task through the event core and keep it, instead of timing layers by sums. The
+        latencies are the same.
+
+    Returns
+    -------
+    Simulation
+        Latencies of the steps in ns, of shape (steps,), and how busy each device was.
+
+    Raises
+    ------
+    InputError
+        If the plan does not fit, or the machine lacks something that the plan uses.
+
+    Examples
+    --------
+    >>> import moeopt, numpy as np
+    >>> tokens = np.full((1, 26, 64), 6)  # steps, layers, experts
+    >>> run = moeopt.simulate(None, "trimoe", "deepseek-v2-lite", tokens)
+    >>> len(run.step_ns)
+    1
+    """
+    if not isinstance(plan, Plan):
+        plan = Plan() if plan is None else load_plan(plan)
+    machine = machine if isinstance(machine, Machine) else get_machine(machine)
+    model = model if isinstance(model, ModelShape) else get_model(model)
+    if quantum_ns is None:
+        quantum_ns = DEFAULT_QUANTUM_NS if runtime is None else FINEST_NS
+    if runtime is not None:
+        machine = priced(machine, model, runtime).machine
+    came = _loads(loads, model, steps, layers, batch, batching)
+    plan = _with_times(plan, attention_ns=attention_ns, other_ns=other_ns)
+    most = max(int(came.counts.max()), 1)
+    costs = cost_table(machine, model, most, widths_of(plan), quantum_ns)
+    shared = 0
+    if plan.times.shared_ns is None:
+        shared = _shared_ns(machine, model, int(came.tokens.max()), quantum_ns)
+    return simulate_loads(
+        plan,
+        costs,
+        came,
+        machine.dram.dimms,
+        layer_times(plan, came.counts.shape[1], shared),
+        timeline=timeline,
+        machine=machine.name,
+        model=model.name,
+        model_layers=len(model.moe_layers),
+    )
+
+
+def _loads(
+    loads: Trace | Loads | Counts | ArrayLike,
+    model: ModelShape,
+    steps: int | None,
+    layers: int | None,
+    batch: int,
+    batching: Batching,
+) -> Loads:
+    if isinstance(loads, Trace):
+        return loads_of_trace(loads, model, batch, steps, layers, batching)
+    if isinstance(loads, Counts):
+        loads = loads.counts
+    given = loads if isinstance(loads, Loads) else loads_of_counts(loads, model)
+    return given.first(steps, layers)
+
+
+def _with_times(plan: Plan, **given: int | Sequence[int] | None) -> Plan:
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        return plan
+    try:
+        times = Times.model_validate(plan.times.model_dump() | named)
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    return plan.model_copy(update={"times": times})
+
+
+def _shared_ns(machine: Machine, model: ModelShape, batch: int, quantum_ns: int) -> int:
+    """Return the cost of a layer's shared experts as one expert of their common size."""
+    if not model.shared_weights:
+        return 0
+    changes = {
+        "name": f"{model.name} shared",
+        "expert_intermediate_size": model.shared_weights // (3 * model.hidden_size),
+        "expert_bits": model.bits_of("shared"),
+    }
+    shape = model.model_copy(update=changes)
+    return int(path_cost(machine, shape, "gpu_hit", np.array([max(batch, 1)]), quantum_ns)[0])

@@ -1,0 +1,201 @@
+"""cache instances: a stretch of a routing trace, one token per step (CPU-GPU collaborative III-B).
+
+Times come from `moeopt.sim.machines.cost` and `moeopt.sim.machines.layer_cost`. On the paper's
+machine they are those of its Table III, read as the time of a layer's two experts and halved (read
+as the time of one expert they miss the published tokens per second by a factor of two); a
+hand-over, 0.11 ms, is due once per layer and token. What a layer takes besides its experts, 20 ms
+per token of Mixtral, is assumed. Dense layers and the matrix to the vocabulary are left out: they
+take the same time under every plan. For other models and machines experts are rooflines.
+"""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from moeopt.core.envelope import Frozen
+from moeopt.core.errors import InputError
+from moeopt.core.host_memory import absent
+from moeopt.problems.cache.instance import Instance
+from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
+from moeopt.sim.machines.layer_cost import layer_costs
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.presets import get_machine, names
+from moeopt.sim.source import Source
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.trace import Trace
+
+GIB = 2**30
+
+TABLE_TIMES = ("gpu_ns", "cpu_ns", "fetch_ns")
+"""The times that Table III gives."""
+
+
+def _of_a_layer(table_times: str) -> bool:
+    """Tell whether it is the usual reading: then provenance does not mention it."""
+    return table_times == "layer"
+
+
+class Options(Frozen):
+    """What this generator can be told besides machine, model, trace and seed.
+
+    For a hold-out, generate again from the other part of the trace, or from tokens further on, and
+    pass the plan to `moeopt.problems`.
+    """
+
+    tokens: Annotated[
+        int | None, Field(ge=1, le=2**20, description="length; all of a trace if absent")
+    ] = None
+    first_token: Annotated[int, Field(ge=0, le=2**31, description="where it starts")] = 0
+    slots: Annotated[
+        int | None,
+        Field(ge=0, le=2**20, description="experts on the GPU; as its memory has it if absent"),
+    ] = None
+    reserved_gib: Annotated[
+        float, Field(ge=0, le=1024, description="GPU memory that is not for experts")
+    ] = 5.0
+    threads: Annotated[
+        int | None, Field(ge=1, le=1024, description="CPU threads; the machine's if absent")
+    ] = None
+    context: Annotated[int, Field(ge=0, le=2**24, description="tokens in the KV cache")] = 0
+    layers: Annotated[
+        int | None, Field(ge=1, le=1024, description="the first ones only; all if absent")
+    ] = None
+    table_times: Annotated[
+        Literal["layer", "expert"],
+        Field(exclude_if=_of_a_layer, description="whose times the machine's table has"),
+    ] = "layer"
+    other_ms: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=10**6,
+            exclude_if=absent,
+            description="of a token besides its experts, in all layers; the machine's if absent",
+        ),
+    ] = None
+
+
+def generate(source: Source, options: Options) -> Instance:
+    """Return the instance of a stretch of a trace.
+
+    Raises
+    ------
+    InputError
+        If the trace does not fit the model or is too short, or the machine lacks a CPU, or a table
+        whose times could be read otherwise.
+    """
+    machine, model = source.machine, source.model
+    if options.threads is not None:
+        machine = machine.with_threads(options.threads)
+    trace = trace_of(source, options)
+    ids = _stretch(trace, options)
+    slots = slots_of(machine, model, options.reserved_gib)
+    cost = layer_costs(machine, model, 1, options.context, source.quantum_ns)
+    fetch_ns = to_quanta(transfer_s(machine, model) * NS_PER_S, source.quantum_ns)
+    decided = {"tokens": ids.shape[0], "layers": ids.shape[1]}
+    decided["slots"] = slots if options.slots is None else options.slots
+    instance = Instance(
+        name=source.name or _name(source, decided, options),
+        provenance=source.provenance(trace, options.model_dump() | decided),
+        quantum_ns=source.quantum_ns,
+        layers=decided["layers"],
+        experts=model.routed_experts,
+        slots=decided["slots"],
+        gpu_ns=int(path_cost(machine, model, "gpu_hit", 1, source.quantum_ns)),
+        cpu_ns=int(path_cost(machine, model, "cpu_striped", 1, source.quantum_ns)),
+        activation_ns=cost.sync_ns,
+        fetch_ns=int(fetch_ns),
+        other_ns=cost.attention_ns + cost.shared_ns
+        if options.other_ms is None
+        else _of_each_layer(options.other_ms, decided["layers"], source.quantum_ns),
+        accesses=tuple(
+            tuple(tuple(e for e in used if e >= 0) for used in token) for token in ids.tolist()
+        ),
+    )
+    if options.table_times == "layer":
+        return instance
+    if not _has_table(machine, model.name):
+        reason = f"machine {machine.name} has no table of {model.name}'s experts"
+        raise InputError(f"table_times: {reason}")
+    return _doubled(instance)
+
+
+def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
+    """Return the same tokens under another value of a settlement of instances.
+
+    None if the instance does not say that its times come from the paper's table, or has others.
+    """
+    provenance = instance.provenance or {}
+    machine, model = (str(provenance.get(key)) for key in ("machine", "model"))
+    options = provenance.get("options")
+    if settlement not in USUAL or not isinstance(options, dict):
+        return None
+    if options.get(settlement, USUAL[settlement]) == value:
+        return instance
+    if settlement in options or machine not in names("machines"):
+        return None
+    if not _has_table(get_machine(machine), model):
+        return None
+    if settlement == "table_times":
+        return _doubled(instance)
+    other_ns = _of_each_layer(float(value), instance.layers, instance.quantum_ns or 1)
+    return instance.model_copy(update={"other_ns": other_ns})
+
+
+USUAL = {"table_times": "layer", "other_ms": "20"}
+"""The settlements of instances, and what those are like that do not mention them."""
+
+
+def _of_each_layer(other_ms: float, layers: int, quantum_ns: int) -> int:
+    return int(to_quanta(other_ms * 1e6 / layers, quantum_ns))
+
+
+def _has_table(machine: Machine, model: str) -> bool:
+    return any(table.model == model for table in machine.time_tables)
+
+
+def _doubled(instance: Instance) -> Instance:
+    """Return the instance if the table's times are one expert's, where they were halved."""
+    twice = {name: 2 * getattr(instance, name) for name in TABLE_TIMES}
+    return instance.model_copy(update=twice)
+
+
+def slots_of(machine: Machine, model: ModelShape, reserved_gib: float) -> int:
+    """Return how many experts fit into the GPU's memory, rounded down (III-B).
+
+    The paper: about 56 of Mixtral's on 24 GB, of which 5 GB are for everything else. Vendors count
+    GPU memory in GiB.
+    """
+    free = (machine.require_gpu().hbm_gb - reserved_gib) * GIB
+    return max(0, min(int(free / model.expert_bytes), 2**20))
+
+
+def trace_of(source: Source, options: Options) -> Trace:
+    """Return the real trace, or a synthetic one long enough for the stretch."""
+    model = source.model
+    with_experts = len(model.moe_layers)
+    if source.workload is None or source.trace is not None:
+        return source.trace_of(1)
+    if options.tokens is None:
+        raise InputError("tokens: must be given for a workload, which has no length of its own")
+    length = options.first_token + options.tokens
+    layers = min(options.layers or with_experts, with_experts)
+    experts, top_k = model.routed_experts, model.top_k
+    return routing_trace(source.workload, experts, top_k, layers, length, source.seed)
+
+
+def _stretch(trace: Trace, options: Options) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the expert numbers of the stretch, shape (tokens, layers, k)."""
+    layers = options.layers or trace.layers
+    end = trace.tokens if options.tokens is None else options.first_token + options.tokens
+    if end > trace.tokens or end <= options.first_token or layers > trace.layers:
+        need = f"tokens {options.first_token} to {end} in {layers} layers"
+        raise InputError(f"tokens: {need}; {trace.name} has {trace.tokens} in {trace.layers}")
+    return trace.topk_ids[options.first_token : end, :layers].astype(np.int64)
+
+
+def _name(source: Source, decided: dict[str, int], options: Options) -> str:
+    where = f"slots{decided['slots']}-tokens{decided['tokens']}-from{options.first_token}"
+    return f"{source.model.name}-{where}-seed{source.seed}"

@@ -1,0 +1,282 @@
+"""Making instances of any problem."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
+from moeopt.core.errors import InputError, expect
+from moeopt.core.info import Phases
+from moeopt.core.wording import describe
+from moeopt.problems.registry import get_problem
+from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
+from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.presets import find, get_machine, get_model
+from moeopt.sim.source import Source
+from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model
+from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.workload import Workload
+
+Option = bool | int | float | str | Path | None
+"""A value of an option of a problem's generator."""
+
+
+def generate(
+    problem: str,
+    *,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | None = None,
+    workload: Workload | str | Path | None = None,
+    counts: Counts | None = None,
+    seed: int = 0,
+    quantum_ns: int | None = None,
+    name: str | None = None,
+    notes: dict[str, Any] | None = None,
+    **options: Option,
+) -> InstanceEnvelope:
+    """Make an instance of a problem from a machine, a model and a trace or a synthetic workload.
+
+    Parameters
+    ----------
+    problem
+        The problem's name.
+    machine, model, workload
+        Objects, names of presets (``moeopt list machines``) or JSON files.
+    trace
+        A routing trace from `moeopt.load_trace`; either this, `workload` or `counts`.
+    counts
+        Tokens per expert from `moeopt.load_counts`, for placement: its steps are drawn from them,
+        which its provenance says. Other problems need what counts do not tell.
+    seed
+        Chooses the decode step of a real trace, or draws the synthetic one.
+    quantum_ns
+        Costs are rounded up to multiples of this; by default 5,000, or what the problem's
+        generator states as its ``QUANTUM_NS`` where its times are shorter.
+    name, notes
+        The instance's name, and anything to add to its provenance.
+    **options
+        The problem's own options, e.g. `layer` and `batch` for tri_domain: the fields of
+        ``generator_of(problem).Options``, as ``moeopt generate PROBLEM --help`` lists them.
+
+    Returns
+    -------
+    Instance
+        The same arguments give the same instance, byte for byte when saved.
+
+    Raises
+    ------
+    InputError
+        If any of them is unknown, invalid or does not fit the others.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> instance = moeopt.generate(
+    ...     "tri_domain", machine="trimoe", model="deepseek-v2", workload="trimoe-skew", batch=64
+    ... )
+    >>> instance.dimms, instance.provenance["model"]
+    (16, 'deepseek-v2')
+    """
+    source = _source(
+        problem,
+        machine=machine,
+        model=model,
+        trace=trace,
+        workload=workload,
+        counts=counts,
+        seed=seed,
+        quantum_ns=quantum_ns,
+        name=name,
+        notes=notes,
+    )
+    return _made(problem, source, options)
+
+
+def generate_twins(
+    problem: str,
+    *,
+    later: int | None = None,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | None = None,
+    workload: Workload | str | Path | None = None,
+    seed: int = 0,
+    quantum_ns: int | None = None,
+    name: str | None = None,
+    notes: dict[str, Any] | None = None,
+    **options: Option,
+) -> tuple[InstanceEnvelope, InstanceEnvelope]:
+    """Make an instance of observed loads, and one of those that come right after them.
+
+    What is decided on the first one can be run on the second one: `moeopt.run_on`, or with all
+    references `moeopt.holdout`. The first one's forecast has seen nothing of the second one.
+
+    Parameters
+    ----------
+    problem
+        One whose decisions outlast the loads they were made on.
+    later
+        How many steps, tokens or windows come later; by default as many as are observed. Problems
+        that tell phases apart, as relayout does predicted and actual loads, have no such number.
+    machine, model, trace, workload, seed, quantum_ns, notes, **options
+        As in `generate`. The option that says how many loads there are, such as `windows` of
+        layout, is about the observed ones.
+    name
+        Of the first instance; the second one is called so with "-later" added.
+
+    Returns
+    -------
+    tuple
+        Both instances; `moeopt.holdout` recognises them by their provenance.
+
+    Raises
+    ------
+    InputError
+        As in `generate`; or if decisions of the problem are made anew for all loads.
+
+    Examples
+    --------
+    >>> import moeopt
+    >>> observed, later = moeopt.generate_twins(
+    ...     "layout", machine="trimoe", model="deepseek-v2-lite", workload="trimoe-skew", windows=2,
+    ...     later=3,
+    ... )
+    >>> len(observed.scenarios), len(later.scenarios)
+    (2, 3)
+    """
+    holdout = get_problem(problem).info.holdout
+    if holdout is None:
+        raise InputError(f"generate {problem}: a decision is made anew for all loads")
+    source = _source(
+        problem,
+        machine=machine,
+        model=model,
+        trace=trace,
+        workload=workload,
+        counts=None,
+        seed=seed,
+        quantum_ns=quantum_ns,
+        name=name,
+        notes=notes,
+    )
+    following = source if name is None else replace(source, name=f"{name}-later")
+    if isinstance(holdout, Phases):
+        if later is not None:
+            raise InputError(f"later: {problem} has {' and '.join(holdout.order)} loads, no number")
+        if holdout.option in options:
+            order = ", then ".join(holdout.order)
+            raise InputError(f"{holdout.option}: is not to be given: it is {order}")
+        phases = [options | {holdout.option: phase} for phase in holdout.order]
+        return _made(problem, source, phases[0]), _made(problem, following, phases[1])
+    field = generator_of(problem).Options.model_fields[holdout.length]
+    observed = options.get(holdout.length, field.default)
+    if not isinstance(observed, int) or isinstance(observed, bool) or observed < 1:
+        raise InputError(f"{holdout.length}: must say how many loads are observed")
+    expect("later", count := observed if later is None else later, int, what="an integer")
+    if count < 1:
+        raise InputError(f"later: must be at least 1, not {count}")
+    whole = options | {holdout.length: observed + count}
+    if workload is not None and hasattr(generator_of(problem), "trace_of"):
+        drawn = generator_of(problem).trace_of(source, _options(problem, whole))
+        facts = (drawn.facts or {}) | {DRAWN_TOKENS: drawn.tokens}
+        source, following = (
+            replace(one, trace=replace(drawn, facts=facts), workload=None)
+            for one in (source, following)
+        )
+    said = (_made(problem, source, whole).provenance or {})["options"]
+    spacing = 1 if holdout.spacing is None else said[holdout.spacing]
+    common = options | {name: said[name] for name in (DRAWN_WINDOWS,) if name in said}
+    first = {holdout.first: said[holdout.first], holdout.length: observed}
+    if holdout.unseen is not None:
+        first |= {holdout.unseen: count}
+    second = {holdout.first: said[holdout.first] + observed * spacing, holdout.length: count}
+    return _made(problem, source, common | first), _made(problem, following, common | second)
+
+
+def generator_of(problem: str) -> ModuleType:
+    """Return the generator module of a problem, with its ``Options`` and ``generate``."""
+    return get_problem(problem).part("generate")
+
+
+def _source(
+    problem: str,
+    *,
+    machine: Machine | str | Path,
+    model: ModelShape | str | Path,
+    trace: Trace | None,
+    workload: Workload | str | Path | None,
+    counts: Counts | None,
+    seed: int,
+    quantum_ns: int | None,
+    name: str | None,
+    notes: dict[str, Any] | None,
+) -> Source:
+    """Return what a problem's generator starts from; see `generate`."""
+    generator = generator_of(problem)
+    for given, value in (("seed", seed), ("quantum_ns", quantum_ns)):
+        if value is not None:
+            expect(given, value, int, np.integer, what="an integer")
+    if trace is not None:
+        expect("trace", trace, Trace, what="a trace, from moeopt.load_trace")
+    if quantum_ns is None:
+        quantum_ns = getattr(generator, "QUANTUM_NS", DEFAULT_QUANTUM_NS)
+    if not 1 <= quantum_ns <= MAX_NUMBER:
+        raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
+    if seed < 0:
+        raise InputError(f"seed: must not be negative, not {seed}")
+    known = machine if isinstance(machine, Machine) else get_machine(machine)
+    shape = model if isinstance(model, ModelShape) else get_model(model)
+    if counts is not None:
+        expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
+        if not getattr(generator, "FROM_COUNTS", False):
+            raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
+        if trace is not None or workload is not None:
+            raise InputError("trace, counts, workload: exactly one of them must be given")
+        counts = counts_of_model(counts, shape)
+    return Source(
+        machine=known,
+        model=shape,
+        trace=trace,
+        workload=_workload(workload),
+        counts=counts,
+        seed=seed,
+        quantum_ns=quantum_ns,
+        name=name,
+        notes=notes,
+    )
+
+
+def _options(problem: str, options: Mapping[str, Any]) -> Any:
+    """Return a problem's own options; see `generate`."""
+    fields = generator_of(problem).Options.model_fields
+    if unknown := [name for name in options if name not in fields]:
+        raise InputError(
+            f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(fields)}"
+        )
+    try:
+        return generator_of(problem).Options(**options)
+    except ValidationError as error:
+        raise InputError(f"generate {problem}: {describe(error)}") from None
+
+
+def _made(problem: str, source: Source, options: Mapping[str, Any]) -> InstanceEnvelope:
+    """Return the instance of a source; see `generate`."""
+    try:
+        made: InstanceEnvelope = generator_of(problem).generate(source, _options(problem, options))
+    except ValidationError as error:
+        raise InputError(f"generate {problem}: {describe(error)}") from None
+    return made
+
+
+def _workload(workload: Workload | str | Path | None) -> Workload | None:
+    if workload is None or isinstance(workload, Workload):
+        return workload
+    return find("workloads", Workload, workload)

@@ -1,0 +1,134 @@
+"""replication instances: one layer's loads in windows, and the devices that share its experts."""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from moeopt.core.errors import InputError
+from moeopt.problems.replication.heuristics import start
+from moeopt.problems.replication.instance import MAX_COPIES, MAX_DEVICES, Copies, Instance
+from moeopt.sim.source import Source
+from moeopt.sim.traces.count_sample import UNKNOWN
+from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import LayerWindows, WindowOptions
+
+FROM_COUNTS = True
+"""Counts are one window."""
+
+
+class Options(WindowOptions):
+    """What this generator can be told besides machine, model, trace and seed.
+
+    The windows are `first_window` and those after it, with weight 1 each; counts are one window,
+    the only one. For a hold-out, generate again with the first window after them.
+    """
+
+    devices: Annotated[int, Field(ge=1, le=MAX_DEVICES, description="devices")] = 32
+    slots: Annotated[int, Field(ge=1, le=4096, description="copies that a device has room for")] = 9
+    nodes: Annotated[int, Field(ge=1, le=MAX_DEVICES, description="nodes of the devices")] = 1
+    groups: Annotated[
+        int | None,
+        Field(ge=1, le=4096, description="of experts, which stay in a node; each one if absent"),
+    ] = None
+    split: Annotated[
+        Literal["even", "free"], Field(description="how tokens are shared out over copies")
+    ] = "even"
+    max_copies: Annotated[
+        int, Field(ge=1, le=MAX_COPIES, description="most copies of one expert")
+    ] = 8
+    windows: Annotated[int, Field(ge=1, le=256, description="windows")] = 1
+    first_window: Annotated[
+        int | None, Field(ge=0, le=2**31, description="window; drawn with the seed if absent")
+    ] = None
+    drawn_windows: Annotated[
+        int | None,
+        Field(ge=1, le=2**20, description="windows a workload draws, if not just the needed ones"),
+    ] = None
+    current: Annotated[
+        Literal["none", "eplb"],
+        Field(description="where copies lie now: EPLB's map for the window before, if it matters"),
+    ] = "none"
+    move_tokens: Annotated[
+        int, Field(ge=0, le=2**31, description="what moving one copy costs, in tokens")
+    ] = 0
+
+
+def generate(source: Source, options: Options) -> Instance:
+    """Return the instance of one layer in one or more windows, or of its counts.
+
+    Raises
+    ------
+    InputError
+        If the trace does not fit the model or has no such windows or layer; with counts, if windows
+        are asked for.
+    """
+    if source.counts is not None:
+        _refuse_windows(options)
+        layers = source.counts.total()
+        if options.layer >= len(layers):
+            raise InputError(f"layer: must be below {len(layers)}, not {options.layer}")
+        name = source.name or f"{source.model.name}-layer{options.layer}-counts"
+        instance = _instance(source, options, layers[options.layer][None], name, None)
+        record = _record(source, None, options.model_dump())
+        record["counts"] = {"name": source.counts.name} | (source.counts.facts or {})
+        return instance.model_copy(update={"provenance": record})
+    low = int(options.current != "none")
+    first = options.first_window
+    need = (low if first is None else first) + options.windows
+    windows = LayerWindows.of(source, options, options.drawn_windows or need)
+    first = windows.choose("first_window", first, low, options.windows - 1, source.seed)
+    loads = np.array([windows.load(first + turn) for turn in range(options.windows)])
+    name = source.name or _name(source, options, first)
+    current = None
+    if options.current == "eplb":
+        before = start(_instance(source, options, windows.load(first - 1)[None], name, None))
+        current = None if before is None else before.copies
+    instance = _instance(source, options, loads, name, current)
+    decided: dict[str, Any] = {"first_window": first}
+    if source.workload is not None:
+        decided["drawn_windows"] = windows.total
+    record = _record(source, windows.trace, options.model_dump() | decided)
+    return instance.model_copy(update={"provenance": record})
+
+
+def _record(source: Source, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the provenance; nothing is rounded here, for there are no times."""
+    found = source.provenance(trace, options)
+    return {key: value for key, value in found.items() if key != "rounding"}
+
+
+def _instance(
+    source: Source,
+    options: Options,
+    loads: NDArray[np.int64],
+    name: str,
+    current: Copies | None,
+) -> Instance:
+    made = Instance.from_arrays(
+        name=name,
+        loads=loads,
+        devices=options.devices,
+        slots=options.slots,
+        nodes=options.nodes,
+        groups=options.groups,
+        split=options.split,
+        max_copies=options.max_copies,
+        current=current,
+    )
+    if current is None:
+        return made
+    cost = options.move_tokens * made.units_per_token
+    return made.model_copy(update={"move_cost": cost})
+
+
+def _refuse_windows(options: Options) -> None:
+    """Refuse what only a trace has."""
+    if options.windows > 1 or options.first_window or options.current != "none":
+        raise InputError(f"windows: counts are one window; {UNKNOWN}")
+
+
+def _name(source: Source, options: Options, first: int) -> str:
+    where = f"layer{options.layer}-batch{options.batch}-window{first}x{options.windows}"
+    return f"{source.model.name}-{where}-{options.devices}x{options.slots}-seed{source.seed}"

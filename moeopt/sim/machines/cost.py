@@ -1,0 +1,218 @@
+"""What an expert costs on each path of a machine, by tokens (TriMoE Eq. 1-4)."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from moeopt.core.envelope import MAX_NUMBER
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.curve import Device
+from moeopt.sim.machines.machine import LinkName, Machine
+from moeopt.sim.models.model_shape import ModelShape
+
+NS_PER_S = 1e9
+DEFAULT_QUANTUM_NS = 5000
+
+Times = NDArray[np.int64]
+Seconds = NDArray[np.float64]
+
+Path = Literal[
+    "gpu_hit", "gpu_miss_striped", "gpu_miss_localized", "cpu_striped", "cpu_localized", "ndp"
+]
+"""Where an expert is computed, and where its weights come from."""
+
+
+@dataclass(frozen=True)
+class ExpertCosts:
+    """Path costs in ns, one entry per token count asked for; all multiples of the quantum.
+
+    "miss" means that the GPU fetches the weights from the host; "striped" and "localized" say how
+    the host copy lies. The two ``dram_*_ns`` are how long a host read keeps a DIMM busy.
+    """
+
+    gpu_hit_ns: Times
+    gpu_miss_striped_ns: Times
+    gpu_miss_localized_ns: Times
+    cpu_striped_ns: Times
+    cpu_localized_ns: Times
+    ndp_ns: Times
+    dram_striped_ns: int
+    dram_localized_ns: int
+
+
+def expert_costs(
+    machine: Machine, model: ModelShape, tokens: ArrayLike, quantum_ns: int = DEFAULT_QUANTUM_NS
+) -> ExpertCosts:
+    """Return the cost of one expert of `model` on every path of `machine`.
+
+    Parameters
+    ----------
+    machine, model
+        Rates and sizes.
+    tokens
+        Token counts, each at least 1.
+    quantum_ns
+        Every cost is rounded up to a multiple of this, once, here.
+
+    Raises
+    ------
+    InputError
+        If the machine lacks a part that a path needs (`path_cost` asks for one path only), or a
+        cost leaves the integers of instances.
+
+    Notes
+    -----
+    Computation is looked up in the machine's time table for the model and device. Without one it is
+    a roofline: operations over the rate reached at that many tokens, and on the GPU and the NDP
+    units no faster than their memory delivers the weights. Then Eq. 1 (hit), Eq. 2
+    (miss: the longest of computation, PCIe transfer and DRAM read), Eq. 3 (CPU: the longer of
+    computation and DRAM read, plus `cpu.kernel_us`) and Eq. 4 (NDP).
+    """
+    by_path = {
+        f"{path}_ns": path_cost(machine, model, path, tokens, quantum_ns) for path in get_args(Path)
+    }
+    reads = {
+        f"dram_{layout}_ns": int(
+            to_quanta(dram_read_s(machine, model, layout) * NS_PER_S, quantum_ns)
+        )
+        for layout in ("striped", "localized")
+    }
+    return ExpertCosts(**by_path, **reads)  # type: ignore[arg-type]  # mypy joins the two kinds
+
+
+def path_cost(
+    machine: Machine,
+    model: ModelShape,
+    path: Path,
+    tokens: ArrayLike,
+    quantum_ns: int = DEFAULT_QUANTUM_NS,
+) -> Times:
+    """Return the cost in ns of one expert on one path, as `expert_costs` does for all.
+
+    A machine without NDP or without a CPU still has the paths that need none.
+    """
+    if path == "ndp":
+        seconds = computation_s(machine, model, "ndp", tokens)
+    else:
+        layout = "localized" if path.endswith("localized") else "striped"
+        seconds = computation_s(machine, model, "cpu" if path.startswith("cpu") else "gpu", tokens)
+        if path.startswith("cpu"):
+            fixed_s = (machine.require_cpu().kernel_us or 0.0) / 1e6
+            seconds = np.maximum(seconds, cpu_read_s(machine, model, layout)) + fixed_s
+        elif path != "gpu_hit":
+            fetch = max(transfer_s(machine, model), dram_read_s(machine, model, layout))
+            seconds = np.maximum(seconds, fetch)
+    return to_quanta(seconds * NS_PER_S, quantum_ns)
+
+
+def computation_s(
+    machine: Machine, model: ModelShape, device: Device, tokens: ArrayLike
+) -> Seconds:
+    """Return the time in s of computing one expert, measured if possible, else by the roofline.
+
+    Parameters
+    ----------
+    tokens
+        Token counts, each at least 1.
+
+    Notes
+    -----
+    Roofline: the GPU is as slow as the slower of its matrix units, at the utilization reached, and
+    its memory, plus `kernel_us`. The CPU is as slow as the kernel in use at that many tokens; its
+    reads are `cpu_read_s`. An NDP unit is as slow as the slower of its rate and its DIMM.
+    """
+    count = np.asarray(tokens, dtype=np.int64)
+    if count.size and int(count.min()) < 1:
+        raise InputError(f"tokens: must be at least 1, not {int(count.min())}")
+    cpu = machine.require_cpu() if device == "cpu" else None
+    ndp = machine.require_ndp() if device == "ndp" else None
+    if (measured := _measured_s(machine, model, device, count)) is not None:
+        return measured
+    flops = count * float(model.flops_per_token)
+    size = float(model.expert_bytes)
+    if cpu is not None:
+        return np.asarray(flops / (cpu.rate_tflops(count) * 1e12))
+    if ndp is not None:
+        busy = np.maximum(
+            flops / (ndp.rate_gflops(model.bits) * 1e9), size / (ndp.internal_gb_s * 1e9)
+        )
+        return np.asarray(busy)
+    fixed_s = (machine.require_gpu().kernel_us or 0.0) / 1e6
+    return gpu_roofline_s(machine, flops, size, count) + fixed_s
+
+
+def gpu_roofline_s(machine: Machine, flops: ArrayLike, size: float, tokens: ArrayLike) -> Seconds:
+    """Return the time in s of operations on `size` bytes of weights in the GPU's memory."""
+    gpu = machine.require_gpu()
+    rate = gpu.peak_tflops * 1e12 * gpu.utilization(tokens)
+    bandwidth = gpu.hbm_gb_s * (gpu.bandwidth_efficiency or 1.0) * 1e9
+    return np.asarray(np.maximum(np.asarray(flops) / rate, size / bandwidth))
+
+
+def transfer_s(machine: Machine, model: ModelShape, link: LinkName = "pcie") -> float:
+    """Return the time in s of moving one expert's weights over a link, measured if possible."""
+    if link == "pcie":
+        measured = _measured_s(machine, model, "pcie", np.array(1))
+        if measured is not None:
+            return float(measured)
+    return machine.link(link).transfer_s(float(model.expert_bytes))
+
+
+def dram_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
+    """Return how long reading one expert keeps the DIMMs it lies on busy, in s.
+
+    Parameters
+    ----------
+    layout
+        "striped" over all DIMMs, or "localized" on one.
+    """
+    return float(model.expert_bytes) / (_dram_gb_s(machine, layout) * 1e9)
+
+
+def cpu_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
+    """Return how long the CPU takes to read one expert, in s.
+
+    Striped experts are read at `Cpu.bandwidth_gb_s` where that was measured, else by all sockets as
+    `Cpu.numa` says, where it is given; its kernels reach `bandwidth_efficiency` of what the memory
+    gives.
+    """
+    cpu = machine.require_cpu()
+    striped = layout == "striped"
+    if striped and cpu.bandwidth_gb_s is not None:
+        gb_s = cpu.bandwidth_gb_s
+    else:
+        numa = cpu.numa if striped else None
+        gb_s = _dram_gb_s(machine, layout) if numa is None else numa.read_gb_s
+    return float(model.expert_bytes) / (gb_s * (cpu.bandwidth_efficiency or 1.0) * 1e9)
+
+
+def to_quanta(ns: ArrayLike, quantum_ns: int) -> Times:
+    """Round durations up to multiples of the quantum: here, once, floats become integers."""
+    quanta = np.ceil(np.asarray(ns, dtype=float) / quantum_ns - 1e-9)
+    if (longest := float(quanta.max(initial=0)) * quantum_ns) > MAX_NUMBER:
+        raise InputError(f"machine, model: a cost of {longest:.3g} ns is above {MAX_NUMBER} ns")
+    return quanta.astype(np.int64) * quantum_ns
+
+
+def _dram_gb_s(machine: Machine, layout: str) -> float:
+    dram = machine.dram
+    gb_s = dram.striped_gb_s if layout == "striped" else dram.localized_gb_s
+    if gb_s is None:
+        raise InputError(
+            f"machine {machine.name}: dram.localized_gb_s: is missing; a read of it is asked for"
+        )
+    return gb_s * (dram.efficiency or 1.0)
+
+
+def _measured_s(
+    machine: Machine, model: ModelShape, device: Device, count: Times
+) -> Seconds | None:
+    """Return what the machine's time table says, if it has one for these weights."""
+    own = 8.0 * model.bytes_per_weight
+    widths = (None, own) if model.bits == own else (model.bits,)
+    for bits in widths:
+        if (table := machine.time_table(model.name, device, bits)) is not None:
+            return table(count) / NS_PER_S
+    return None

@@ -1,0 +1,157 @@
+"""CPUs: kernels that change with the tokens per expert, threads, sockets and their memories."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, ValidationInfo, field_validator
+
+from moeopt.core.envelope import Frozen, Name, field_error
+from moeopt.sim.machines.curve import Curve
+from moeopt.sim.machines.fields import about
+
+Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(strict=True, gt=0, le=1, allow_inf_nan=False)]
+Threads = Annotated[int, Field(strict=True, ge=1, le=65536)]
+
+Placement = Literal["tensor-parallel", "interleaved", "one-socket"]
+
+
+class FewTokenKernel(Frozen):
+    """A kernel that is used instead of the CPU's main one at or below a number of tokens.
+
+    KTransformers 3.2 uses AVX-512 instead of AMX at or below four tokens per expert.
+    """
+
+    name: Annotated[Name, about("its name, e.g. AVX-512")]
+    max_tokens: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=2**20)],
+        about("tokens per expert up to which it is used", "tokens"),
+    ]
+    tflops: Annotated[Curve, about("what it reaches, by tokens per expert", "TFLOPS")]
+
+
+class Numa(Frozen):
+    """Sockets with a memory each (KTransformers 2.3 and 3.3).
+
+    Placements: "tensor-parallel": each socket holds its slice of every expert and reads locally
+    (3.3). "interleaved": the weights are spread evenly and every socket reads evenly from all, one
+    after the other: a NUMA-oblivious program (2.3). "one-socket": one computes, locally. What each
+    field means: docs/machine.md.
+    """
+
+    sockets: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=64)],
+        about("how many", find="`lscpu`: Socket(s)"),
+    ]
+    local_gb_s: Annotated[
+        Positive,
+        about(
+            "what a socket reads from its own memory", "GB/s", "Intel MLC, or `numactl` + STREAM"
+        ),
+    ]
+    cross_socket_gb_s: Annotated[
+        Positive,
+        about("what a socket reads from another's", "GB/s", "Intel MLC, or `numactl` + STREAM"),
+    ]
+    placement: Annotated[
+        Placement, about("where the weights lie", find="the runtime's NUMA option")
+    ]
+
+    @property
+    def read_gb_s(self) -> float:
+        """What all sockets that compute read together, in GB/s."""
+        if self.placement == "one-socket":
+            return self.local_gb_s
+        if self.placement == "tensor-parallel":
+            return self.sockets * self.local_gb_s
+        local = 1 / self.sockets
+        seconds_per_gb = local / self.local_gb_s + (1 - local) / self.cross_socket_gb_s
+        return self.sockets / seconds_per_gb
+
+
+class Cpu(Frozen):
+    """A CPU; `tflops` is what its kernels reach at a number of tokens per expert.
+
+    `few_token_kernels` are used instead of the main one, by rising `max_tokens`. What each field
+    means, its unit and where to find it: docs/machine.md.
+    """
+
+    name: Annotated[Name, about("its name, and how many sockets", find="`lscpu`: Model name")]
+    tflops: Annotated[
+        Curve,
+        about(
+            "what its main kernel reaches, by tokens per expert",
+            "TFLOPS",
+            "`moeopt machine detect`; or half of cores x base clock x operations per cycle",
+        ),
+    ]
+    kernel: Annotated[
+        str | None,
+        about("main kernel, e.g. AMX, AVX-512, AVX2", find="`lscpu`: Flags", absent="`main`"),
+    ] = None
+    few_token_kernels: Annotated[
+        tuple[FewTokenKernel, ...],
+        Field(max_length=16),
+        about("kernels used instead for few tokens, by rising `max_tokens`", absent="none"),
+    ] = ()
+    threads: Annotated[
+        Threads | None,
+        about("how many compute", find="the runtime's option; physical cores", absent="not stated"),
+    ] = None
+    bandwidth_gb_s: Annotated[
+        Positive | None,
+        about(
+            "what all threads together read from memory, measured",
+            "GB/s",
+            "`moeopt machine detect`; STREAM, Intel MLC, other tools by `moeopt machine import`",
+            absent="`dram.striped_gb_s` x `dram.efficiency`, or that of `cpu.numa`",
+        ),
+    ] = None
+    bandwidth_efficiency: Annotated[
+        Fraction | None,
+        about(
+            "fraction of that bandwidth that its kernels reach",
+            find="fitted to measurements",
+            absent="1",
+        ),
+    ] = None
+    kernel_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of computing one expert (waking threads, barriers)",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    numa: Annotated[
+        Numa | None,
+        about("its sockets with a memory each", absent="it reads at the bandwidth of the DRAM"),
+    ] = None
+
+    @field_validator("few_token_kernels")
+    @classmethod
+    def _crossovers_rise(
+        cls, kernels: tuple[FewTokenKernel, ...], info: ValidationInfo
+    ) -> tuple[FewTokenKernel, ...]:
+        for row in range(1, len(kernels)):
+            if kernels[row].max_tokens <= kernels[row - 1].max_tokens:
+                raise field_error([row, "max_tokens"], "must be above that of the kernel before")
+        return kernels
+
+    def rate_tflops(self, tokens: ArrayLike) -> NDArray[np.float64]:
+        """Return the rate at each token count, of the kernel used there."""
+        count = np.asarray(tokens)
+        rate = self.tflops(count)
+        for kernel in reversed(self.few_token_kernels):
+            rate = np.where(count <= kernel.max_tokens, kernel.tflops(count), rate)
+        return np.asarray(rate, dtype=float)
+
+    def kernel_at(self, tokens: int) -> str:
+        """Return the name of the kernel used at a token count."""
+        for kernel in self.few_token_kernels:
+            if tokens <= kernel.max_tokens:
+                return kernel.name
+        return self.kernel or "main"

@@ -1,0 +1,152 @@
+"""What every field of a file means: its unit, what its absence means, where to find the number."""
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, Field, ValidationError
+
+from moeopt.core.wording import faults
+
+KINDS = {float: "number", int: "integer", str: "text", bool: "true or false"}
+
+CURVE_KEYS = {"scale", "points"}
+"""A model with these fields alone is a curve, which the page explains once for all."""
+
+
+def about(text: str, unit: str = "", find: str = "", absent: str = "") -> Any:
+    """Return the metadata of a field, for use in ``Annotated``.
+
+    Parameters
+    ----------
+    text
+        What it is.
+    unit
+        Its unit; empty where it has none.
+    find
+        Where to find it.
+    absent
+        What its absence means, for a field that may be absent.
+    """
+    return Field(description=text, json_schema_extra={"unit": unit, "find": find, "absent": absent})
+
+
+@dataclass(frozen=True)
+class FieldFacts:
+    """One field of a schema.
+
+    Attributes
+    ----------
+    path
+        As in a file, e.g. ``gpu.hbm_gb_s``; ``[]`` stands for the number in a list.
+    kind
+        What may stand there, in words.
+    required
+        Whether it must be there wherever the object around it is.
+    text, unit, find, absent
+        As in `about`.
+    part
+        Whether it is an object of further fields.
+    """
+
+    path: str
+    kind: str
+    required: bool
+    text: str
+    unit: str
+    find: str
+    absent: str
+    part: bool
+
+    @property
+    def hint(self) -> str:
+        """What would be right, in a few words."""
+        return ", ".join(word for word in (self.kind, self.unit) if word) + f": {self.text}"
+
+
+@cache
+def fields_of(model: type[BaseModel]) -> dict[str, FieldFacts]:
+    """Return every field of a schema by its path, those of nested objects after their object."""
+    return {facts.path: facts for facts in _walk(model, "")}
+
+
+def _walk(model: type[BaseModel], prefix: str) -> Iterator[FieldFacts]:
+    for name, info in model.model_fields.items():
+        inner, listed = _inner(info.annotation)
+        nested = isinstance(inner, type) and issubclass(inner, BaseModel)
+        curve = nested and set(inner.model_fields) == CURVE_KEYS
+        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+        kind = "curve" if curve else "object" if nested else _kind(inner)
+        path = f"{prefix}{name}"
+        yield FieldFacts(
+            path=path,
+            kind=f"list, each {kind}" if listed else kind,
+            required=info.is_required(),
+            text=info.description or "",
+            unit=str(extra.get("unit", "")),
+            find=str(extra.get("find", "")),
+            absent=str(extra.get("absent", "")),
+            part=nested and not curve,
+        )
+        if nested and not curve:
+            yield from _walk(inner, f"{path}[]." if listed else f"{path}.")
+
+
+def _inner(annotation: Any) -> tuple[Any, bool]:
+    """Return the type in a list, in an optional or in ``Annotated``, and whether it is a list."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _inner(get_args(annotation)[0])
+    if origin in (UnionType, Union):
+        kept = [part for part in get_args(annotation) if part is not NoneType]
+        return _inner(kept[0])
+    if origin is tuple and get_args(annotation)[1:] == (Ellipsis,):
+        inner, _ = _inner(get_args(annotation)[0])
+        return inner, True
+    return annotation, False
+
+
+def _kind(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(f'"{value}"' for value in get_args(kind))
+    if get_origin(kind) is tuple:
+        return "pair of numbers"
+    return KINDS.get(kind, "object")
+
+
+def describe_fields(model: type[BaseModel], error: ValidationError) -> str:
+    """Return everything that a failed validation found, on one line, with what would be right."""
+    return "; ".join(
+        f"{path}: {reason}{_help(model, path, kind)}" for path, kind, reason in faults(error)
+    )
+
+
+def without_rows(path: str) -> str:
+    """Return a path in a file as one of the schema: ``tables[3].model`` as ``tables[].model``."""
+    return re.sub(r"\[\d+\]", "[]", path)
+
+
+def nearest(model: type[BaseModel], path: str) -> str:
+    """Return what an unknown path was perhaps meant to be, as a clause, or nothing."""
+    known = [name for name in fields_of(model) if "[]" not in name]
+    here = path.rpartition(".")[0]
+    last = [name for name in known if name.rpartition(".")[2] == path.rpartition(".")[2]]
+    close = last or difflib.get_close_matches(path, known, n=3, cutoff=0.75)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    beside = [name for name in known if name.rpartition(".")[0] == here]
+    return f"; there are {', '.join(beside)}" if beside else ""
+
+
+def _help(model: type[BaseModel], path: str, kind: str) -> str:
+    if kind == "extra_forbidden":
+        return nearest(model, path)
+    facts = fields_of(model).get(without_rows(path))
+    if facts is None or not facts.text:
+        return ""
+    find = f"; {facts.find}" if kind == "missing" and facts.find else ""
+    return f" ({facts.hint}{find})"

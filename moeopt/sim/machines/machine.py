@@ -1,0 +1,380 @@
+"""Machines: what computes, what stores and what connects them, in units that stand in the names."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
+
+from moeopt.core.envelope import Frozen, Name, field_error
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.cpu import Cpu, Fraction, NonNegative, Positive
+from moeopt.sim.machines.curve import Curve, Device, TimeTable
+from moeopt.sim.machines.fields import about
+from moeopt.sim.machines.runtimes.calibrated import CalibratedRuntime
+
+Whole = Annotated[int, Field(strict=True, ge=1, le=1024)]
+LinkName = Literal["pcie", "dimm_link", "cxl", "cross_socket"]
+
+
+class Gpu(Frozen):
+    """A GPU; `utilization` is the fraction of its peak reached at a number of tokens per expert.
+
+    What each field means, its unit and where to find it: docs/machine.md.
+    """
+
+    name: Annotated[Name, about("its name", find="`nvidia-smi -L`, `rocm-smi --showproductname`")]
+    peak_tflops: Annotated[
+        Positive,
+        about(
+            "peak of its matrix units, 16-bit, without sparsity",
+            "TFLOPS",
+            "the vendor's data sheet (half of a figure with sparsity)",
+        ),
+    ]
+    hbm_gb_s: Annotated[
+        Positive,
+        about("peak bandwidth of its memory", "GB/s", "the vendor's data sheet"),
+    ]
+    hbm_gb: Annotated[
+        Positive, about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024")
+    ]
+    utilization: Annotated[
+        Curve,
+        about(
+            "fraction of `peak_tflops` reached, by tokens per expert",
+            find="`moeopt machine detect` where torch sees the GPU; 0.6, flat, where nobody knows",
+        ),
+    ]
+    bandwidth_efficiency: Annotated[
+        Fraction | None,
+        about(
+            "fraction of `hbm_gb_s` that expert kernels reach",
+            find="`moeopt machine detect` or `import`: read bandwidth / `hbm_gb_s`",
+            absent="1",
+        ),
+    ] = None
+    attention_bandwidth_efficiency: Annotated[
+        Fraction | None,
+        about(
+            "fraction of `hbm_gb_s` that attention kernels reach",
+            find="fitted to measurements",
+            absent="1",
+        ),
+    ] = None
+    kernel_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of running one expert (launches, tails)",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    layer_fixed_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of a layer's attention, router and norms, whatever their size",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    step_fixed_us: Annotated[
+        NonNegative | None,
+        about(
+            "fixed time of a step: sampling, building the graph of kernels",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+
+    @field_validator("utilization")
+    @classmethod
+    def _utilization_is_a_fraction(cls, curve: Curve) -> Curve:
+        for row, (_, value) in enumerate(curve.points):
+            if value > 1:
+                reason = f"must be a fraction of peak_tflops, at most 1, not {value:g}"
+                raise field_error(["points", row, 1], reason)
+        return curve
+
+
+class Dram(Frozen):
+    """The memory in which offloaded experts lie: the host's, or that of a CXL device.
+
+    A striped expert lies on all DIMMs, a localized one on its own. What each field means, its unit
+    and where to find it: docs/machine.md.
+    """
+
+    dimms: Annotated[
+        Whole, about("how many DIMMs", find="`dmidecode -t memory`: devices with a size")
+    ]
+    striped_gb_s: Annotated[
+        Positive,
+        about(
+            "peak bandwidth of all DIMMs together, as a striped expert is read",
+            "GB/s",
+            "channels x MT/s x 8 B / 1000",
+        ),
+    ]
+    localized_gb_s: Annotated[
+        Positive | None,
+        about(
+            "peak bandwidth of one DIMM, as a localized expert is read",
+            "GB/s",
+            "MT/s x 8 B / 1000",
+            "no expert is ever localized",
+        ),
+    ] = None
+    channels: Annotated[
+        Whole | None,
+        about("memory channels in use", find="`dmidecode -t memory`", absent="not stated"),
+    ] = None
+    speed_mt_s: Annotated[
+        Positive | None,
+        about(
+            "speed of the DIMMs as configured",
+            "MT/s",
+            "`dmidecode -t memory`: Configured Memory Speed; the 4800 of DDR5-4800",
+            "not stated",
+        ),
+    ] = None
+    capacity_gb: Annotated[
+        Positive | None,
+        about("what they hold together", "GiB", "`/proc/meminfo`: MemTotal", "not stated"),
+    ] = None
+    efficiency: Annotated[
+        Fraction | None,
+        about("fraction of these bandwidths that reads reach", find="STREAM / peak", absent="1"),
+    ] = None
+
+
+class Ndp(Frozen):
+    """Near-data processing: `gflops` and `internal_gb_s` of one unit; fields: docs/machine.md."""
+
+    gflops: Annotated[Positive, about("rate of one unit", "GFLOPS", "the device's data")]
+    internal_gb_s: Annotated[
+        Positive, about("what one unit reads from its own memory", "GB/s", "the device's data")
+    ]
+    units: Annotated[Whole | None, about("how many units", absent="one per DIMM")] = None
+    gflops_bits: Annotated[
+        Positive | None,
+        about(
+            "width of the weights at which `gflops` is reached; narrower ones are faster in"
+            " proportion",
+            "bits",
+            absent="the width makes no difference",
+        ),
+    ] = None
+
+    def rate_gflops(self, bits: float) -> float:
+        """Return the rate of one unit on weights of so many bits."""
+        if self.gflops_bits is None:
+            return self.gflops
+        return self.gflops * max(self.gflops_bits / bits, 1.0)
+
+
+class Link(Frozen):
+    """A link, one direction: bandwidth, and what every transfer takes on top of its bytes."""
+
+    gb_s: Annotated[Positive, about("bandwidth, one direction", "GB/s", "the device's data")]
+    latency_us: Annotated[
+        NonNegative | None, about("what every transfer takes on top of its bytes", "us", absent="0")
+    ] = None
+
+    def transfer_s(self, size: float) -> float:
+        """Return how long `size` bytes take, in s."""
+        return (self.latency_us or 0.0) / 1e6 + size / (self.gb_s * 1e9)
+
+
+class Links(Frozen):
+    """Links besides PCIe: between DIMMs, and to a CXL device."""
+
+    dimm_link: Annotated[Link | None, about("between DIMMs", absent="none")] = None
+    cxl: Annotated[Link | None, about("to a CXL device", absent="none")] = None
+
+
+class Machine(Frozen):
+    """A machine, with the source of every number in `sources` (field path -> where it stands).
+
+    `time_tables` are measurements; where there is none for a model and device, times come from the
+    rates above. A machine without a GPU has neither `gpu` nor `pcie_gb_s`: its CPU computes alone.
+    One without a CPU that computes experts has no `cpu`, one without near-data processing no `ndp`.
+    What each field means, its unit and where to find it: docs/machine.md.
+    """
+
+    name: Annotated[Name, about("name of the machine")]
+    gpu: Annotated[Gpu | None, about("its GPU", absent="none: the CPU computes alone")] = None
+    cpu: Annotated[
+        Cpu | None,
+        Field(validate_default=True),
+        about("its CPU", absent="no CPU that computes experts; not without a `gpu`"),
+    ] = None
+    dram: Annotated[Dram, about("the memory in which offloaded experts lie")]
+    ndp: Annotated[Ndp | None, about("near-data processing", absent="none")] = None
+    pcie_gb_s: Annotated[
+        Positive | None,
+        Field(validate_default=True),
+        about(
+            "from where offloaded experts lie to the GPU, one direction",
+            "GB/s",
+            "16 lanes: 15.75 (PCIe 3), 31.5 (4), 63 (5); `nvidia-smi -q`: Link Width, PCIe"
+            " Generation",
+            "not without a `gpu`; required with one",
+        ),
+    ] = None
+    pcie_latency_us: Annotated[
+        NonNegative | None, about("what every transfer takes on top of its bytes", "us", absent="0")
+    ] = None
+    sync_us: Annotated[
+        NonNegative | None,
+        about(
+            "one hand-over of a layer's activations between GPU and CPU, one way",
+            "us",
+            "fitted to measurements",
+            "0",
+        ),
+    ] = None
+    links: Annotated[Links, about("links besides PCIe", absent="none")] = Links()
+    time_tables: Annotated[
+        tuple[TimeTable, ...],
+        Field(max_length=1000),
+        about(
+            "measured times of experts, instead of the rates",
+            find="`moeopt profile`",
+            absent="none",
+        ),
+    ] = ()
+    runtimes: Annotated[
+        tuple[CalibratedRuntime, ...],
+        Field(max_length=20),
+        about("runtimes whose speed was measured on it", find="`moeopt calibrate`", absent="none"),
+    ] = ()
+    sources: Annotated[
+        dict[str, str], about("where each number stands: field path -> source; may be empty")
+    ]
+
+    @field_validator("cpu", "pcie_gb_s")
+    @classmethod
+    def _something_computes(cls, value: object, info: ValidationInfo) -> object:
+        """Let `cpu` be absent only beside a GPU, `pcie_gb_s` only without one.
+
+        Here and not in a rule for the whole, which would be silent while other fields are missing.
+        """
+        without_gpu = info.data.get("gpu", "faulty") is None
+        if value is None and without_gpu == (info.field_name == "cpu"):
+            raise PydanticKnownError("missing")
+        return value
+
+    @field_validator("time_tables")
+    @classmethod
+    def _tables_differ(cls, tables: tuple[TimeTable, ...]) -> tuple[TimeTable, ...]:
+        seen = set()
+        for row, table in enumerate(tables):
+            key = (table.model, table.device, table.threads, table.bits_per_weight)
+            if key in seen:
+                what = f"{table.model} on {table.device}"
+                raise field_error([row], f"is a second table of {_plain(what)}")
+            seen.add(key)
+        return tables
+
+    def time_table(
+        self, model: str, device: Device, bits_per_weight: float | None = None
+    ) -> TimeTable | None:
+        """Return the measurement of a model's experts on a device, if there is one.
+
+        For the CPU it is the one with the CPU's number of threads, or one that names none.
+
+        Parameters
+        ----------
+        bits_per_weight
+            Width of the weights if not the model's own.
+
+        Raises
+        ------
+        InputError
+            If the CPU was measured, but not with the number of threads it has.
+        """
+        found = [
+            table
+            for table in self.time_tables
+            if (table.model, table.device, table.bits_per_weight)
+            == (model, device, bits_per_weight)
+        ]
+        threads = self.cpu.threads if device == "cpu" and self.cpu is not None else None
+        for table in found:
+            if table.threads == threads:
+                return table
+        if found and all(table.threads is not None for table in found):
+            measured = ", ".join(str(t) for t in sorted({table.threads or 0 for table in found}))
+            asked = "no number" if threads is None else threads
+            raise InputError(
+                f"machine {self.name}: cpu.threads: {model} was measured with {measured},"
+                f" not {asked}"
+            )
+        return next((table for table in found if table.threads is None), None)
+
+    def with_threads(self, threads: int) -> Self:
+        """Return this machine with its CPU computing on another number of threads.
+
+        Raises
+        ------
+        InputError
+            If no time table says what so many threads take: rates do not scale by themselves.
+        """
+        cpu = self.require_cpu()
+        measured = {table.threads for table in self.time_tables if table.device == "cpu"}
+        if threads != cpu.threads and threads not in measured:
+            known = ", ".join(str(t) for t in sorted(t for t in measured if t)) or "none"
+            raise InputError(
+                f"machine {self.name}: threads: must be one of those measured ({known}),"
+                f" not {threads}"
+            )
+        return self.model_copy(update={"cpu": cpu.model_copy(update={"threads": threads})})
+
+    def require_gpu(self) -> Gpu:
+        """Return the GPU; InputError if the machine has none."""
+        if self.gpu is None:
+            raise InputError(f"machine {self.name}: gpu: is missing; a cost on it is asked for")
+        return self.gpu
+
+    def require_cpu(self) -> Cpu:
+        """Return the CPU; InputError if the machine has none."""
+        if self.cpu is None:
+            raise InputError(f"machine {self.name}: cpu: is missing; a cost on it is asked for")
+        return self.cpu
+
+    def require_ndp(self) -> Ndp:
+        """Return the NDP units; InputError if the machine has none."""
+        if self.ndp is None:
+            raise InputError(f"machine {self.name}: ndp: is missing; a cost on it is asked for")
+        return self.ndp
+
+    @property
+    def ndp_units(self) -> int:
+        """How many NDP units there are; 0 without any."""
+        if self.ndp is None:
+            return 0
+        return self.dram.dimms if self.ndp.units is None else self.ndp.units
+
+    def link(self, name: LinkName) -> Link:
+        """Return a link by name; InputError if the machine has none of it."""
+        found: Link | None
+        if name == "pcie":
+            gb_s = self.pcie_gb_s
+            found = None if gb_s is None else Link(gb_s=gb_s, latency_us=self.pcie_latency_us)
+        elif name == "cross_socket":
+            numa = None if self.cpu is None else self.cpu.numa
+            found = None if numa is None else Link(gb_s=numa.cross_socket_gb_s)
+        else:
+            found = self.links.dimm_link if name == "dimm_link" else self.links.cxl
+        if found is None:
+            places = {"cross_socket": "cpu.numa", "pcie": "pcie_gb_s"}
+            place = places.get(name, f"links.{name}")
+            raise InputError(f"machine {self.name}: {place}: is missing; a cost on it is asked for")
+        return found
+
+
+def _plain(text: str) -> str:
+    """Return untrusted text without what an error template or a terminal would act on."""
+    return "".join(c for c in text[:60] if c.isprintable() and c not in "{}")

@@ -1,0 +1,290 @@
+"""Measured time tables: one expert's three matrix products on this machine, by tokens."""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.curve import TimeTable
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+
+TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MOST_TOKENS = 2**20
+
+ROTATED_BYTES = 512 * 2**20
+"""Weights that are worked through before an expert comes again: more than caches hold."""
+
+MOST_COPIES = 64
+
+Runner = Callable[[int], None]
+"""Runs one expert on so many tokens and returns when it is done."""
+
+ProfileDevice = Literal["cpu", "gpu"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure.
+
+    Attributes
+    ----------
+    device
+        "cpu", or "gpu" for the CUDA device that torch sees first.
+    threads
+        CPU threads; None for as many as torch takes by itself.
+    tokens
+        Token counts, at least two, rising.
+    repeats, warm_up
+        Runs per token count that count, and runs before them that do not.
+    """
+
+    device: ProfileDevice = "cpu"
+    threads: int | None = None
+    tokens: tuple[int, ...] = TOKENS
+    repeats: int = 9
+    warm_up: int = 3
+
+    def check(self) -> None:
+        """Raise InputError if a setting is out of range."""
+        if self.device not in ("cpu", "gpu"):
+            raise InputError(f"device: must be cpu or gpu, not {self.device!r}")
+        if self.threads is not None and not 1 <= self.threads <= 65536:
+            raise InputError(f"threads: must be from 1 to 65536, not {self.threads}")
+        if self.threads is not None and self.device == "gpu":
+            raise InputError("threads: is for the device cpu only")
+        rising = all(a < b for a, b in zip(self.tokens, self.tokens[1:], strict=False))
+        if len(self.tokens) < 2 or not rising:
+            raise InputError(f"tokens: must be at least two, rising, not {list(self.tokens)}")
+        if not 1 <= self.tokens[0] <= self.tokens[-1] <= MOST_TOKENS:
+            raise InputError(f"tokens: must be from 1 to {MOST_TOKENS}")
+        if not 1 <= self.repeats <= 10_000 or not 0 <= self.warm_up <= 10_000:
+            raise InputError("repeats, warm_up: must be at least 1 and 0, at most 10000")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An expert that can be run, and what runs it: the names that go into the source."""
+
+    run: Runner
+    device_name: str
+    versions: str
+    threads: int | None
+
+
+def measure(
+    run: Runner,
+    settings: Settings,
+    clock_ns: Callable[[], int] = time.perf_counter_ns,
+    on_point: Callable[[int, float], None] = lambda tokens, ns: None,
+) -> list[tuple[float, float]]:
+    """Return (tokens, median ns) for every token count.
+
+    Parameters
+    ----------
+    run
+        Runs one expert; returns when it is done.
+    clock_ns
+        What to time with.
+    on_point
+        Called with every point as soon as it is measured.
+
+    Raises
+    ------
+    InputError
+        If the clock does not move: what ran is too short to be timed.
+    """
+    settings.check()
+    points = []
+    for tokens in settings.tokens:
+        for _ in range(settings.warm_up):
+            run(tokens)
+        taken = []
+        for _ in range(settings.repeats):
+            start = clock_ns()
+            run(tokens)
+            taken.append(clock_ns() - start)
+        middle = float(median(taken))
+        if middle <= 0:
+            raise InputError(f"tokens: {tokens} on one expert are too fast for the clock")
+        points.append((float(tokens), middle))
+        on_point(tokens, middle)
+    return points
+
+
+def padded(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return points whose times never fall: few tokens can be padded to more.
+
+    One token often takes longer than two, where a library picks another kernel.
+    """
+    best = float("inf")
+    lowered = []
+    for tokens, ns in reversed(points):
+        best = min(best, ns)
+        lowered.append((tokens, best))
+    return lowered[::-1]
+
+
+def profile(
+    machine: Machine,
+    model: ModelShape,
+    settings: Settings,
+    *,
+    name: str,
+    command: str,
+    date: str,
+    bench: Bench | None = None,
+    clock_ns: Callable[[], int] = time.perf_counter_ns,
+    on_point: Callable[[int, float], None] = lambda tokens, ns: None,
+) -> Machine:
+    """Measure an expert of `model` and return `machine` with the table in it.
+
+    Parameters
+    ----------
+    machine
+        What to start from: all but the measured table stays as it is.
+    model
+        Its expert's sizes are measured, with random weights of its width.
+    settings
+        Device and token counts.
+    name
+        Name of the new machine.
+    command, date
+        Go into the table's source.
+    bench, clock_ns
+        What runs the expert and what times it; by default torch and the system's clock.
+    on_point
+        Called with (tokens, ns) as the measurement goes on.
+
+    Raises
+    ------
+    InputError
+        If torch is not installed or sees no GPU, the machine lacks the device, or the weights'
+        width cannot be run.
+
+    Notes
+    -----
+    A table for the CPU belongs to a number of threads, which becomes that of the machine's CPU; a
+    table of the same model, device and threads is replaced. Times that fall with more tokens are
+    lowered to what padding gives (`padded`). Several experts are run in turn, so
+    that weights come from memory and not from a cache.
+    """
+    settings.check()
+    if settings.device == "cpu":
+        machine.require_cpu()
+    if model.bits != 8 * model.bytes_per_weight:
+        raise InputError(f"model {model.name}: expert_bits: quantized experts cannot be measured")
+    if bench is None:
+        bench = torch_bench(model, settings)
+    points = padded(measure(bench.run, settings, clock_ns, on_point))
+    threads = bench.threads if settings.device == "cpu" else None
+    by = f"median of {settings.repeats} runs after {settings.warm_up}"
+    source = f"measured on {bench.device_name}, {date}, {bench.versions}: {command} ({by})"
+    table = TimeTable(
+        model=model.name,
+        device=settings.device,
+        points=tuple(points),
+        source=source,
+        threads=threads,
+    )
+    return with_table(machine, table, name)
+
+
+def with_table(machine: Machine, table: TimeTable, name: str) -> Machine:
+    """Return a machine of another name with a table added, or put in the place of its like."""
+    kept: Sequence[TimeTable] = [
+        old
+        for old in machine.time_tables
+        if (old.model, old.device, old.threads, old.bits_per_weight)
+        != (table.model, table.device, table.threads, table.bits_per_weight)
+    ]
+    changes: dict[str, object] = {"name": name, "time_tables": (*kept, table)}
+    if table.device == "cpu" and table.threads is not None:
+        cpu = machine.require_cpu()
+        changes["cpu"] = cpu.model_copy(update={"threads": table.threads})
+        changes["sources"] = machine.sources | {"cpu.threads": table.source}
+    return machine.model_copy(update=changes)
+
+
+def torch_bench(model: ModelShape, settings: Settings) -> Bench:
+    """Return an expert of a model's size, with random weights, ready to run.
+
+    Raises
+    ------
+    InputError
+        If torch is not installed, sees no GPU, or has no type of the weights' width.
+    """
+    torch = _torch()
+    if settings.device == "gpu" and not torch.cuda.is_available():
+        raise InputError("device: gpu: torch sees no CUDA GPU; use --device cpu")
+    dtype = {2.0: torch.bfloat16, 4.0: torch.float32}.get(model.bytes_per_weight)
+    if dtype is None:
+        raise InputError(
+            f"model {model.name}: bytes_per_weight: must be 2 or 4 to be measured,"
+            f" not {model.bytes_per_weight:g}"
+        )
+    where = "cuda" if settings.device == "gpu" else "cpu"
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    experts = _experts(torch, model, where, dtype)
+    inputs = {
+        tokens: torch.randn(tokens, model.hidden_size, device=where).to(dtype)
+        for tokens in settings.tokens
+    }
+    turn = 0
+
+    def run(tokens: int) -> None:
+        nonlocal turn
+        gate, up, down = experts[turn % len(experts)]
+        turn += 1
+        x = inputs[tokens]
+        with torch.inference_mode():
+            _ = (torch.nn.functional.silu(x @ gate.T) * (x @ up.T)) @ down.T
+        if where == "cuda":
+            torch.cuda.synchronize()
+
+    name = torch.cuda.get_device_name(0) if where == "cuda" else _cpu_name()
+    threads = None if where == "cuda" else int(torch.get_num_threads())
+    on = name if threads is None else f"{name} with {threads} threads"
+    return Bench(run, on, f"torch {torch.__version__}", threads)
+
+
+def _torch() -> Any:
+    try:
+        return import_module("torch")
+    except ImportError:
+        raise InputError(
+            "profile: torch is not installed; install moeopt with the extra that has it:"
+            " pip install 'moeopt[torch]'"
+        ) from None
+
+
+def _experts(torch: Any, model: ModelShape, where: str, dtype: Any) -> list[tuple[Any, Any, Any]]:
+    """Return copies of an expert that are together larger than the caches, at least two."""
+    copies = min(MOST_COPIES, max(2, -(-ROTATED_BYTES // model.expert_bytes)))
+    hidden, inner = model.hidden_size, model.expert_intermediate_size
+    shapes = ((inner, hidden), (inner, hidden), (hidden, inner))
+    generator = torch.Generator(device=where).manual_seed(0)
+    return [
+        tuple(
+            (torch.randn(shape, generator=generator, device=where) * hidden**-0.5).to(dtype)
+            for shape in shapes
+        )
+        for _ in range(copies)
+    ]
+
+
+def _cpu_name() -> str:
+    """Return the processor's name as the system gives it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "unknown CPU"

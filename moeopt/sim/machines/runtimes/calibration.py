@@ -1,0 +1,172 @@
+"""Calibration: the costs of a runtime's terms from speeds measured on the machine at hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError, expect
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.calibrated import CalibratedModel, CalibratedRuntime
+from moeopt.sim.machines.runtimes.fitting import fit_costs
+from moeopt.sim.machines.runtimes.measurements import Measurement
+from moeopt.sim.machines.runtimes.profile import as_costs, as_vector, get_runtime
+from moeopt.sim.machines.runtimes.setting import amounts
+from moeopt.sim.machines.runtimes.terms import Vector, prior
+
+NOISE = 0.04
+"""Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""
+
+BETWEEN_MACHINES = 0.5
+"""A machine's costs differ from the profile's by this much of what was uncertain beforehand."""
+
+CLOSE = 0.02
+"""A model's own points are met this closely, if need be by costs of its own."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A measured point and what the calibrated machine predicts of it, in tokens/s."""
+
+    measurement: Measurement
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted / self.measurement.tokens_per_s - 1.0
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A calibrated machine, and how well it meets the points it was calibrated on."""
+
+    machine: Machine
+    residuals: tuple[Residual, ...]
+
+
+def machine_costs(profile: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:
+    """Return the costs of the terms on a machine, for any model.
+
+    Parameters
+    ----------
+    profile
+        (terms,): costs of the runtime elsewhere, which what the points say nothing about keeps.
+    rows, times_us
+        (points, terms) and (points,): what each point needs (`amounts`), and what it took.
+    """
+    _, spread = prior()
+    return fit_costs(rows, times_us, np.log(profile), BETWEEN_MACHINES * spread, NOISE)
+
+
+def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:
+    """Return the costs of the terms for one model on a machine.
+
+    They leave those of the machine only as far as that model's points ask for.
+    """
+    costs = machine
+    _, spread = prior()
+    for looser in (0.5, 1.0, 2.0):
+        if np.abs(np.log(rows @ costs / times_us)).max() <= CLOSE:
+            break
+        costs = fit_costs(rows, times_us, np.log(machine), looser * spread, NOISE)
+    return costs
+
+
+def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
+    r"""Fit the overheads of runtimes to speeds measured on a machine.
+
+    Parameters
+    ----------
+    machine
+        What was measured on; an earlier calibration of the same runtimes is replaced.
+    points
+        Measured speeds (`moeopt.sim.machines.runtimes.measurements.read_measurements`); two of one
+        model, with many and with few experts on the CPU, are enough.
+
+    Returns
+    -------
+    Calibrated
+        The machine with ``runtimes``, which `predict` uses, and a residual per point.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two points of a runtime, or they have several numbers of threads,
+        none of them the machine's.
+
+    Notes
+    -----
+    Posterior modes (`fit_costs`): the profile of the runtime, fitted to other machines, is what is
+    expected; first the machine's costs from all its points, then those of each model from its own.
+
+    Examples
+    --------
+    >>> import moeopt, pathlib
+    >>> head = "model,bits,runtime,n_cpu_moe,context,tokens_per_s"
+    >>> rows = ["mixtral-8x7b,Q4_K_M,llama.cpp,16,0,27.5", "mixtral-8x7b,Q4_K_M,llama.cpp,32,0,16"]
+    >>> _ = pathlib.Path("points.csv").write_text("\n".join([head, *rows]))
+    >>> points = moeopt.read_measurements("points.csv")
+    >>> found = moeopt.calibrate(moeopt.get_machine("rtx4090+epyc-9004"), points)
+    >>> all(abs(residual.error) < 0.03 for residual in found.residuals)
+    True
+    >>> moeopt.predict(found.machine, "mixtral-8x7b", bits="Q4_K_M", n_cpu_moe=24).certainty
+    'calibrated on this model'
+    """
+    expect("machine", machine, Machine, what="a machine")
+    points = _of_one_number_of_threads(machine, points)
+    found, residuals = [], []
+    for runtime in dict.fromkeys(point.runtime for point in points):
+        own = [point for point in points if point.runtime == runtime]
+        if len(own) < 2:
+            raise InputError(f"points: at least two of a runtime are needed, {runtime} has one")
+        profile = as_vector(get_runtime(runtime).costs)
+        costs = machine_costs(profile, _rows(machine, own), _times(own))
+        models = []
+        for name, bits in dict.fromkeys((p.model.name, p.model.bits) for p in own):
+            group = [p for p in own if (p.model.name, p.model.bits) == (name, bits)]
+            rows = _rows(machine, group)
+            special = model_costs(costs, rows, _times(group))
+            models.append(CalibratedModel(model=name, bits=bits, costs=as_costs(special)))
+            speeds = 1e6 / (rows @ special)
+            residuals += [Residual(p, float(v)) for p, v in zip(group, speeds, strict=True)]
+        found.append(
+            CalibratedRuntime(
+                runtime=runtime, costs=as_costs(costs), models=tuple(models), points=len(own)
+            )
+        )
+    if not found:
+        raise InputError("points: there are none")
+    names = {one.runtime for one in found}
+    kept = tuple(one for one in machine.runtimes if one.runtime not in names)
+    said = f"fitted to {len(points)} measured speeds (moeopt calibrate)"
+    changed = machine.model_copy(
+        update={"runtimes": kept + tuple(found), "sources": machine.sources | {"runtimes": said}}
+    )
+    return Calibrated(changed, tuple(residuals))
+
+
+def _of_one_number_of_threads(
+    machine: Machine, points: Sequence[Measurement]
+) -> Sequence[Measurement]:
+    """Return the points with the machine's number of threads, if they have several."""
+    measured = {point.threads for point in points if point.threads is not None}
+    if len(measured) < 2:
+        return points
+    own = None if machine.cpu is None else machine.cpu.threads
+    if own not in measured:
+        said = ", ".join(map(str, sorted(measured)))
+        raise InputError(
+            f"points: measured with {said} threads, machine {machine.name} has"
+            f" {'no number of them' if own is None else own} (cpu.threads)"
+        )
+    return [point for point in points if point.threads in (own, None)]
+
+
+def _rows(machine: Machine, points: Sequence[Measurement]) -> NDArray[np.float64]:
+    return np.array([amounts(point.on(machine)) for point in points])
+
+
+def _times(points: Sequence[Measurement]) -> Vector:
+    return np.array([1e6 / point.tokens_per_s for point in points])

@@ -1,0 +1,276 @@
+"""Measured speeds: tables of points, and what ``llama-bench -o json`` writes."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from moeopt.core.errors import InputError, expect
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.profile import get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits
+from moeopt.sim.presets import get_model
+
+COLUMNS = ("model", "bits", "runtime", "n_cpu_moe", "context", "tokens_per_s")
+MOST_BYTES = 2**24
+MOST_POINTS = 10_000
+
+ModelOf = Callable[[str, str], ModelShape]
+"""A model by name or file, and a width or the name of a quantisation; "" for its own."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A speed that somebody measured: one sequence, one token per step.
+
+    Attributes
+    ----------
+    model
+        At the widths that were measured.
+    runtime
+        As in ``--runtime``.
+    n_cpu_moe
+        Blocks whose experts the CPU computes, counted as llama.cpp does; None where `gpu_experts`
+        says it.
+    gpu_experts
+        Experts of every layer that are on the GPU, as ktransformers counts.
+    context
+        Tokens in the KV cache.
+    tokens_per_s
+        Measured.
+    cpu_only
+        Whether no GPU took part although the machine may have one.
+    threads
+        Threads of the CPU; None if nobody says.
+    """
+
+    model: ModelShape
+    runtime: str
+    n_cpu_moe: int | None
+    gpu_experts: int | None
+    context: int
+    tokens_per_s: float
+    cpu_only: bool = False
+    threads: int | None = None
+
+    def on(self, machine: Machine) -> Setting:
+        """Return the setting on a machine."""
+        if self.cpu_only and machine.gpu is not None:
+            machine = machine.model_copy(update={"gpu": None, "pcie_gb_s": None})
+        aware = get_runtime(self.runtime).numa_aware
+        if self.gpu_experts is not None and machine.gpu is not None:
+            return Setting.with_gpu_experts(
+                machine, self.model, self.gpu_experts, self.context, numa_aware=aware
+            )
+        blocks = self.model.layers if self.n_cpu_moe is None else self.n_cpu_moe
+        return Setting.with_cpu_blocks(machine, self.model, blocks, self.context, numa_aware=aware)
+
+
+def model_at(name: str, bits: str) -> ModelShape:
+    """Return a model by name or file, at a width or as a quantisation if one is given."""
+    shape = get_model(name)
+    return at_bits(shape, bits) if bits else shape
+
+
+def read_measurements(
+    path: str | Path, *, model: str = "", bits: str = "", model_of: ModelOf = model_at
+) -> list[Measurement]:
+    r"""Return the measured speeds in a CSV table or in what ``llama-bench -o json`` wrote.
+
+    Parameters
+    ----------
+    path
+        A CSV file with the columns model, bits, runtime, n_cpu_moe, context, tokens_per_s (and
+        gpu_experts instead of n_cpu_moe), or a JSON file of llama-bench, of which the tests that
+        generate tokens are taken.
+    model, bits
+        For llama-bench: which model it was, if its file is not at hand under the name written
+        there; for a table: what stands in for an empty cell.
+    model_of
+        Finds a model by name or file and width.
+
+    Returns
+    -------
+    list of Measurement
+        In the order of the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a column or a value is missing or wrong: the message names
+        file, line, column and what would be right.
+
+    Examples
+    --------
+    >>> import moeopt, pathlib
+    >>> head = "model,bits,runtime,n_cpu_moe,tokens_per_s"
+    >>> row = "mixtral-8x7b,Q4_K_M,llama.cpp,16,27.5"
+    >>> _ = pathlib.Path("points.csv").write_text("\n".join([head, row]))
+    >>> [point.tokens_per_s for point in moeopt.read_measurements("points.csv")]
+    [27.5]
+    """
+    expect("path", path, str, Path, what="a path")
+    path = Path(path)
+    text = _text(path)
+    if text.lstrip()[:1] in ("[", "{"):
+        return _of_llama_bench(path, text, model_of, model, bits)
+    found = []
+    table = csv.DictReader(io.StringIO(text))
+    columns = [name.strip() for name in table.fieldnames or ()]
+    table.fieldnames = columns
+    for name in ("tokens_per_s", *(() if model else ("model",))):
+        if name not in columns:
+            raise InputError(
+                f"{path}: {name}: this column is missing (columns: {', '.join(COLUMNS)})"
+            )
+    try:
+        for line, row in enumerate(table, start=2):
+            if line > MOST_POINTS:
+                raise InputError(f"{path}: has more than {MOST_POINTS} lines")
+            found.append(_point(f"{path}: line {line}", row, model_of, model, bits))
+    except csv.Error as error:
+        raise InputError(f"{path}: {error}") from None
+    if not found:
+        raise InputError(f"{path}: there are no points")
+    return found
+
+
+def _point(
+    at: str, row: dict[str, str | None], model_of: ModelOf, model: str, bits: str
+) -> Measurement:
+    def cell(name: str, default: str = "") -> str:
+        return (row.get(name) or "").strip() or default
+
+    name = cell("model", model)
+    if not name:
+        raise InputError(f"{at}: model: is missing")
+    runtime = cell("runtime", "llama.cpp")
+    speed = _number(at, "tokens_per_s", cell("tokens_per_s"))
+    if not 0 < speed < 1e7:
+        raise InputError(f"{at}: tokens_per_s: must be above 0, not {speed:g}")
+    on_gpu = cell("gpu_experts")
+    try:
+        get_runtime(runtime)
+        shape = model_of(name, cell("bits", bits))
+    except InputError as error:
+        raise InputError(f"{at}: {error}") from None
+    blocks = cell("n_cpu_moe")
+    return Measurement(
+        model=shape,
+        runtime=runtime,
+        n_cpu_moe=None if on_gpu or not blocks else _whole(at, "n_cpu_moe", blocks),
+        gpu_experts=_whole(at, "gpu_experts", on_gpu) if on_gpu else None,
+        context=_whole(at, "context", cell("context", "0")),
+        tokens_per_s=speed,
+    )
+
+
+def _of_llama_bench(
+    path: Path, text: str, model_of: ModelOf, model: str, bits: str
+) -> list[Measurement]:
+    try:
+        tests = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no valid JSON: {str(error)[:100]}") from None
+    if not isinstance(tests, list) or len(tests) > MOST_POINTS:
+        raise InputError(f"{path}: must be a list of tests, as llama-bench -o json writes")
+    files = {str(test.get("model_filename")) for test in tests if isinstance(test, dict)}
+    if model and len(files) > 1:
+        raise InputError(f"{path}: has {len(files)} models; --model can name one only")
+    found = []
+    for row, test in enumerate(tests):
+        at = f"{path}: [{row}]"
+        if not isinstance(test, dict) or "avg_ts" not in test:
+            raise InputError(f"{at}: avg_ts: is missing; this is no output of llama-bench -o json")
+        if not _field(at, test, "n_gen", 0) or _field(at, test, "n_prompt", 0):
+            continue  # reads a prompt: another question than the speed of decoding
+        name = model or _beside(path, str(test.get("model_filename", "")))
+        try:
+            shape = model_of(name, bits)
+        except InputError as error:
+            raise InputError(f"{at}: model_filename: {error} (--model says which it is)") from None
+        speed = _speed(at, test)
+        layers_on_gpu = _field(at, test, "n_gpu_layers", 0)
+        backends = str(test.get("backends", test.get("gpu_info", "")))
+        found.append(
+            Measurement(
+                model=shape,
+                runtime="llama.cpp",
+                n_cpu_moe=_field(at, test, "n_cpu_moe", 0),
+                gpu_experts=None,
+                context=_field(at, test, "n_depth", 0) + _field(at, test, "n_gen", 0) // 2,
+                tokens_per_s=speed,
+                cpu_only=layers_on_gpu == 0 or backends in ("CPU", "BLAS", ""),
+                threads=_field(at, test, "n_threads", 0) or None,
+            )
+        )
+    if not found:
+        raise InputError(f"{path}: no test generates tokens only (llama-bench -p 0 -n 128)")
+    return found
+
+
+def _beside(path: Path, name: str) -> str:
+    """Return a model's file as llama-bench was given it, or as it lies beside the results.
+
+    Results come from strangers: nothing but a GGUF file is opened by a name in them.
+    """
+    if not name.endswith(".gguf"):
+        raise InputError(
+            f"{path}: model_filename: {name!r:.80} is no .gguf; --model says which it is"
+        )
+    return name if Path(name).is_file() else str(path.parent / name)
+
+
+def _speed(at: str, test: dict[str, Any]) -> float:
+    """Return the median of the repetitions, which one disturbed repetition does not move."""
+    samples = test.get("samples_ts")
+    values = samples if isinstance(samples, list) and samples else [test["avg_ts"]]
+    for value in values[:MOST_POINTS]:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < 1e7:
+            raise InputError(f"{at}: avg_ts, samples_ts: must be numbers above 0")
+    return float(median(values[:MOST_POINTS]))
+
+
+def _field(at: str, test: dict[str, Any], name: str, default: int) -> int:
+    value = test.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**24:
+        if name == "n_gpu_layers" and value in (-1, -2):  # "all", as newer versions write
+            return 2**16
+        raise InputError(f"{at}: {name}: must be a whole number")
+    return value
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: is larger than {MOST_BYTES} bytes")
+        return path.read_text("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text") from None
+
+
+def _number(at: str, name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{at}: {name}: must be a number, not {text[:40]!r}")
+    return value
+
+
+def _whole(at: str, name: str, text: str) -> int:
+    value = _number(at, name, text)
+    if value != int(value) or not 0 <= value <= 2**24:
+        raise InputError(f"{at}: {name}: must be a whole number from 0, not {text[:40]!r}")
+    return int(value)

@@ -1,0 +1,103 @@
+"""Profiles of runtimes: what a token takes beyond its bytes, as fitted to public measurements."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+
+from moeopt.core.envelope import Frozen
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.runtimes.calibrated import Costs, every_term
+from moeopt.sim.machines.runtimes.terms import TERMS, Vector
+
+Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
+
+
+class Within(Frozen):
+    """A cross-validated interval: 80 % of points held out lay within a factor of the prediction."""
+
+    certainty: Certainty
+    factor: Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)]
+    median_error: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)]
+    points: Annotated[int, Field(strict=True, ge=0)]
+
+
+class RuntimeProfile(Frozen):
+    """What a runtime takes for a token, term by term.
+
+    Parameters
+    ----------
+    name
+        As in ``--runtime``.
+    costs
+        Term -> cost: a ratio to bytes over bandwidth for reads, us for the others
+        (`moeopt.sim.machines.runtimes.terms.PRIOR`).
+    numa_aware
+        Whether it places weights by socket.
+    intervals
+        What to expect of its predictions, by how much is known of the machine.
+    source
+        What it was fitted on.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=60)]
+    costs: Costs
+    numa_aware: bool = False
+    intervals: Annotated[tuple[Within, ...], Field(max_length=3)] = ()
+    source: Annotated[str, Field(max_length=2000)]
+
+    @field_validator("costs")
+    @classmethod
+    def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
+        return every_term(costs)
+
+    def interval(self, certainty: Certainty) -> Within:
+        """Return what is known of predictions of that certainty.
+
+        Raises
+        ------
+        InputError
+            If nothing was ever measured.
+        """
+        for found in self.intervals:
+            if found.certainty == certainty:
+                return found
+        raise InputError(f"runtime {self.name}: intervals: nothing is known of one {certainty}")
+
+    def with_costs(self, costs: Vector) -> Self:
+        """Return the profile with other costs, in the order of the terms."""
+        return self.model_copy(update={"costs": as_costs(costs)})
+
+
+def as_costs(costs: Sequence[float] | Vector) -> Costs:
+    """Return costs by term, rounded to six digits as files keep them."""
+    return {term: float(f"{cost:.6g}") for term, cost in zip(TERMS, costs, strict=True)}
+
+
+def as_vector(costs: Costs) -> Vector:
+    """Return costs in the order of the terms."""
+    return np.array([costs[term] for term in TERMS])
+
+
+def runtimes() -> list[str]:
+    """Return the names of the runtimes that have a profile."""
+    from moeopt.sim.presets import names
+
+    return names("runtimes")
+
+
+def get_runtime(name: str) -> RuntimeProfile:
+    """Return the profile of a runtime.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    from moeopt.sim.presets import find
+
+    known = runtimes()
+    if name not in known:
+        raise InputError(f"runtime: must be one of {', '.join(known)}, not {name!r:.60}")
+    return find("runtimes", RuntimeProfile, name)

@@ -1,0 +1,240 @@
+"""Settings of a runtime: where each layer's experts are computed, and what a token then reads."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.terms import TERMS
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.plan.schema import Plan
+
+GIB = 2.0**30
+
+MOST_CONTEXT = 2**24
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A model on a machine, one sequence, one token per step.
+
+    Parameters
+    ----------
+    machine, model
+        Without a `machine.gpu` the CPU computes everything.
+    host_calls
+        One entry per layer with experts: the expected share of the experts a token calls there
+        that the CPU computes from host memory. 0: all experts of the layer are on the GPU; 1: none.
+    context
+        Tokens in the KV cache.
+    numa_aware
+        Whether the runtime places weights by socket; if not, a CPU with several sockets reads
+        across their link.
+    """
+
+    machine: Machine
+    model: ModelShape
+    host_calls: tuple[float, ...]
+    context: int = 0
+    numa_aware: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless the setting is one of this model and machine."""
+        layers = len(self.model.moe_layers)
+        if len(self.host_calls) != layers:
+            got = len(self.host_calls)
+            raise InputError(
+                f"host_calls: must have {layers} entries, one per MoE layer, not {got}"
+            )
+        if not all(0.0 <= share <= 1.0 for share in self.host_calls):
+            raise InputError("host_calls: must be shares from 0 to 1")
+        if not 0 <= self.context <= MOST_CONTEXT:
+            raise InputError(f"context: must be from 0 to {MOST_CONTEXT}, not {self.context}")
+        if self.machine.gpu is None and min(self.host_calls) < 1.0:
+            raise InputError(
+                f"machine {self.machine.name}: gpu: is missing; experts on it are asked for"
+            )
+        if self.machine.cpu is None and max(self.host_calls) > 0.0:
+            raise InputError(
+                f"machine {self.machine.name}: cpu: is missing; experts on it are asked for"
+            )
+
+    @classmethod
+    def with_cpu_blocks(
+        cls,
+        machine: Machine,
+        model: ModelShape,
+        n_cpu_moe: int,
+        context: int = 0,
+        *,
+        numa_aware: bool = False,
+    ) -> Self:
+        """Return llama.cpp's ``--n-cpu-moe N``: experts of the first `n_cpu_moe` blocks on the CPU.
+
+        Blocks are counted as llama.cpp counts them: those without experts too, which have nothing
+        to move.
+        """
+        if not 0 <= n_cpu_moe <= 4096:
+            raise InputError(f"n_cpu_moe: must be from 0 to 4096, not {n_cpu_moe}")
+        if machine.gpu is None:
+            n_cpu_moe = model.layers
+        shares = tuple(float(layer < n_cpu_moe) for layer in model.moe_layers)
+        return cls(machine, model, shares, context, numa_aware)
+
+    @classmethod
+    def with_gpu_experts(
+        cls,
+        machine: Machine,
+        model: ModelShape,
+        gpu_experts: int,
+        context: int = 0,
+        *,
+        numa_aware: bool = True,
+    ) -> Self:
+        """Return ktransformers' ``--kt-num-gpu-experts N``: so many experts of every layer.
+
+        All experts are taken to be called equally often, which is what placing by number assumes.
+        """
+        if not 0 <= gpu_experts <= model.routed_experts:
+            most = model.routed_experts
+            raise InputError(f"gpu_experts: must be from 0 to {most}, not {gpu_experts}")
+        share = 1.0 - gpu_experts / model.routed_experts
+        return cls(machine, model, (share,) * len(model.moe_layers), context, numa_aware)
+
+    @classmethod
+    def of_plan(
+        cls,
+        machine: Machine,
+        model: ModelShape,
+        plan: Plan,
+        popularity: NDArray[np.float64] | None = None,
+        context: int = 0,
+        *,
+        numa_aware: bool = False,
+    ) -> Self:
+        """Return the setting of a plan's residents.
+
+        Parameters
+        ----------
+        popularity
+            MoE layers x experts: how often each is called, in any unit; by default all equally.
+        """
+        layers, experts = len(model.moe_layers), model.routed_experts
+        placed = plan.resident
+        if placed is None or len(placed) != layers:
+            got = "none" if placed is None else len(placed)
+            raise InputError(f"plan {plan.name}: resident: must be of {layers} layers, not {got}")
+        if any(e >= experts for residents in placed for e in residents):
+            raise InputError(f"plan {plan.name}: resident: an expert is not below {experts}")
+        weights = np.ones((layers, experts)) if popularity is None else popularity
+        if weights.shape != (layers, experts):
+            shape = " x ".join(map(str, weights.shape))
+            raise InputError(f"popularity: must be {layers} x {experts}, not {shape}")
+        totals = weights.sum(axis=1)
+        shares = [
+            1.0 - float(weights[row, list(residents)].sum() / totals[row]) if totals[row] else 1.0
+            for row, residents in enumerate(placed)
+        ]
+        return cls(machine, model, tuple(max(0.0, s) for s in shares), context, numa_aware)
+
+    @property
+    def gpu_bytes_needed(self) -> float:
+        """GPU memory for everything but routed experts, the experts placed there, and the KV cache.
+
+        The share of experts is taken to be the share of calls.
+        """
+        if self.machine.gpu is None:
+            return 0.0
+        per_layer = self.model.routed_experts * self.model.expert_bytes
+        experts = sum(1.0 - share for share in self.host_calls) * per_layer
+        kv = self.model.layers * self.model.kv_bytes(self.context)
+        return _rest_bytes(self.model) + experts + kv  # the embedding stays in host memory
+
+    @property
+    def host_bytes_needed(self) -> float:
+        """Host memory for the routed experts that are not on the GPU, or for the whole model."""
+        per_layer = self.model.routed_experts * self.model.expert_bytes
+        experts = sum(self.host_calls) * per_layer
+        rest = self.model.resident_bytes if self.machine.gpu is None else 0
+        return experts + rest
+
+    def overflow(self) -> list[str]:
+        """Return one line for each memory that the setting does not fit into; unknown ones fit."""
+        found = []
+        gpu, held = self.machine.gpu, self.machine.dram.capacity_gb
+        if gpu is not None and self.gpu_bytes_needed > gpu.hbm_gb * GIB:
+            found.append(_too_much("GPU memory", self.gpu_bytes_needed, gpu.hbm_gb))
+        if held is not None and self.host_bytes_needed > held * GIB:
+            found.append(_too_much("host memory", self.host_bytes_needed, held))
+        return found
+
+
+def _too_much(what: str, need: float, have_gib: float) -> str:
+    return f"{what}: {need / GIB:.1f} GiB are needed, the machine has {have_gib:g}"
+
+
+def gpu_read_gb_s(machine: Machine) -> float:
+    """Return the rate at which GPU kernels read weights: measured, else as GPUs usually do."""
+    gpu = machine.require_gpu()
+    usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
+    return gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual)
+
+
+def host_read_gb_s(machine: Machine) -> float:
+    """Return the rate at which all threads read host memory: measured, else peak x efficiency."""
+    cpu = machine.require_cpu()
+    if cpu.bandwidth_gb_s is not None:
+        return cpu.bandwidth_gb_s
+    if cpu.numa is not None:
+        sockets = 1 if cpu.numa.placement == "one-socket" else cpu.numa.sockets
+        return sockets * cpu.numa.local_gb_s
+    return machine.dram.striped_gb_s * (machine.dram.efficiency or 1.0)
+
+
+def amounts(setting: Setting) -> NDArray[np.float64]:
+    """Return what a token needs of each of `TERMS`.
+
+    Returns
+    -------
+    (9,) array
+        Microseconds that the reads would take at the machine's bandwidths, from the GPU's memory,
+        from the host's, and from a host with several sockets that the runtime does not know of;
+        1 token; layers on the GPU; those of them with latent attention; layers in which the CPU
+        computes some expert (expected); experts that the CPU computes (expected); layers on the CPU
+        in a machine without a GPU.
+    """
+    machine, model = setting.machine, setting.model
+    top_k, layers = model.top_k, model.layers
+    calls = np.array(setting.host_calls)
+    expert_bytes = model.expert_weights * model.bits / 8
+    rest = _rest_bytes(model) + layers * model.kv_bytes(setting.context)
+    host_bytes = float(calls.sum()) * top_k * expert_bytes
+    found = dict.fromkeys(TERMS, 0.0) | {"token_us": 1.0}
+    if machine.gpu is None:
+        host_bytes += rest
+        found["cpu_layer_us"] = layers
+    else:
+        gpu_bytes = rest + float((1.0 - calls).sum()) * top_k * expert_bytes
+        found["gpu_read"] = gpu_bytes / gpu_read_gb_s(machine) / 1e3
+        found["layer_us"] = layers
+        if model.attention is not None and model.attention.kind == "latent":
+            found["latent_attention_us"] = layers
+        found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
+    if host_bytes:
+        found[_host_term(setting)] = host_bytes / host_read_gb_s(machine) / 1e3
+        found["host_expert_us"] = float(calls.sum()) * top_k
+    return np.array([found[term] for term in TERMS])
+
+
+def _host_term(setting: Setting) -> str:
+    cpu = setting.machine.require_cpu()
+    several = cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
+    return "oblivious_read" if several and not setting.numa_aware else "host_read"
+
+
+def _rest_bytes(model: ModelShape) -> int:
+    """Return the bytes that a token reads besides routed experts: all but the embedding."""
+    return model.resident_bytes - model.bytes_of("embedding")

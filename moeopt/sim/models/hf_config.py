@@ -1,0 +1,384 @@
+"""Model shapes from the ``config.json`` that Hugging Face models carry.
+
+The keys are those of the model classes in transformers: Mixtral, Phi-3.5-MoE, OLMoE, Qwen2-MoE,
+Qwen3-MoE, DeepSeek (V1 to V3), GLM-4.5 and whatever else spells its shape the same way.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import describe, shown
+from moeopt.sim.models.attention import Attention, GroupedQuery, HybridAttention, LatentAttention
+from moeopt.sim.models.hf_quantization import kept_share, quantized_bits
+from moeopt.sim.models.model_shape import ModelShape
+
+EXPERTS = (
+    "num_experts",
+    "n_routed_experts",
+    "num_local_experts",
+    "moe_num_experts",
+    "num_routed_experts",
+)
+MOST = 2**24
+
+
+class Keys:
+    """The numbers of one configuration, read by any of their names.
+
+    Parameters
+    ----------
+    path
+        The file, for messages.
+    data
+        The object that holds the keys.
+    prefix
+        Where that object stands in the file, e.g. "text_config.".
+    """
+
+    def __init__(self, path: Path, data: Mapping[str, Any], prefix: str = "") -> None:
+        self.path, self.data, self.prefix = path, data, prefix
+
+    def has(self, key: str) -> bool:
+        """Return whether a key is there and not null."""
+        return self.data.get(key) is not None
+
+    def found(self, names: Sequence[str]) -> str:
+        """Return the name under which a number stands, or all its names if under none."""
+        present = [key for key in names if self.has(key)]
+        return present[0] if present else " | ".join(names)
+
+    def fail(self, names: Sequence[str], reason: str) -> NoReturn:
+        """Raise InputError for a key: file, key and reason on one line."""
+        raise InputError(f"{self.path}: {self.prefix}{self.found(names)}: {reason}")
+
+    def number(self, names: Sequence[str], least: int = 1) -> int:
+        """Return a whole number that must be there."""
+        value = self.optional(names, least)
+        if value is None:
+            self.fail(names, "is missing")
+        return value
+
+    def optional(self, names: Sequence[str], least: int = 1) -> int | None:
+        """Return a whole number, or None if no name has it; all names that do must agree.
+
+        A list of one number per layer counts as that number if it is the same in all layers.
+        """
+        present = {key: self._whole(key, least) for key in names if self.has(key)}
+        if not present:
+            return None
+        first, value = next(iter(present.items()))
+        for key, other in present.items():
+            if other != value:
+                self.fail((key,), f"is {other} and contradicts {first}, which is {value}")
+        return value
+
+    def _whole(self, key: str, least: int) -> int:
+        value = self.data[key]
+        if isinstance(value, list) and value and all(item == value[0] for item in value):
+            value = value[0]
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fail((key,), f"must be an integer, not {shown(value)}")
+        if not least <= value <= MOST:
+            self.fail((key,), f"must be from {least} to {MOST}, not {value}")
+        return value
+
+    def experts(self) -> int:
+        """Return the number of routed experts; a model without any is refused."""
+        value = self.optional(EXPERTS, least=0)
+        if value is None:
+            self.fail(EXPERTS, "is missing; a model without experts has nothing to place")
+        if value < 2:
+            self.fail(EXPERTS, f"must be at least 2, not {value}: the model has no experts")
+        return value
+
+    def layer_list(self, key: str, layers: int) -> tuple[int, ...]:
+        """Return a list of layers, empty if the key is absent."""
+        value = self.data.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(
+            isinstance(item, int) and not isinstance(item, bool) and 0 <= item < layers
+            for item in value
+        ):
+            self.fail((key,), f"must be a list of layers from 0 to {layers - 1}")
+        return tuple(value)
+
+    def frequency(self, key: str, layers: int) -> tuple[bool, ...]:
+        """Return for each layer whether a frequency, or a list of 0 and 1, gives it experts."""
+        value = self.data.get(key)
+        if isinstance(value, list):
+            if len(value) != layers or any(item not in (0, 1) for item in value):
+                self.fail((key,), f"must be a number, or 0 or 1 for each of {layers} layers")
+            return tuple(item == 1 for item in value)
+        step = self.optional((key,)) or 1
+        return tuple(layer % step == 0 for layer in range(layers))
+
+
+_KEYS = {
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "kv_rank": "kv_lora_rank",
+    "query_rank": "q_lora_rank",
+    "nope_dim": "qk_nope_head_dim",
+    "rope_dim": "qk_rope_head_dim",
+    "value_dim": "v_head_dim",
+}
+
+
+def attention(keys: Keys) -> Attention | None:
+    """Return the attention's shape, or None if the configuration gives no heads.
+
+    `kv_lora_rank` marks latent attention. Otherwise `num_key_value_heads` is by default as many as
+    there are heads, and `head_dim` the hidden size over the heads, as in transformers.
+    """
+    heads = keys.optional((_KEYS["heads"],))
+    if heads is None:
+        return None
+    if keys.has("kv_lora_rank"):
+        return LatentAttention(
+            heads=heads,
+            query_rank=keys.optional((_KEYS["query_rank"],), least=0) or 0,
+            kv_rank=keys.number((_KEYS["kv_rank"],)),
+            nope_dim=keys.number((_KEYS["nope_dim"],)),
+            rope_dim=keys.number((_KEYS["rope_dim"],)),
+            value_dim=keys.number((_KEYS["value_dim"],)),
+        )
+    head_dim = keys.optional((_KEYS["head_dim"],))
+    hidden = keys.number(("hidden_size",))
+    if head_dim is None and hidden % heads:
+        keys.fail((_KEYS["heads"],), f"must divide hidden_size = {hidden}, not {heads}")
+    sizes = {
+        "heads": heads,
+        "kv_heads": keys.optional((_KEYS["kv_heads"],)) or heads,
+        "head_dim": head_dim or hidden // heads,
+    }
+    try:
+        if keys.has("linear_num_value_heads"):
+            return _hybrid(keys, sizes)
+        return GroupedQuery(**sizes, **_window(keys))
+    except ValidationError as error:
+        field, _, reason = describe(error).partition(": ")
+        keys.fail((_KEYS.get(field, field),), reason)
+
+
+def _window(keys: Keys) -> dict[str, int]:
+    """Return the window that some layers see, if `layer_types` says which (gpt-oss)."""
+    kinds, window = keys.data.get("layer_types"), keys.optional(("sliding_window",), least=0)
+    if not (isinstance(kinds, list) and window and "sliding_attention" in kinds):
+        return {}
+    full = kinds.count("full_attention")
+    if not full or len(kinds) % full or len(kinds) != full + kinds.count("sliding_attention"):
+        keys.fail(("layer_types",), "must repeat one pattern of sliding and full attention")
+    return {"window": window, "full_every": len(kinds) // full}
+
+
+def _hybrid(keys: Keys, sizes: dict[str, int]) -> HybridAttention:
+    """Return the attention of Qwen3-Next: Gated DeltaNet in all but every n-th layer."""
+    return HybridAttention(
+        **sizes,
+        full_every=keys.number(("full_attention_interval",)),
+        key_heads=keys.number(("linear_num_key_heads",)),
+        key_dim=keys.number(("linear_key_head_dim",)),
+        value_heads=keys.number(("linear_num_value_heads",)),
+        value_dim=keys.number(("linear_value_head_dim",)),
+        conv_width=keys.number(("linear_conv_kernel_dim",)),
+    )
+
+
+DTYPE_BYTES = {
+    "bfloat16": 2,
+    "float16": 2,
+    "half": 2,
+    "float32": 4,
+    "float": 4,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+}
+DTYPE = ("torch_dtype", "dtype")
+
+
+def dtype_bytes(keys: Keys, outer: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the bytes per weight, and a note for the source if they are assumed."""
+    for holder in (keys.data, outer):
+        for key in DTYPE:
+            value = holder.get(key)
+            if value is None or value == "auto":
+                continue
+            size = DTYPE_BYTES.get(value.removeprefix("torch.")) if isinstance(value, str) else None
+            if size is None:
+                choice = ", ".join(DTYPE_BYTES)
+                keys.fail((key,), f"must be one of {choice}, not {shown(value)}")
+            return size, ""
+    return 2, "; no torch_dtype, BF16 assumed"
+
+
+TOP_K = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "moe_top_k",
+    "moe_topk",
+    "moe_k",
+    "top_k_experts",
+)
+EXPERT_SIZE = ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_intermediate_size")
+SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
+SHARED_SIZE = ("shared_expert_intermediate_size", "shared_intermediate_size")
+INNER = ("text_config", "llm_config", "language_config")
+"""Where models of text and images keep the configuration of their language model."""
+
+UNREAD = (
+    "interleave_moe_layer_step",
+    "moe_layer_interval",
+    "moe_layer_start_index",
+    "moe_layers",
+    "expert_layer_period",
+    "hybrid_override_pattern",
+    "layers_block_type",
+)
+"""Keys that say which layers have experts in ways that are not read here."""
+
+_KEYS_OF_FIELDS = {
+    "layers": "num_hidden_layers",
+    "routed_experts": "the number of experts",
+    "top_k": "the experts per token",
+    "expert_intermediate_size": "the size of an expert",
+}
+
+
+CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}")
+
+
+def is_config_json(data: Mapping[str, Any]) -> bool:
+    """Return whether a JSON object is such a configuration, by its keys."""
+    return "layers" not in data and any(
+        key in data for key in ("num_hidden_layers", "model_type", "architectures", *INNER)
+    )
+
+
+def model_from_config(data: Mapping[str, Any], path: Path) -> ModelShape:
+    """Return the shape of the model that a ``config.json`` describes.
+
+    Parameters
+    ----------
+    data
+        The file's content.
+    path
+        The file. The model is called like its folder, or like the file if that has a name of its
+        own.
+
+    Raises
+    ------
+    InputError
+        If it has no routed experts, lacks a key, or two of its keys contradict each other.
+
+    Notes
+    -----
+    A layer has experts if all of these say so: its number, from 0, is at least
+    `first_k_dense_replace` and a multiple of `moe_layer_freq` (or that list has a 1 there); it is
+    not in `mlp_only_layers`; its number, from 1, is a multiple of `decoder_sparse_step`. Layers
+    for multi-token prediction are not counted. Quantized weights have the width that
+    `quantization_config` states, without scales; what it leaves out has that of the model's type,
+    the mean over the layers where it leaves out some.
+    """
+    inner = next((key for key in INNER if isinstance(data.get(key), Mapping)), None)
+    keys = Keys(path, data if inner is None else data[inner], "" if inner is None else f"{inner}.")
+    experts = keys.experts()
+    top_k = keys.number(TOP_K)
+    layers = keys.number(("num_hidden_layers",))
+    if top_k > experts:
+        keys.fail(TOP_K, f"must be at most the {experts} experts, not {top_k}")
+    dense = _dense_layers(keys, layers)
+    width = keys.optional(("intermediate_size",))
+    size = keys.optional(EXPERT_SIZE) or width
+    if size is None:
+        keys.fail((*EXPERT_SIZE, "intermediate_size"), "is missing")
+    own_bytes, note = dtype_bytes(keys, data)
+    quantization = keys.data.get("quantization_config") or data.get("quantization_config")
+    shared, shared_size = _shared(keys)
+    leading = dense == tuple(range(len(dense)))
+    try:
+        return ModelShape(
+            name=_name(path),
+            layers=layers,
+            dense_layers=len(dense),
+            routed_experts=experts,
+            shared_experts=shared,
+            top_k=top_k,
+            hidden_size=keys.number(("hidden_size",)),
+            expert_intermediate_size=size,
+            bytes_per_weight=own_bytes,
+            source=f"config.json at {path}{note}",
+            dense_layer_ids=None if leading else dense,
+            shared_intermediate_size=shared_size,
+            dense_intermediate_size=width if dense else None,
+            vocab_size=keys.optional(("vocab_size",)),
+            attention=attention(keys),
+            tied_embedding=data.get("tie_word_embeddings") is True,
+            model_class=_class(data.get("architectures")),
+            **_widths(path, quantization, 8.0 * own_bytes, layers),
+        )
+    except ValidationError as error:
+        field, _, reason = describe(error).partition(": ")
+        keys.fail((_KEYS_OF_FIELDS.get(field, field),), reason)
+
+
+def _widths(path: Path, config: Any, own: float, layers: int) -> dict[str, float]:
+    """Return the widths of quantized weights and, by kind, of those that are left out."""
+    bits = quantized_bits(f"{path}: quantization_config", config)
+    if bits is None:
+        return {}
+    widths = {"expert_bits": bits, "other_bits": bits}
+    for kind, share in kept_share(config, layers).items():
+        field = "expert_bits" if kind == "experts" else f"{kind}_bits"
+        widths[field] = share * own + (1 - share) * bits
+    return widths
+
+
+def _class(listed: Any) -> str | None:
+    """Return the first of the architectures, or None if that is no name of a class."""
+    first = listed[0] if isinstance(listed, list) and listed else None
+    return first if isinstance(first, str) and CLASS.fullmatch(first) else None
+
+
+def _name(path: Path) -> str:
+    if path.stem.removesuffix(".json") == "config" and (folder := path.absolute().parent.name):
+        return folder
+    return path.name.removesuffix(".gz").removesuffix(".json")
+
+
+def _shared(keys: Keys) -> tuple[int, int | None]:
+    """Return the number of shared experts and, if stated, their size together."""
+    count, size = keys.optional(SHARED, least=0), keys.optional(SHARED_SIZE, least=0)
+    if not size:
+        return count or 0, None
+    if count == 0:
+        keys.fail(SHARED_SIZE, f"must be 0 as {keys.found(SHARED)} is, not {size}")
+    return count or 1, size
+
+
+def _dense_layers(keys: Keys, layers: int) -> tuple[int, ...]:
+    """Return the layers without experts, rising."""
+    for key in UNREAD:
+        if keys.has(key) and keys.data[key] != 1:
+            keys.fail((key,), "is not supported: it moves the layers that have experts")
+    first = keys.optional(("first_k_dense_replace",), least=0) or 0
+    step = keys.optional(("decoder_sparse_step",)) or 1
+    excepted = set(keys.layer_list("mlp_only_layers", layers))
+    every = keys.frequency("moe_layer_freq", layers)
+    dense = tuple(
+        layer
+        for layer in range(layers)
+        if layer < first or not every[layer] or layer in excepted or (layer + 1) % step
+    )
+    if len(dense) == layers:
+        which = [k for k in ("first_k_dense_replace", "moe_layer_freq") if keys.has(k)]
+        which += [k for k in ("decoder_sparse_step", "mlp_only_layers") if keys.has(k)]
+        keys.fail((which[0],), f"leaves none of {layers} layers with experts")
+    return dense

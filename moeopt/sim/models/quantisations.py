@@ -1,0 +1,196 @@
+"""Quantisations by name: Q4_K_M, MXFP4, AWQ and others -> bits per weight of each kind of tensor.
+
+Names of GGUF files' types are the mixes that ``llama-quantize`` makes (`gguf.mixes`): which tensors
+get more bits depends on the model's layers, heads and experts, and a matrix whose rows are no whole
+number of blocks gets another type. Scales count in.
+"""
+
+import difflib
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import shown
+from moeopt.sim.models.gguf.matrices import Matrix, matrices
+from moeopt.sim.models.gguf.mixes import BY_NAME, MIXES, SORTS, Mix, Place, type_of
+from moeopt.sim.models.gguf.types import TensorType
+from moeopt.sim.models.model_shape import KINDS, ModelShape, TensorKind
+
+Bits = dict[TensorKind, float]
+"""Kind of tensor -> bits per weight, scales included."""
+
+ALIASES = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"} | {
+    **{"FP16": "F16", "FP32": "F32", "GPTQ_INT4": "GPTQ"}
+}
+"""What ``llama-quantize`` and others call the same."""
+
+UNQUANTISED: dict[str, float] = {"BF16": 16.0, "F16": 16.0, "F32": 32.0}
+
+LINEAR: dict[str, float] = {"FP8": 8 + 32 / 128**2, "AWQ": 4 + 20 / 128, "GPTQ": 4 + 20 / 128}
+"""Formats that quantise all matrices but embedding, head and router, which stay 16-bit: FP8 has a
+32-bit scale per 128 x 128 weights (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2),
+AWQ (arXiv 2306.00978) and GPTQ (arXiv 2210.17323) as published have a 16-bit scale and a 4-bit zero
+point per group of 128."""
+
+KEPT: tuple[TensorKind, ...] = ("embedding", "head", "router")
+
+REPACKED = re.compile(r"_R(4|8|16)")
+
+
+def names() -> list[str]:
+    """Return all names that are known, without aliases."""
+    return [*MIXES, *UNQUANTISED, *LINEAR]
+
+
+def is_name(bits: str | float) -> bool:
+    """Return whether bits are given by a name, not as a number or list of numbers."""
+    if not isinstance(bits, str) or not re.search(r"[A-Za-z_]", bits):
+        return False
+    try:
+        float(bits)  # nan, inf, 1e3
+    except ValueError:
+        return True
+    return False
+
+
+def named_bits(name: str, model: ModelShape) -> Bits:
+    """Return the bits per weight of each kind of tensor of a quantised model.
+
+    Parameters
+    ----------
+    name
+        As files are called: Q4_K_M, q4_k_m, IQ4_XS, MXFP4, BF16, FP8, AWQ. ik_llama.cpp's
+        row-interleaved types (``_R4``) have the bits of the plain ones.
+    model
+        Its sizes decide which matrices get more bits. Experts that are MXFP4 beside 16-bit weights,
+        as gpt-oss is published, stay MXFP4 in every file; llama-quantize refuses to quantise twice.
+
+    Returns
+    -------
+    Bits
+        The mean over the layers, by weights; kinds that the model does not have are missing.
+
+    Raises
+    ------
+    InputError
+        If the name is not known, or the model lacks a size.
+
+    Examples
+    --------
+    >>> from moeopt.sim.presets import get_model
+    >>> bits = named_bits("Q4_K_M", get_model("mixtral-8x7b"))
+    >>> bits["head"], bits["router"], round(bits["experts"], 3)
+    (6.5625, 32.0, 4.844)
+    """
+    known = _known(name)
+    there = [kind for kind in KINDS if model.weights_of(kind)]
+    if known in UNQUANTISED:
+        kept: Bits = {"experts": model.bits} if _has_mxfp4_experts(model) else {}
+        return dict.fromkeys(there, UNQUANTISED[known]) | kept
+    if known in LINEAR:
+        return {kind: 16.0 if kind in KEPT else LINEAR[known] for kind in there}
+    total: dict[TensorKind, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for matrix, kind in _types(MIXES[known], model):
+        row = kind.row_size(matrix.columns) or 0
+        total[matrix.kind][0] += 8 * row * matrix.weights / matrix.columns
+        total[matrix.kind][1] += matrix.weights
+    return {kind: bits / weights for kind, (bits, weights) in total.items()}
+
+
+def tensor_types(name: str, model: ModelShape) -> Mapping[str, Mapping[str, int]]:
+    """Return how many matrices of each name get which type, e.g. ffn_down_exps -> Q6_K -> 16.
+
+    Raises
+    ------
+    InputError
+        As `named_bits`, or if the name is no mix of GGUF types.
+    """
+    known = _known(name)
+    if known not in MIXES:
+        raise InputError(f"bits: {known} is no mix of GGUF types")
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for matrix, kind in _types(MIXES[known], model):
+        found[matrix.name][kind.name] += 1
+    return found
+
+
+def quantised(model: ModelShape, name: str) -> ModelShape:
+    """Return a model whose weights have the widths of a quantisation; the KV cache keeps its own.
+
+    Raises
+    ------
+    InputError
+        As `named_bits`.
+    """
+    bits = named_bits(name, model)
+    if model.tied_embedding:  # the matrix is there once, and read as both
+        bits["embedding"] = bits["head"]
+    widths = {f"{kind}_bits": bits.get(kind) for kind in KINDS if kind != "experts"}
+    changes = {"expert_bits": bits["experts"], "other_bits": None, **widths}
+    return model.model_copy(update=changes | {"kv_bits": model.bits_of("kv")})
+
+
+def at_bits(model: ModelShape, bits: str | float) -> ModelShape:
+    """Return a model at the width of all weights, or as a quantisation of that name makes it.
+
+    Raises
+    ------
+    InputError
+        If it is neither a width from 0.5 to 64 nor a known name.
+    """
+    if isinstance(bits, str) and is_name(bits):
+        return quantised(model, bits)
+    try:
+        width = float(bits)
+    except ValueError:
+        raise InputError(
+            f"bits: must be a width or a quantisation's name, not {bits!r:.40}"
+        ) from None
+    return model.quantized(width, width)
+
+
+def weight_bytes(model: ModelShape) -> int:
+    """Return the bytes of all weights: what a file of the model has, less norms and biases.
+
+    Raises
+    ------
+    InputError
+        If the model lacks a size.
+    """
+    return math.ceil(sum(model.weights_of(kind) * model.bits_of(kind) for kind in KINDS) / 8)
+
+
+def _known(name: str) -> str:
+    upper = re.sub(r"[-\s]+", "_", name.strip().upper())
+    everything = [*names(), *ALIASES]
+    for candidate in (upper, REPACKED.sub("", upper)):
+        if candidate in everything:
+            return ALIASES.get(candidate, candidate)
+    if upper.startswith("UD_"):
+        reason = "is a recipe by tensor, not a rule: give the GGUF file as the model"
+    else:
+        close = difflib.get_close_matches(upper, everything, n=4, cutoff=0.5)
+        reason = f"is not known; like it: {', '.join(close)}" if close else "is not known"
+        reason = f"{reason} (moeopt list quantisations)"
+    raise InputError(f"bits: the quantisation {shown(name)} {reason}")
+
+
+def _has_mxfp4_experts(model: ModelShape) -> bool:
+    """Return whether the experts alone have the width of MXFP4, as gpt-oss is published."""
+    mxfp4 = BY_NAME["MXFP4"]
+    return model.bits == 8 * mxfp4.size / mxfp4.weights and model.bits_of("attention") == 16
+
+
+def _types(mix: Mix, model: ModelShape) -> list[tuple[Matrix, TensorType]]:
+    native = _has_mxfp4_experts(model)
+    nth: Counter[str] = Counter()
+    found = []
+    for matrix in matrices(model):
+        sort = next((sort for sort in ("value", "down") if matrix.name in SORTS[sort]), "")
+        at = Place(matrix.layer or 0, model.layers, nth[sort], model)
+        nth[sort] += 1
+        kept = native and matrix.kind == "experts"
+        found.append((matrix, BY_NAME["MXFP4"] if kept else type_of(mix, matrix, at)))
+    return found

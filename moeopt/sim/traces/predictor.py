@@ -1,0 +1,177 @@
+"""TriMoE's expert load predictor: an exponential moving average of loads (Eq. 8)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from moeopt.core.errors import InputError
+
+Loads = NDArray[np.float64]
+
+ALPHA = 0.3
+"""Weight of the newest step (TriMoE 4.3, "empirically tuned")."""
+
+HOT, WARM = 0.05, 0.25
+"""Shares of the experts that count as hot, and as warm after them; the rest is cold.
+
+TriMoE states no cut. Its 3.1 has over 70 % of the experts cold; the hot share is assumed.
+"""
+
+
+class LoadPredictor:
+    """The moving average of every expert's load, updated after every decode step.
+
+    Parameters
+    ----------
+    layers, experts
+        Shape of a step's loads.
+    alpha
+        Weight of the newest step, above 0 and at most 1.
+
+    Raises
+    ------
+    InputError
+        If `alpha` or a size is out of range.
+
+    Notes
+    -----
+    EMA(t) = alpha x F(t) + (1 - alpha) x EMA(t - 1), TriMoE Eq. 8. The paper gives no EMA(0): the
+    first step's loads are taken, so that nothing decays from an invented start.
+    """
+
+    def __init__(self, layers: int, experts: int, alpha: float = ALPHA) -> None:
+        if not 0 < alpha <= 1:
+            raise InputError(f"alpha: must be above 0 and at most 1, not {alpha:g}")
+        for name, size in (("layers", layers), ("experts", experts)):
+            if size < 1:
+                raise InputError(f"{name}: must be at least 1, not {size}")
+        self.alpha = alpha
+        self._average: Loads = np.zeros((layers, experts))
+        self._steps = 0
+
+    def predict(self) -> Loads:
+        """Return the loads expected in the next step, shape (layers, experts); 0 before any."""
+        return self._average.copy()
+
+    def update(self, loads: ArrayLike) -> None:
+        """Take in a step's real loads, shape (layers, experts), in tokens.
+
+        Raises
+        ------
+        InputError
+            If the shape is another one.
+        """
+        seen = np.asarray(loads, dtype=np.float64)
+        if seen.shape != self._average.shape:
+            raise InputError(f"loads: must have shape {self._average.shape}, not {seen.shape}")
+        if self._steps == 0:
+            self._average = seen.copy()
+        else:
+            self._average = self.alpha * seen + (1 - self.alpha) * self._average
+        self._steps += 1
+
+
+def predict_run(counts: ArrayLike, alpha: float = ALPHA) -> Loads:
+    """Return the prediction for every step of a run but the first, from the steps before it.
+
+    Parameters
+    ----------
+    counts
+        Real loads in tokens, shape (steps, layers, experts), at least two steps.
+    alpha
+        As in `LoadPredictor`.
+
+    Returns
+    -------
+    NDArray
+        Shape (steps - 1, layers, experts); entry t is what was expected of step t + 1.
+
+    Raises
+    ------
+    InputError
+        If the shape or `alpha` is out of range.
+    """
+    loads = _run(counts)
+    predictor = LoadPredictor(loads.shape[1], loads.shape[2], alpha)
+    predicted = np.empty((len(loads) - 1, *loads.shape[1:]))
+    for step, seen in enumerate(loads[:-1]):
+        predictor.update(seen)
+        predicted[step] = predictor.predict()
+    return predicted
+
+
+def load_classes(loads: ArrayLike, hot: float = HOT, warm: float = WARM) -> NDArray[np.int64]:
+    """Return each expert's class among those of its layer: 0 hot, 1 warm, 2 cold.
+
+    Parameters
+    ----------
+    loads
+        Loads, experts along the last axis.
+    hot, warm
+        Shares of the experts, rounded to whole experts; together at most 1.
+
+    Notes
+    -----
+    By rank: of experts with equal load the one with the lower id counts as hotter.
+    """
+    if not (hot >= 0 and warm >= 0 and hot + warm <= 1):
+        raise InputError(f"hot, warm: must be shares that add up to at most 1, not {hot}, {warm}")
+    values = np.asarray(loads, dtype=np.float64)
+    order = np.argsort(-values, axis=-1, kind="stable")
+    experts = values.shape[-1]
+    limits = np.array([round(hot * experts), round((hot + warm) * experts)])
+    by_rank = np.searchsorted(limits, np.arange(experts), side="right")
+    classes = np.empty(values.shape, dtype=np.int64)
+    np.put_along_axis(classes, order, np.broadcast_to(by_rank, values.shape), axis=-1)
+    return classes
+
+
+def decision_accuracy(
+    counts: ArrayLike,
+    alpha: float = ALPHA,
+    *,
+    hot: float = HOT,
+    warm: float = WARM,
+    warm_up: int = 0,
+) -> float:
+    """Return how often a predicted class is the real one, over all steps, layers and experts.
+
+    Parameters
+    ----------
+    counts
+        Real loads in tokens, shape (steps, layers, experts).
+    alpha
+        As in `LoadPredictor`.
+    hot, warm
+        As in `load_classes`.
+    warm_up
+        First steps that are not judged, beyond the very first, which nothing precedes.
+
+    Raises
+    ------
+    InputError
+        If the shape or an option is out of range.
+
+    Notes
+    -----
+    TriMoE reports "migration decision accuracy" of 78 % without a definition (4.3); this is the
+    class agreement that decides what is prefetched, striped or localized.
+    """
+    loads = _run(counts)
+    if not 0 <= warm_up < len(loads) - 1:
+        raise InputError(f"warm_up: must be from 0 to {len(loads) - 2}, not {warm_up}")
+    predicted = load_classes(predict_run(loads, alpha)[warm_up:], hot, warm)
+    real = load_classes(loads[warm_up + 1 :], hot, warm)
+    return float((predicted == real).mean())
+
+
+def _run(counts: ArrayLike) -> Loads:
+    loads: NDArray[Any] = np.asarray(counts, dtype=np.float64)
+    if loads.ndim != 3 or len(loads) < 2 or 0 in loads.shape:
+        raise InputError(
+            f"counts: must have shape (at least 2 steps, layers, experts), not {loads.shape}"
+        )
+    if not np.isfinite(loads).all() or loads.min() < 0:
+        raise InputError("counts: must be finite and not negative")
+    return loads

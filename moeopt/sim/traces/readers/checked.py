@@ -1,0 +1,151 @@
+"""From arrays of unknown quality to a `Trace` or `Counts`: every importer ends here."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError
+from moeopt.core.reading import reading
+from moeopt.sim.traces.readers import limits
+from moeopt.sim.traces.trace import NO_EXPERT, Counts, Trace
+
+TOKENS_AT_ONCE = 2**16
+"""Looked at together for experts that a token has twice, to save memory."""
+
+MAX_COUNT = 2**42
+"""Largest number of tokens that an expert may have got."""
+
+
+class CountsOnlyError(InputError):
+    """A file with counts was read as a trace."""
+
+
+def name_of(path: Path) -> str:
+    """Return what a trace is called: folder and file, nothing else of where it lies."""
+    full = path.absolute()
+    return f"{full.parent.name}/{full.name}"
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with reading(path), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def checked_trace(
+    path: Path,
+    ids: NDArray[Any],
+    weights: NDArray[Any] | None = None,
+    seq_len: NDArray[Any] | None = None,
+    decode: NDArray[Any] | None = None,
+    facts: dict[str, Any] | None = None,
+) -> Trace:
+    """Return a trace, or say which of its arrays cannot be one.
+
+    Parameters
+    ----------
+    path
+        Names the trace and begins every error message.
+    ids, weights, seq_len, decode
+        As in `Trace`.
+    facts
+        Added to the digest of the file and the number of tokens.
+
+    Raises
+    ------
+    InputError
+        With file, field and reason, on one line.
+    """
+    _check_ids(path, ids)
+    if weights is not None:
+        _check_weights(path, weights, ids)
+    if seq_len is not None:
+        _check_lengths(path, seq_len, ids.shape[0])
+    if decode is not None and (decode.shape != ids.shape[:1] or decode.dtype.kind != "b"):
+        found = f"{decode.dtype} of shape {decode.shape}"
+        raise InputError(f"{path}: decode: must be a truth value for each token, not {found}")
+    known: dict[str, Any] = {} if path.is_dir() else {"sha256": digest(path)}
+    known["tokens"] = int(ids.shape[0])
+    return Trace(name_of(path), ids, weights, seq_len, known | (facts or {}), decode)
+
+
+def checked_counts(path: Path, counts: NDArray[Any], facts: dict[str, Any]) -> Counts:
+    """Return counts of shape (steps, layers, experts), or say why they are none."""
+    if counts.ndim != 3 or counts.dtype.kind not in "iu":
+        found = f"{counts.dtype} of shape {counts.shape}"
+        raise InputError(f"{path}: count: must be integers [step, layer, expert], not {found}")
+    if 0 in counts.shape:
+        raise InputError(f"{path}: count: is empty, shape {counts.shape}")
+    for wrong, what in ((int(counts.min()), "negative"), (int(counts.max()), "above 2**42")):
+        if not 0 <= wrong <= MAX_COUNT:
+            raise InputError(f"{path}: count: must not be {what}, not {wrong}")
+    known: dict[str, Any] = {} if path.is_dir() else {"sha256": digest(path)}
+    return Counts(name_of(path), counts.astype(np.int64), known | facts)
+
+
+def smallest(ids: NDArray[Any]) -> NDArray[Any]:
+    """Return the same numbers as the smallest kind of integer that holds them."""
+    low, high = int(ids.min(initial=0)), int(ids.max(initial=0))
+    kinds = (np.uint8, np.int16, np.uint16, np.int32, np.int64)
+    for kind in kinds:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return ids.astype(kind)
+    return ids
+
+
+def without_empty_layers(ids: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+    """Drop layers in which no token has experts, and return the numbers of those that stay.
+
+    Runtimes write rows for dense layers as well, all -1, or all 0 where nothing was recorded (no
+    router picks expert 0 several times for one token).
+    """
+    empty = (ids == NO_EXPERT).all(axis=(0, 2))
+    if ids.shape[2] > 1:
+        empty |= (ids == 0).all(axis=(0, 2))
+    stay = np.flatnonzero(~empty)
+    return (ids if len(stay) == ids.shape[1] else ids[:, stay]), stay.tolist()
+
+
+def layer_facts(layers: list[int]) -> dict[str, Any]:
+    """Return the model's numbers of the layers as facts, unless they simply count from 0."""
+    return {} if layers == list(range(len(layers))) else {"layers": layers}
+
+
+def _check_ids(path: Path, ids: NDArray[Any]) -> None:
+    if ids.ndim != 3 or ids.dtype.kind not in "iu":
+        found = f"{ids.dtype} of shape {ids.shape}"
+        raise InputError(f"{path}: topk_ids: must be integers [token, layer, k], not {found}")
+    if 0 in ids.shape:
+        raise InputError(f"{path}: topk_ids: is empty, shape {ids.shape}")
+    low, high = int(ids.min()), int(ids.max())
+    if low < NO_EXPERT:
+        raise InputError(f"{path}: topk_ids: must not be negative, except -1 for none, not {low}")
+    if high > limits.MAX_EXPERT:
+        raise InputError(f"{path}: topk_ids: must be at most {limits.MAX_EXPERT}, not {high}")
+    for first in range(0, len(ids), TOKENS_AT_ONCE):
+        ordered = np.sort(ids[first : first + TOKENS_AT_ONCE], axis=2)
+        twice = (ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != NO_EXPERT)
+        if twice.any():
+            token, layer, place = (int(at) for at in np.argwhere(twice)[0])
+            expert = int(ordered[token, layer, place])
+            where = f"token {first + token}, layer {layer}"
+            raise InputError(f"{path}: topk_ids: {where}: has expert {expert} twice")
+
+
+def _check_weights(path: Path, weights: NDArray[Any], ids: NDArray[Any]) -> None:
+    if weights.shape != ids.shape:
+        raise InputError(f"{path}: topk_weights: shape {weights.shape} is not that of topk_ids")
+    if not (np.issubdtype(weights.dtype, np.floating) and np.isfinite(weights).all()):
+        raise InputError(f"{path}: topk_weights: must be finite floats")
+
+
+def _check_lengths(path: Path, lengths: NDArray[Any], tokens: int) -> None:
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not lengths.size:
+        raise InputError(f"{path}: seq_len: must be a list of integers")
+    if int(lengths.min()) < 0 or int(lengths.max()) > tokens:
+        raise InputError(f"{path}: seq_len: must be from 0 to {tokens}, the tokens")
+    if int(lengths.sum()) != tokens:
+        raise InputError(f"{path}: seq_len: sums to {lengths.sum()}, not {tokens} tokens")

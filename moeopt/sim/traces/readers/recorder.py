@@ -1,0 +1,188 @@
+"""Recording a routing trace from a Hugging Face MoE model while it runs.
+
+Needs the extra ``hf`` (torch and transformers), imported where it is used. Hooks are put on the
+routers, so the model runs as it is; known styles are the routers of Mixtral, Qwen2/3-MoE, DeepSeek
+V2/V3, OLMoE, Phi-MoE and their relatives: whatever module called ``gate`` or ``router`` stands
+beside ``experts`` and returns chosen experts, or plain logits as in older releases.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from moeopt.core.errors import InputError
+from moeopt.sim.traces.readers.checked import layer_facts, smallest
+from moeopt.sim.traces.readers.router_output import chosen, routers_of
+from moeopt.sim.traces.trace import Trace
+
+
+class Recorder:
+    """What was recorded so far; made by `recording`.
+
+    A forward pass over an empty cache begins new sequences, one per row of its input; later passes
+    go on with them, as `generate` does. Tokens that the attention mask hides are left out. A
+    row that has ended goes on being recorded while others in its batch are generated, with the
+    padding that the model is fed; `record` runs sequences one by one and knows nothing of it.
+    Without a cache, every pass is taken for new sequences.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.routers = routers_of(model)
+        if not self.routers:
+            raise InputError(f"{type(model).__name__}: has no routers that are known")
+        self._sequences: list[list[list[Any]]] = []
+        self._weights: list[list[list[Any]]] = []
+        self._marks: list[list[bool]] = []
+        self._batch: list[int] = []
+        self._pass: dict[int, tuple[Any, Any]] = {}
+        self._shape: tuple[int, int] = (0, 0)
+        self._shown: Any = None
+        self._decoding = False
+
+    def trace(self, name: str, facts: dict[str, Any] | None = None) -> Trace:
+        """Return the recorded sequences, one after the other.
+
+        Raises
+        ------
+        InputError
+            If nothing was recorded.
+        """
+        kept = [number for number, sequence in enumerate(self._sequences) if sequence]
+        if not kept:
+            raise InputError(f"{name}: no tokens were recorded")
+        ids, weights = (
+            np.array([token for number in kept for token in table[number]])
+            for table in (self._sequences, self._weights)
+        )
+        known = {"model": type(self.model).__name__} | layer_facts(sorted(self.routers))
+        return Trace(
+            name,
+            smallest(ids),
+            weights.astype(np.float32),
+            np.array([len(self._sequences[number]) for number in kept]),
+            known | (facts or {}),
+            np.array([mark for number in kept for mark in self._marks[number]], dtype=bool),
+        )
+
+    def begin(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the shape of a pass before it runs (a forward pre-hook of the model)."""
+        tokens = kwargs.get("input_ids", args[0] if args else None)
+        if tokens is None:
+            tokens = kwargs.get("inputs_embeds")
+        if tokens is None:
+            raise InputError("input_ids: the recorder cannot see what the model is given")
+        rows, width = int(tokens.shape[0]), int(tokens.shape[1])
+        cache = kwargs.get("past_key_values")
+        seen = 0 if cache is None else int(cache.get_seq_length())
+        if seen == 0 or rows != len(self._batch):
+            start = len(self._sequences)
+            self._batch = list(range(start, start + rows))
+            for table in (self._sequences, self._weights, self._marks):
+                table.extend([] for _ in range(rows))
+        self._decoding = seen > 0 and width == 1
+        self._shape, self._pass = (rows, width), {}
+        mask = kwargs.get("attention_mask")
+        if mask is None or getattr(mask, "ndim", 0) != 2:
+            self._shown = None
+        else:
+            self._shown = mask[:, -width:].bool().cpu().numpy()
+
+    def hear(self, layer: int, router: Any, owner: Any) -> Callable[..., None]:
+        """Return the forward hook of one layer's router."""
+
+        def hook(module: Any, args: tuple[Any, ...], output: Any) -> None:
+            self._pass[layer] = chosen(output, router, owner)
+
+        return hook
+
+    def end(self, *_: Any) -> None:
+        """Take over what the routers said in a pass (a forward hook of the model)."""
+        rows, width = self._shape
+        silent = sorted(set(self.routers) - set(self._pass))
+        if silent:
+            raise InputError(f"layer {silent[0]}: its router was not heard in a forward pass")
+        stacked = [
+            np.stack([self._pass[layer][part] for layer in sorted(self._pass)], axis=1)
+            for part in (0, 1)
+        ]
+        if len(stacked[0]) != rows * width:
+            raise InputError(f"routers saw {len(stacked[0])} tokens of {rows} x {width}")
+        for row, number in enumerate(self._batch):
+            for column in range(width):
+                if self._shown is None or self._shown[row, column]:
+                    place = row * width + column
+                    self._sequences[number].append(stacked[0][place])
+                    self._weights[number].append(stacked[1][place])
+                    self._marks[number].append(self._decoding)
+
+
+@contextmanager
+def recording(model: Any) -> Iterator[Recorder]:
+    """Record every forward pass of `model` inside the block; the hooks go away after it.
+
+    Raises
+    ------
+    InputError
+        If the model has no routers, or they are of no known style.
+    """
+    recorder = Recorder(model)
+    hooks = [model.register_forward_pre_hook(recorder.begin, with_kwargs=True)]
+    try:
+        for layer, (router, owner) in recorder.routers.items():
+            hooks.append(router.register_forward_hook(recorder.hear(layer, router, owner)))
+        hooks.append(model.register_forward_hook(recorder.end))
+        yield recorder
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def record(
+    model: Any,
+    prompts: Iterable[Sequence[int]],
+    max_new_tokens: int,
+    name: str,
+    facts: dict[str, Any] | None = None,
+) -> Trace:
+    """Let a model answer prompts, one by one and greedily, and return how it routed the tokens.
+
+    Parameters
+    ----------
+    model
+        A Hugging Face model for causal language modelling, with experts.
+    prompts
+        Token ids of each prompt, at least one each.
+    max_new_tokens
+        Tokens generated per prompt at most; 0 records the prompts only. The last generated token
+        is never fed to the model, so it is not in the trace.
+    name, facts
+        As in `Trace`.
+
+    Raises
+    ------
+    InputError
+        If there are no prompts or the model cannot be recorded.
+    """
+    import torch  # type: ignore[import-not-found, unused-ignore]  # extra "hf"
+
+    settings = {"max_new_tokens": max_new_tokens, "decoding": "greedy"}
+    with recording(model) as recorder, torch.inference_mode():
+        for number, prompt in enumerate(prompts):
+            if not len(prompt):
+                raise InputError(f"{name}: prompt {number}: is empty")
+            tokens = torch.tensor([list(prompt)], device=model.device)
+            seen = torch.ones_like(tokens)
+            if max_new_tokens == 0:
+                model(input_ids=tokens, attention_mask=seen)
+                continue
+            model.generate(
+                input_ids=tokens,
+                attention_mask=seen,
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                pad_token_id=0,
+            )
+    return recorder.trace(name, settings | (facts or {}))

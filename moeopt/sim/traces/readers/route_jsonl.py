@@ -1,0 +1,102 @@
+"""Routing as one JSON object per token and layer.
+
+``{"type": "route", "req_id": .., "token_idx": .., "layer": .., "topk_ids": [..], "topk_weights":
+[..]}``; objects of another type are left alone. A ``phase`` of "prefill" or "decode" is understood.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import shown
+from moeopt.sim.traces.readers.checked import checked_trace, layer_facts, smallest
+from moeopt.sim.traces.readers.json_values import expert_list, integer, read_json_lines, weight_list
+from moeopt.sim.traces.readers.limits import MAX_LAYER, MAX_TOKENS
+from moeopt.sim.traces.trace import Trace
+
+PHASES = {None: -1, "prefill": 0, "decode": 1}
+
+
+@dataclass
+class _Rows:
+    """What was read so far, a list per column."""
+
+    keys: list[tuple[int, int, int]] = field(default_factory=list)
+    """Number of the request in order of appearance, token, layer."""
+    ids: list[NDArray[Any]] = field(default_factory=list)
+    weights: list[NDArray[Any]] = field(default_factory=list)
+    phases: list[int] = field(default_factory=list)
+    requests: dict[str | int, int] = field(default_factory=dict)
+
+
+def read_route_jsonl(path: Path, top_k: int | None = None) -> Trace:
+    """Read such a file; requests follow one another in the order in which they appear."""
+    rows = _Rows()
+    for where, line in read_json_lines(path):
+        if line.get("type", "route") == "route":
+            _add(rows, line, where)
+    if not rows.keys:
+        raise InputError(f"{path}: holds no routes")
+    if rows.weights and len(rows.weights) != len(rows.ids):
+        raise InputError(f"{path}: topk_weights: is missing in some lines")
+    keys = np.array(rows.keys, dtype=np.int64)
+    order = np.lexsort(keys.T[::-1])
+    keys = keys[order]
+    layers = np.unique(keys[:, 2])
+    tokens = _check_complete(path, keys, layers)
+    shape = (tokens, len(layers), -1)
+    weights = np.stack(rows.weights)[order].reshape(shape) if rows.weights else None
+    phases = np.array(rows.phases)[order].reshape(tokens, len(layers))
+    known = (phases >= 0).all() and (phases == phases[:, :1]).all()
+    return checked_trace(
+        path,
+        smallest(np.stack(rows.ids)[order].reshape(shape)),
+        weights,
+        np.bincount(keys[:: len(layers), 0]),
+        phases[:, 0] == 1 if known else None,
+        {"format": "route-jsonl"} | layer_facts(layers.tolist()),
+    )
+
+
+def _add(rows: _Rows, line: dict[str, Any], where: str) -> None:
+    request = line.get("req_id", 0)
+    if type(request) not in (str, int):
+        raise InputError(f"{where}: req_id: must be a text or an integer, not {shown(request)}")
+    token = integer(line.get("token_idx"), f"{where}: token_idx", MAX_TOKENS)
+    layer = integer(line.get("layer"), f"{where}: layer", MAX_LAYER)
+    ids = expert_list(line.get("topk_ids"), f"{where}: topk_ids")
+    if rows.ids and len(ids) != len(rows.ids[0]):
+        reason = f"{len(ids)} experts, and {len(rows.ids[0])} in the lines before"
+        raise InputError(f"{where}: topk_ids: {reason}")
+    phase = line.get("phase")
+    if not (phase is None or isinstance(phase, str)) or phase not in PHASES:
+        raise InputError(f"{where}: phase: must be prefill or decode, not {shown(phase)}")
+    if line.get("topk_weights") is not None:
+        weights = weight_list(line["topk_weights"], f"{where}: topk_weights")
+        if len(weights) != len(ids):
+            reason = f"{len(weights)} weights for {len(ids)} experts"
+            raise InputError(f"{where}: topk_weights: {reason}")
+        rows.weights.append(weights)
+    rows.keys.append((rows.requests.setdefault(request, len(rows.requests)), token, layer))
+    rows.ids.append(ids)
+    rows.phases.append(PHASES[phase])
+
+
+def _check_complete(path: Path, keys: NDArray[np.int64], layers: NDArray[np.int64]) -> int:
+    """Return the number of tokens, if each has one line for each layer."""
+    same = (keys[1:] == keys[:-1]).all(axis=1)
+    if same.any():
+        _, token, layer = keys[int(np.flatnonzero(same)[0])].tolist()
+        raise InputError(f"{path}: token_idx: token {token} of layer {layer} stands twice")
+    starts = np.flatnonzero(np.append(True, (keys[1:, :2] != keys[:-1, :2]).any(axis=1)))
+    sizes = np.diff(np.append(starts, len(keys)))
+    if (sizes != len(layers)).any():
+        short = int(np.flatnonzero(sizes != len(layers))[0])
+        token = int(keys[starts[short], 1])
+        reason = f"token {token} has {sizes[short]} of {len(layers)} layers"
+        raise InputError(f"{path}: layer: {reason}")
+    return len(starts)

@@ -1,0 +1,147 @@
+"""Files of ``torch.save``, read without torch and without running what is pickled in them.
+
+Such a file is a zip archive: ``data.pkl`` describes the value, each ``data/<key>`` holds the bytes
+of one tensor storage, ``byteorder`` says which way round they are. Tensors become numpy arrays.
+"""
+
+import math
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError
+from moeopt.core.reading import reading
+from moeopt.core.wording import shown
+from moeopt.sim.traces.readers import limits
+from moeopt.sim.traces.readers.pickle_data import MAX_PICKLE_BYTES, Name, PickleData
+
+MAX_STORAGE_BYTES = 2 * 2**30
+"""Most bytes of all tensors of a file together."""
+
+_KINDS = {
+    "torch.DoubleStorage": "f8", "torch.FloatStorage": "f4", "torch.HalfStorage": "f2",
+    "torch.BFloat16Storage": "u2", "torch.LongStorage": "i8", "torch.IntStorage": "i4",
+    "torch.ShortStorage": "i2", "torch.CharStorage": "i1", "torch.ByteStorage": "u1",
+    "torch.BoolStorage": "?",
+}  # fmt: skip
+
+
+def read_torch(path: Path) -> Any:
+    """Return the value of a file: dicts, lists, tuples, numbers, texts, and numpy arrays.
+
+    Raises
+    ------
+    InputError
+        If the file is none of torch's zip files, contains anything that is not plain data, or is
+        larger than the limits.
+    """
+    limits.check_size(path)
+    try:
+        with reading(path), zipfile.ZipFile(path) as archive:
+            return _TorchZip(path, archive).read()
+    except InputError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path}: not a zip file of torch.save: {error}") from None
+    except Exception as error:  # zipfile raises many kinds on hostile bytes
+        raise InputError(f"{path}: not usable: {type(error).__name__}") from None
+
+
+class _TorchZip:
+    """One archive, its members by their name without the folder that torch puts them into."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self._path, self._archive = path, archive
+        self._members = {m.filename.partition("/")[2]: m for m in archive.infolist()}
+        self._storages: dict[str, NDArray[Any]] = {}
+        total = 0
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise self._error(
+                    f"{shown(member.filename)}: is compressed, which torch never does"
+                )
+            total += member.file_size
+        if total > MAX_STORAGE_BYTES:
+            raise self._error(f"declares more than {MAX_STORAGE_BYTES // 2**20} MiB")
+
+    def read(self) -> Any:
+        """Return the value."""
+        calls: dict[str, Callable[..., Any]] = {
+            "collections.OrderedDict": self._ordered_dict,
+            "torch._utils._rebuild_tensor_v2": self._tensor,
+        }
+        order = self._bytes("byteorder", 16) if "byteorder" in self._members else b"little"
+        if order not in (b"little", b"big"):
+            raise self._error("byteorder: must be little or big")
+        self._order: Literal["<", ">"] = "<" if order == b"little" else ">"
+        where = f"{self._path}: data.pkl"
+        payload = self._bytes("data.pkl", MAX_PICKLE_BYTES)
+        return PickleData(payload, calls, self._storage, where).read()
+
+    def _ordered_dict(self, *arguments: Any) -> dict[Any, Any]:
+        if arguments:
+            raise self._error("data.pkl: refused: an ordered dict made of something")
+        return {}
+
+    def _storage(self, identification: Any) -> tuple[NDArray[Any], str]:
+        """Return the numbers of a storage, and what kind of numbers torch calls them."""
+        if not (isinstance(identification, tuple) and len(identification) == 5):
+            raise self._error("data.pkl: refused: an unknown kind of object outside")
+        tag, kind, key, _, count = identification
+        if tag != "storage" or not isinstance(kind, Name) or type(key) is not str:
+            raise self._error("data.pkl: refused: an unknown kind of object outside")
+        if kind not in _KINDS:
+            raise self._error(f"data.pkl: tensors of {shown(str(kind))} are not known")
+        dtype = np.dtype(_KINDS[kind]).newbyteorder(self._order)
+        if key not in self._storages:
+            payload = self._bytes(f"data/{key}", MAX_STORAGE_BYTES)
+            self._storages[key] = np.frombuffer(payload, dtype=np.uint8)
+        held = self._storages[key]
+        if type(count) is not int or count < 0 or count * dtype.itemsize != held.size:
+            raise self._error(f"data/{key}: holds {held.size} bytes, not {shown(count)} numbers")
+        return held.view(dtype), kind
+
+    def _tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> NDArray[Any]:
+        """Return a tensor as an array of its own, if it lies within its storage."""
+        numbers, kind = storage
+        lists = [size, stride]
+        if type(offset) is not int or not all(_plain(x) for x in lists) or len(size) != len(stride):
+            raise self._error("data.pkl: a tensor has no usable shape")
+        steps = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+        empty = 0 in size
+        if not empty and (math.prod(size) > numbers.size or offset + steps >= numbers.size):
+            raise self._error(f"data.pkl: a tensor of shape {_shape(size)} is larger than its data")
+        if len(size) > 16 or offset < 0:
+            raise self._error("data.pkl: a tensor has no usable shape")
+        if empty:
+            array = np.empty(size if max(size) < 2**32 else (0,), dtype=numbers.dtype)
+        else:
+            width = numbers.itemsize
+            strides = [step * width for step in stride]
+            array = np.lib.stride_tricks.as_strided(numbers[offset:], size, strides).copy()
+        if kind == "torch.BFloat16Storage":
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array.astype(array.dtype.newbyteorder("="))
+
+    def _bytes(self, name: str, limit: int) -> bytes:
+        if name not in self._members:
+            raise self._error(f"{shown(name)}: is missing")
+        member = self._members[name]
+        if member.file_size > limit:
+            raise self._error(f"{shown(name)}: declares {member.file_size} bytes")
+        return self._archive.read(member)
+
+    def _error(self, reason: str) -> InputError:
+        return InputError(f"{self._path}: {reason}")
+
+
+def _plain(numbers: Any) -> bool:
+    return isinstance(numbers, tuple) and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
+
+
+def _shape(size: tuple[int, ...]) -> str:
+    return shown(" x ".join(map(str, size[:6])))
