@@ -76,3 +76,7 @@ def out_of_time() -> bool:
     """Tell a heuristic that the limit of the solve it runs in has passed; outside of one never."""
     clock = solving_clock()
     return clock.now() >= clock.until
+
+
+def spend(units: float) -> None:
+    """Report work done, in units of about a second of one core; a wall clock takes no notice."""
