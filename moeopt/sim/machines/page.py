@@ -39,8 +39,8 @@ host. Problem [`split`](../formulations/split/spec.md) decides what lies where.
 
 **Parts.** `--machine GPU+HOST` puts a GPU and a host together, `2xrtx3090+epyc-7002` and
 `rtx5090+rtx4090+epyc-9005` several, `--machine HOST` or `none+HOST` is one without a GPU, and
-`2xHOST` has two sockets; a link is that of the slower end. A host has all its memory channels filled at the vendor's
-fastest speed: where yours differ, say so:
+`2xHOST` has two sockets; a link is that of the slower end. A host has all its memory channels
+filled at the vendor's fastest speed: where yours differ, say so:
 
 ```text
 moeopt machine set rtx4090+epyc-9004 dram.channels=12 dram.speed_mt_s=4800 dram.capacity_gb=384 \\

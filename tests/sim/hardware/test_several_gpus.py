@@ -9,6 +9,8 @@ from moeopt.sim.machines.fields import describe_fields
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.table import machine_rows
 
+NODE = {"name": "numa0", "cores": 1, "bandwidth_gb_s": 1.0, "capacity_gb": 1.0}
+
 
 @pytest.mark.parametrize(
     ("name", "devices"),
@@ -51,9 +53,10 @@ def test_old_files_have_none_of_the_new_keys() -> None:
         ({"links": [{"from": "gpu0", "to": "gpu0", "gb_s": 25.0}]}, "must be another device"),
         ({"links": [{"from": "gpu0", "to": "gpu1", "gb_s": 0.0}]}, "links"),
         ({"gpus": [{"name": "a", "hbm_gb": 0.0}]}, "gpus[0].hbm_gb"),
-        ({"nodes": [{"name": "gpu0", "cores": 1, "bandwidth_gb_s": 1.0, "capacity_gb": 1.0}]}, "nodes"),
+        ({"nodes": [NODE | {"name": "gpu0"}]}, "nodes[0].name"),
+        ({"nodes": [NODE, NODE]}, "nodes[1].name"),
     ],
-)  # fmt: skip
+)
 def test_wrong_files_are_refused_by_field(change: dict[str, object], words: str) -> None:
     """Devices without memory, links to nowhere."""
     data = plain_machine(moeopt.get_machine("2xrtx3090+epyc-7002")) | change
