@@ -52,7 +52,9 @@ def candidates(instance: Instance) -> Iterator[Solution]:
                 instance=instance.name,
                 resident=resident,
                 dimm=tuple(of[0] for of in places),
-                copies=tuple(of[1:] for of in places) if several else None,
+                copies=tuple(tuple(d for d in of[1:] if d is not None) for of in places)
+                if several
+                else None,
                 source=None,
                 assignment=(nobody,) * len(instance.scenarios),
             )

