@@ -81,7 +81,9 @@ class Trace:
     def step_counts(
         self, batch: int, batching: Batching = "window", experts: int | None = None
     ) -> "Counts":
-        """Return the counts of every step of a run; batchings: `moeopt.sim.traces.batching`.
+        """Return the counts of every step of a run.
+
+        What the batchings are, `moeopt.sim.traces.batching` says.
 
         Parameters
         ----------
