@@ -26,7 +26,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
-from moeopt.core.info import ROBUST, ExactModel
+from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page

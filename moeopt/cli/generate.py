@@ -84,7 +84,7 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
     def command(**given: Any) -> int:
         return _generate(problem, given)
 
-    from moeopt.core.info import Stretch
+    from moeopt.core.problem import Stretch
     from moeopt.problems.registry import get_problem
 
     annotations, holdout = dict(COMMON), get_problem(problem).info.holdout
@@ -146,7 +146,7 @@ def _twins(
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
     from moeopt.core.errors import InputError
-    from moeopt.core.info import Phases
+    from moeopt.core.problem import Phases
     from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, expect
-from moeopt.core.info import Phases
+from moeopt.core.problem import Phases
 from moeopt.core.wording import describe
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS

@@ -12,7 +12,7 @@ from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import HELD_OUT, Phases, Stretch
+from moeopt.core.problem import HELD_OUT, Phases, Stretch
 from moeopt.core.wording import shown
 from moeopt.problems.registry import get_problem
 

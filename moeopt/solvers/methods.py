@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.core.info import ROBUST, ExactMethod, ExactModel
+from moeopt.core.problem import ROBUST, ExactMethod, ExactModel
 from moeopt.core.settlements import check_settled, settled_name, split_name
 from moeopt.core.wording import shown
 from moeopt.problems.registry import Problem, get_problem

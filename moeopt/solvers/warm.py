@@ -20,7 +20,7 @@ import numpy as np
 
 from moeopt.core import compiled
 from moeopt.core.errors import InputError
-from moeopt.core.info import ROBUST
+from moeopt.core.problem import ROBUST
 from moeopt.core.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
 from moeopt.problems.registry import PROBLEMS, Problem, get_problem
 from moeopt.solvers import arguments

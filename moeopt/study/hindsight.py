@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import HINDSIGHT
+from moeopt.core.problem import HINDSIGHT
 from moeopt.core.objective import first_key
 from moeopt.problems.holdout import executed_on, separated
 from moeopt.problems.registry import get_problem

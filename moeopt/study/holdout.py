@@ -8,7 +8,7 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.futures import Futures
-from moeopt.core.info import ROBUST
+from moeopt.core.problem import ROBUST
 from moeopt.core.objective import first_key
 from moeopt.problems.holdout import executed_on, is_scheduled, joined, windows_of
 from moeopt.problems.registry import get_problem

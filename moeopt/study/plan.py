@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import ROBUST
+from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods

@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
 
-from moeopt.core.info import OPTIONAL_PARTS, ExactModel
+from moeopt.core.problem import OPTIONAL_PARTS, ExactModel
 from moeopt.core.objective import entries
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import REQUIRED_MODULES, Problem

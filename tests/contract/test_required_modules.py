@@ -128,7 +128,7 @@ def _restrict_what_is_not_there(home: Home) -> None:
 
 @_removal("INFO: holdout: ['first'] are no options of the generator")
 def _hold_out_by_an_unknown_option(home: Home) -> None:
-    stretch = "holdout=__import__('moeopt.core.info').core.info.Stretch('layer', 'first')"
+    stretch = "holdout=__import__('moeopt.core.problem').core.info.Stretch('layer', 'first')"
     _edit(_package(home) / "__init__.py", "holdout=None", stretch)
 
 

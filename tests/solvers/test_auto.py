@@ -9,7 +9,7 @@ import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
 import moeopt
 from formulations.TEMPLATE.problem.solution import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
-from moeopt.core.info import ExactMethod
+from moeopt.core.problem import ExactMethod
 from moeopt.core.search import Search
 from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers.backends import own

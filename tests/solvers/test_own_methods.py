@@ -10,7 +10,7 @@ import moeopt
 from formulations.TEMPLATE.problem import INFO
 from formulations.TEMPLATE.problem.solution import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
-from moeopt.core.info import ExactMethod
+from moeopt.core.problem import ExactMethod
 from moeopt.core.search import Search
 from tests.solvers.test_interrupt import press_ctrl_c_after
 

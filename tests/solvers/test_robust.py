@@ -8,7 +8,7 @@ import pytest
 import moeopt
 from moeopt import Futures
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.info import FORECAST
+from moeopt.core.problem import FORECAST
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.study.study import instance_files
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import Phases
+from moeopt.core.problem import Phases
 from moeopt.core.intervals import median_interval
 from moeopt.core.objective import Objective, first_key, relative
 from moeopt.problems.holdout import executed_on, is_scheduled, joined

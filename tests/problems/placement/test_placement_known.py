@@ -6,7 +6,7 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.core.info import HINDSIGHT, NOTHING
+from moeopt.core.problem import HINDSIGHT, NOTHING
 from moeopt.core.json_files import save
 from moeopt.problems.placement import Known
 from moeopt.problems.placement.heuristics import HEURISTICS
