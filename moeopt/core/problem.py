@@ -1,11 +1,11 @@
 """A problem: what it says about itself, and callables for all that it has.
 
-The one object of a problem, ``PROBLEM`` in its package, is of plain values and functions. A function
-imports what it hands out when it is first called: reading the object imports no solver, and solving
-a file imports no simulator.
+The one object of a problem, ``PROBLEM`` in its package, is of plain values and functions. A
+function imports what it hands out when it is first called: reading the object imports no solver,
+and solving a file imports no simulator.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -39,8 +39,13 @@ class Checker(Protocol[InstanceIn, SolutionIn]):
     def OBJECTIVE(self) -> tuple[str, ...]:  # noqa: N802
         """Names of the objective's entries, each with its unit."""
 
-    def violations(self, instance: InstanceIn, solution: SolutionIn, /) -> list[tuple[str, str]]:
-        """Return (constraint ID, sentence) for all that is wrong; empty for a valid solution."""
+    def violations(
+        self, instance: InstanceIn, solution: SolutionIn, claimed: Any = None, /
+    ) -> list[tuple[str, str]]:
+        """Return (constraint ID, sentence) for all that is wrong; empty for a valid solution.
+
+        A claimed objective below what the solution costs is wrong, too.
+        """
 
     def objective(self, instance: InstanceIn, solution: SolutionIn, /) -> Objective:
         """Return what a solution costs."""
@@ -119,13 +124,17 @@ class BuiltModel(Protocol):
     model: Any
 
     @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What CP-SAT is told beside the limits."""
+
+    @property
     def objective_unit(self) -> int:
         """What one unit of the model's objective is, packed."""
 
-    def post(self, without: "frozenset[str]", checkpoint: Callable[[], None], /) -> None:
+    def post(self, without: Collection[str] = (), checkpoint: Callable[[], None] = ..., /) -> None:
         """Post every constraint but some."""
 
-    def start_from(self, solution: Any, objective: int, /) -> None:
+    def start_from(self, solution: Any, objective: Any, /) -> None:
         """Start from a solution, and allow none that is worse."""
 
     def decode(self, value: Callable[[Any], int], /) -> Any:
@@ -357,6 +366,9 @@ FORECAST = "a forecast from these loads"
 HELD_OUT = "held out"
 """What provenance calls the part of a trace that nothing is decided on."""
 
+Front = Callable[[InstanceT, Callable[[], bool]], Sequence[Any] | None]
+"""(instance, stopped) -> every undominated point; None if told to stop before."""
+
 OPTIONAL_PARTS = ("restrictions", "holdout", "robust", "lanes", "executor")
 """What a problem may lack, if `Problem.absent` says why."""
 
@@ -434,9 +446,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     executor: Callable[[], Callable[[InstanceT, SolutionT], Any]] | None = None
     later: Callable[[], Later[InstanceT, SolutionT]] | None = None
     robust: Callable[[], Robust[InstanceT]] | None = None
-    front: Callable[[], Callable[[InstanceT, Callable[[], bool]], Sequence[Any] | None]] | None = (
-        None
-    )
+    front: Callable[[], Front[InstanceT]] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     knows: Mapping[str, str] = field(default_factory=dict)
@@ -498,6 +508,11 @@ class Problem(Generic[InstanceT, SolutionT]):
     def lanes(self) -> "Callable[[InstanceT, SolutionT], list[Lane]] | None":
         """Schedules to draw, if solutions are schedules."""
         return self._parts.lanes
+
+    @property
+    def lanes_are_sums(self) -> bool:
+        """Whether bars of such a schedule are sums over many steps."""
+        return self._parts.lanes_are_sums
 
     @property
     def constraint_ids(self) -> tuple[str, ...]:

@@ -29,6 +29,11 @@ SMALL = {
 """Problem -> an instance of the library that its own exact method proves in an instant."""
 
 
+def own_algorithm() -> Any:
+    """Return the algorithm, which tests replace."""
+    return dynamic_program
+
+
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_default_proves(problem: str, root: Any) -> None:
     """On every problem; the result names the method that ran."""
@@ -61,7 +66,7 @@ class TestTemplate:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And the result says so."""
-        monkeypatch.setitem(template.INFO.exact_methods, "dp", ExactMethod("dynamic_program"))
+        monkeypatch.setitem(template.PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm))
         monkeypatch.setattr(dynamic_program, "solve", gives_up)
         result = moeopt.solve(KNAPSACK, warm_start=False)
         assert (result.status, result.method) == ("optimal", "dp, then cp-sat")
@@ -86,7 +91,7 @@ class TestTemplate:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As with models."""
-        monkeypatch.setitem(template.INFO.exact_methods, "dp", ExactMethod("dynamic_program"))
+        monkeypatch.setitem(template.PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm))
         monkeypatch.setattr(dynamic_program, "solve", lambda instance, search: search.stop())
         result = moeopt.solve(KNAPSACK)
         assert result.objective == moeopt.solve(KNAPSACK, "densest-first").objective

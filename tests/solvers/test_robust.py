@@ -12,7 +12,7 @@ from moeopt.core.problem import FORECAST
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.study.study import instance_files
 
-ROBUST = [name for name in PROBLEMS if get_problem(name).info.robust]
+ROBUST = [name for name in PROBLEMS if get_problem(name).robust is not None]
 FEW = Futures(samples=8)
 
 
