@@ -14,6 +14,22 @@ if TYPE_CHECKING:
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
 ]
+OwnTimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="S",
+        help="Seconds for building and solving; default: 60, or none with --work-limit.",
+    ),
+]
+WorkLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--work-limit",
+        metavar="W",
+        help="Units of work, each about a second of one core: the same answer on every machine.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
 Workers = Annotated[
     int, typer.Option("--workers", metavar="N", help="Threads; 1 gives the same answer each time.")

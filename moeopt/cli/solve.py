@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers, print_error, shown, stem
+from moeopt.cli.options import (
+    Json,
+    OwnTimeLimit,
+    Seed,
+    Workers,
+    WorkLimit,
+    print_error,
+    shown,
+    stem,
+)
 from moeopt.core.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
@@ -28,7 +37,8 @@ def solve_command(
             "package.module:function.",
         ),
     ] = "auto",
-    time_limit: TimeLimit = 60.0,
+    time_limit: OwnTimeLimit = None,
+    work_limit: WorkLimit = None,
     seed: Seed = 0,
     workers: Workers = 1,
     engine: Annotated[
@@ -69,6 +79,7 @@ def solve_command(
                     instance,
                     chosen,
                     time_limit_s=time_limit,
+                    work_limit=work_limit,
                     seed=seed,
                     workers=workers,
                     engine=engine,
@@ -144,6 +155,8 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
         print(f"  precision  {precision}")
     extra = compiling(result.compile_s)
     print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving{extra}")
+    if result.work is not None:
+        print(f"  work       {result.work:.3f} of {result.work_limit:g} units")
     if result.solution is not None and sys.stdout.isatty():
         _draw(result, instance)
 
