@@ -29,7 +29,6 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.rounding import rounded
-from moeopt.problems.bitwidth.instance import Expert, Granularity, Instance, Layer
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
 from moeopt.sim.models.loss_rounding import Rounded, by_loss, by_table
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
@@ -40,6 +39,8 @@ from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
+
+from .instance import Expert, Granularity, Instance, Layer
 
 IMPORTANCE_STEPS = 10**6
 """What an importance of 1 is as an integer."""

@@ -7,11 +7,11 @@ import pytest
 
 from moeopt import bitwidth, cache, placement
 from moeopt.core.futures import Futures
-from moeopt.problems.bitwidth.forecast import draw as bitwidth_draw
-from moeopt.problems.cache.forecast import draw as cache_draw
-from moeopt.problems.cache.forecast import own_share
+from moeopt.problems.bitwidth.later import draw as bitwidth_draw
+from moeopt.problems.cache.later import draw as cache_draw
+from moeopt.problems.cache.later import own_share
 from moeopt.problems.placement import forecast as placement_forecast
-from moeopt.problems.placement.forecast import draw as placement_draw
+from moeopt.problems.placement.later import draw as placement_draw
 
 RNG = np.random.default_rng(0)
 
