@@ -241,8 +241,11 @@ def test_nothing_to_do_and_room_for_the_answer() -> None:
         ({"layout": [16] * 64}, r"layout\[0\]: must be at most 15, not 16"),
         ({"resident": [1] * 64}, r"resident\[0\]: must be true or false, not 1"),
         ({"tokens": [[1], [2, 3]]}, r"tokens: must be an array of integers, all rows of one .*"),
-        ({"out": np.zeros(64)}, r"out: must be an int64 array of shape \(64,\)"),
-        ({"out": [0] * 64}, r"out: must be an int64 array of shape \(64,\)"),
+        (
+            {"out": np.zeros(64)},
+            r"out: must be a writable, contiguous int64 array of shape \(64,\)",
+        ),
+        ({"out": [0] * 64}, r"out: must be a writable, contiguous int64 array of shape \(64,\)"),
         ({"out": np.zeros(128, np.int64)[::2]}, r"out: must be a writable, contiguous int64 .*"),
         ({"out": np.frombuffer(bytes(512), np.int64)}, r"out: must be a writable, contiguous .*"),
     ],

@@ -8,7 +8,7 @@ no objects of solutions. What a window costs is looked up in tables made once; t
 import pathlib
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -219,9 +219,11 @@ class Scheduler:
         InputError
             If an array is of another shape or type, or an entry is out of range.
         """
-        load = tokens if isinstance(tokens, np.ndarray) else np.empty(0)
-        if load.dtype != np.int64 or load.shape != (self.experts,) or not _plain(load):
-            load = integers("tokens", tokens, (self.experts,), axes="(experts,)")
+        size = self.experts
+        if _plain(tokens, size):
+            load = tokens
+        else:
+            load = integers("tokens", tokens, (size,), axes="(experts,)")
         dimm, held = self._dimm, self._resident
         if layout is not None:
             dimm = _dimms_of("layout", layout, self.experts, self.dimms)
@@ -229,11 +231,8 @@ class Scheduler:
             held = _residents_of("resident", resident, self.experts)
         if out is None:
             out = np.empty(self.experts, np.int64)
-        elif not isinstance(out, np.ndarray) or out.dtype != np.int64:
-            raise InputError(f"out: must be an int64 array of shape ({self.experts},)")
-        elif out.shape != (self.experts,) or not _plain(out):
-            least = f"a writable, contiguous int64 array of shape ({self.experts},)"
-            raise InputError(f"out: must be {least}")
+        elif not _plain(out, size):
+            raise InputError(f"out: must be a writable, contiguous int64 array of shape ({size},)")
         elif np.may_share_memory(load, out):
             load = load.copy()
         buffer = getattr(self._own, "buffer", None)
@@ -257,9 +256,11 @@ def _number(name: str, value: int, most: int) -> int:
     return int(integers(name, value, (), least=1, most=most))
 
 
-def _plain(array: Ints) -> bool:
-    """Tell whether an array is of the kind that kernels are compiled for; others compile anew."""
-    return array.flags.carray
+def _plain(values: object, size: int) -> TypeGuard[Ints]:
+    """Tell whether a value is an array of the kind that kernels are compiled for, and so long."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        return False
+    return values.shape == (size,) and values.flags.carray
 
 
 def _dimms_of(name: str, layout: Any, experts: int, dimms: int) -> Ints:
