@@ -53,7 +53,8 @@ def to_markdown(document: Document, pictures: Mapping[str, Sequence[str]] | None
     if document.sweeps:
         parts.append("## What the papers leave open, and how much it matters\n")
         parts.append(
-            "One parameter is moved at a time; `python -m benchmarks.papers --sweep NAME` repeats it.\n"
+            "One parameter is moved at a time; `python -m benchmarks.papers --sweep NAME` repeats "
+            "it.\n"
         )
         parts += [_sweep(name, sweep) for name, sweep in document.sweeps.items()]
     if document.contradictions:

@@ -16,7 +16,7 @@ from tests.benchmarks.papers.nearness import (
     value_of,
     without_traces,
 )
-from tests.sim.small_traces import real_trace_file
+from tests.real_traces import real_trace_file
 
 EXPERT = 3 * 4096 * 14336
 """Weights of an expert of Mixtral-8x7B."""
