@@ -1,13 +1,14 @@
 """anneal-and-refute: placements by simulated annealing, and bounds that refute anything better.
 
-1. Bounds: each window alone, and all by the copies and nodes that they share (`bounds`).
+1. Bounds: each window alone (`bounds`), and all by the copies and nodes that they share
+   (`joint_bound`).
 2. Starts: the heuristics; with nodes, other shares of groups over nodes.
 3. Annealing (`annealing`) in rounds of rising length, from the best so far and from the starts. It
    goes by even splits; where shares are to be decided, `dispatch` decides them for its copies.
 4. CP-SAT goes on where instances are small (`ExactMethod.then`).
 
-Proof. Objectives offered are the checker's. Bounds are those of `bounds`, in integers, with their
-proofs. An incumbent that meets a bound is optimal.
+Proof. Objectives offered are the checker's. Bounds are those of these modules, in integers, with
+their proofs. An incumbent that meets a bound is optimal.
 """
 
 import numpy as np
@@ -16,12 +17,13 @@ from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
 from .annealing import Arrays
-from .bounds import has_room, joint_bound, lower_bound
+from .bounds import has_room, lower_bound
 from .check import objective
 from .dispatch import best_shares
 from .eplb import placed, within_nodes
 from .heuristics import HEURISTICS
 from .instance import Instance, Ints
+from .joint_bound import joint_bound
 from .solution import Solution
 
 FIRST_STEPS = 50_000

@@ -19,10 +19,7 @@ CONSTRAINTS = {
 }
 
 OBJECTIVE = ("peak_load_units",)
-"""What is minimised; a unit is 1 / lcm(1..max_copies) of a token."""
-
-KERNEL_OBJECTIVE = ("peak_ns",)
-"""What is minimised with kernel times."""
+"""What is minimised; a unit is 1 / lcm(1..max_copies) of a token. Kernel times: ``peak_ns``."""
 
 Found = Iterator[tuple[str, str]]
 
@@ -53,11 +50,6 @@ def objective(instance: Instance, solution: Solution) -> int:
     """Return the weighted sum of the fullest devices' loads or times, and the costs of copies."""
     paid = moves_units(instance, solution) + slots_ns(instance, solution)
     return peaks_units(instance, solution) + paid
-
-
-def objective_names(instance: Instance) -> tuple[str, ...]:
-    """Return what is minimised, with the unit: it depends on the instance's work."""
-    return KERNEL_OBJECTIVE if instance.work == "kernel" else OBJECTIVE
 
 
 def slots_ns(instance: Instance, solution: Solution) -> int:

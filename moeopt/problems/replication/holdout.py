@@ -1,15 +1,41 @@
 """Windows of replication instances one by one and together: copies stay where they were decided.
 
-What moving copies costs is paid when they are decided, and no part of later loads.
+What moving copies costs is paid when they are decided, and no part of later loads. Which of its
+copies an expert's tokens go to is decided anew where it is a part of the decision.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from moeopt.core.errors import InputError
+from moeopt.problems.executed import Run
+from moeopt.problems.replication.check import objective, violations
+from moeopt.problems.replication.dispatch import best_shares, is_dispatched
 from moeopt.problems.replication.instance import MAX_WINDOWS, Instance
+from moeopt.problems.replication.solution import Solution
 
 PAID: dict[str, Any] = {"current": None, "move_cost": 0}
+
+
+def run(instance: Instance, decision: Solution, schedule: object) -> Run:
+    """Return what copies cost on these loads, with their tokens dispatched anew."""
+    return Run(objective(instance, adopted(instance, decision, schedule)))
+
+
+def adopted(instance: Instance, decision: Solution, schedule: object) -> Solution:
+    """Return copies that were decided on other loads, with these loads' tokens dispatched.
+
+    Raises
+    ------
+    InputError
+        If the decision is for another shape, or breaks a rule of the instance.
+    """
+    moved = decision.model_copy(update={"instance": instance.name})
+    if is_dispatched(instance) and len(decision.copies) == instance.experts:
+        moved = best_shares(instance, decision.copies)
+    if wrong := violations(instance, moved):
+        raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
+    return moved
 
 
 def windows_of(instance: Instance) -> list[Instance]:

@@ -294,6 +294,10 @@ class Instance(InstanceEnvelope):
             **kernel,
         )
 
+    def minimises(self) -> tuple[str, ...]:
+        """Return the objective's name: of kernels it is a time."""
+        return ("peak_ns",) if self.work == "kernel" else super().minimises()
+
     def size(self) -> str:
         """Return experts, devices, slots, windows and the split in words."""
         windows = f"{len(self.windows)} window{'s' if len(self.windows) > 1 else ''}"

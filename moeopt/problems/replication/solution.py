@@ -6,7 +6,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from moeopt.core.envelope import Count, SolutionEnvelope
 
-from .instance import Copies, Instance
+from .instance import Copies
 
 Shares = tuple[tuple[tuple[Count, ...], ...], ...]
 """Tokens by window, expert and copy."""
@@ -29,10 +29,3 @@ class Solution(SolutionEnvelope):
         if self.shares is None:
             del fields["shares"]
         return fields
-
-
-def for_other_steps(instance: Instance, decision: Solution) -> Solution:
-    """Return the decision for other loads: copies stay, tokens are dispatched anew."""
-    from .dispatch import best_shares  # it imports this module
-
-    return best_shares(instance, decision.copies)
