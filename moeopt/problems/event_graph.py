@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.execute import Executed, checked, execute
+from moeopt.problems.execute import checked, execute
 from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
+from moeopt.sim.engine.executed import Executed
 
 if TYPE_CHECKING:
     import networkx as nx

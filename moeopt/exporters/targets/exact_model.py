@@ -29,7 +29,7 @@ def export_mps(job: Job) -> Exported:
 
 def _exported(job: Job, writer: str) -> Exported:
     problem = get_problem(job.instance.problem)
-    built = problem.part("milp").Model(job.instance)
+    built = problem.milp()(job.instance)
     built.post()
     model = built.model
     constant = model.objective.constant

@@ -6,11 +6,11 @@ device, and the next one begins then. Copies that are not there yet are moved be
 other, and so is paid for slots.
 """
 
-from moeopt.problems.execute import BETWEEN, Executed, Windows
 from moeopt.problems.replication.check import device_loads, moved, tokens_of_copies
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
 from moeopt.sim.engine.resource import Resource
 
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.problems.executed import Run
-from moeopt.problems.replication.check import objective, violations
 from moeopt.problems.replication.dispatch import best_shares, is_dispatched
 from moeopt.problems.replication.instance import MAX_WINDOWS, Instance
 from moeopt.problems.replication.solution import Solution
@@ -17,25 +15,11 @@ from moeopt.problems.replication.solution import Solution
 PAID: dict[str, Any] = {"current": None, "move_cost": 0}
 
 
-def run(instance: Instance, decision: Solution, schedule: object) -> Run:
-    """Return what copies cost on these loads, with their tokens dispatched anew."""
-    return Run(objective(instance, adopted(instance, decision, schedule)))
-
-
-def adopted(instance: Instance, decision: Solution, schedule: object) -> Solution:
-    """Return copies that were decided on other loads, with these loads' tokens dispatched.
-
-    Raises
-    ------
-    InputError
-        If the decision is for another shape, or breaks a rule of the instance.
-    """
-    moved = decision.model_copy(update={"instance": instance.name})
+def for_other_loads(instance: Instance, decision: Solution) -> Solution:
+    """Return copies that were decided on other loads, with these loads' tokens dispatched."""
     if is_dispatched(instance) and len(decision.copies) == instance.experts:
-        moved = best_shares(instance, decision.copies)
-    if wrong := violations(instance, moved):
-        raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
-    return moved
+        return best_shares(instance, decision.copies)
+    return decision.model_copy(update={"instance": instance.name})
 
 
 def windows_of(instance: Instance) -> list[Instance]:
