@@ -16,7 +16,7 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
-from .annealing import Arrays
+from .annealing import HEAT, HOT, Arrays
 from .bounds import has_room, lower_bound
 from .check import objective
 from .dispatch import best_shares
@@ -93,7 +93,8 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
             if ended():
                 return
             seed = 10**6 * search.seed + 10**4 * (2 * number + turn)
-            copies = arrays.annealed(start, steps, seed, ended).copies
+            heat = HOT if turn else HEAT
+            copies = arrays.annealed(start, steps, seed, ended, heat).copies
             solution = best_shares(instance, copies)
             search.offer(solution, objective(instance, solution))
         steps *= 2

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 
 EMPTY = -1
 
-HEAT, COLD = 3e-3, 1e-5
-"""First and last temperature, as shares of the peaks."""
+HEAT, HOT, COLD = 3e-3, 0.1, 1e-5
+"""First temperature, one for starts that are to be forgotten, and the last, as shares of peaks."""
 
 SMOOTH = 0.5
 """What the sum of squared times, over the mean of all, counts beside the peaks."""
@@ -292,7 +292,7 @@ class Arrays:
         steps: int,
         seed: int,
         stopped: Callable[[], bool],
-        cold: float = COLD,
+        heat: float = HEAT,
     ) -> Solution:
         """Return the best placement that some steps of annealing find, `start` at worst.
 
@@ -304,8 +304,8 @@ class Arrays:
             How many steps, and what the random numbers come from.
         stopped
             Asked every 50 ms or so whether to end.
-        cold
-            The last temperature, as a share of the peaks.
+        heat
+            The first temperature, as a share of the peaks.
         """
         i = self.instance
         slot = slots_of(i, start)
@@ -323,8 +323,8 @@ class Arrays:
         step = load.size + STEP
         at_once = max(1, int(CHUNK / step))
         times = np.maximum(self.costs[0] * reads, self.costs[1] * load) + self.costs[3:] * load
-        heat = HEAT * float(i.weights @ times.max(axis=1))
-        cooling = (cold / HEAT) ** (1 / steps)
+        cooling = (COLD / heat) ** (1 / steps)
+        heat *= float(i.weights @ times.max(axis=1))
         found, here = slot.copy(), slot.copy()
         least = None
         numbers = np.array([i.devices_per_node, 0, 2 * seed + 1], dtype=np.int64)
