@@ -78,10 +78,10 @@ def _read_csv(path: Path) -> LossTable:
         last = max(*columns, *widths)
         if len(fields) <= last:
             raise InputError(f"{place}: must have {last + 1} fields, not {len(fields)}")
-        expert = [fields[column] for column in columns[:2]]
+        who = [fields[column] for column in columns[:2]]
         of_width = [[width, fields[column]] for column, width in widths.items()]
         for pair in of_width or [[fields[column] for column in columns[2:]]]:
-            key, loss = _row(place, [*expert, *pair])
+            key, loss = _row(place, [*who, *pair])
             if key in rows:
                 twice = f"layer {key[0]} expert {key[1]} at {key[2]} stands twice"
                 raise InputError(f"{place}: {twice}")
