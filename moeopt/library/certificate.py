@@ -13,21 +13,18 @@ Every objective is a multiple of ``grid``. ``lemmas`` names what the model rests
 problem's constraints; the specification has them, and they are not checked here.
 
 Certificate (JSON, format "moeopt-certificate"): suppose a solution costs less than ``bound``, so at
-most the next lower multiple of the grid, the cutoff. It lies in some leaf of the ``tree``, as a
-branch on a whole number, ``x <= v`` or ``x >= v + 1``, leaves nothing out. A leaf contradicts it:
-``[w, [[row, y], ...]]``, with w >= 0, y >= 0 for rows ">=", y <= 0 for rows "<=" and any y for
-rows "=", adds y times the rows and w times the cutoff up to a row that nothing within the leaf's
-bounds satisfies (Farkas' lemma, in the form of Neumaier and Shcherbina, Safe bounds in linear and
-mixed-integer linear programming, Math. Program. 99, 2004). Before that, at most ``propagation``
-times per node, bounds are tightened by a row; that alone may leave nothing. ``tree`` lists nodes in
-preorder: ``[variable, v]`` branches, the side ``x <= v`` first; a number says which entry of
+most the next lower multiple of the grid, the cutoff. It lies in some leaf of the ``tree``, whose
+branches ``x <= v`` or ``x >= v + 1`` on whole numbers leave nothing out. A leaf contradicts it:
+``[w, [[row, y], ...]]``, w >= 0, y >= 0 for rows ">=", y <= 0 for rows "<=", adds y times the rows
+and w times the cutoff up to a row that nothing within the leaf's bounds satisfies (Farkas; Neumaier
+and Shcherbina, Safe bounds in linear and mixed-integer linear programming, Math. Program. 99,
+2004). Before that, at most ``propagation`` times per node, bounds are tightened by a row. ``tree``
+is in preorder: ``[variable, v]`` branches, the side ``x <= v`` first; a number says which entry of
 ``leaves`` contradicts; -1, that tightening the bounds leaves nothing.
 
-A certificate of ``parts`` relaxes rows with multipliers: ``relaxed``, in steps of 1/``scale``. What
-remains falls into parts that share no variable: each has ``vars``, and a ``bound`` of its share of
-the objective, times the scale, with ``tree`` and ``leaves`` as above. The bounds add up.
-
-Exit code 0: all are proven; 2: one is refused, or a file cannot be read.
+A certificate of ``parts`` relaxes rows with multipliers, ``relaxed``, in steps of 1/``scale``. What
+remains falls into parts that share no variable, with ``vars``, ``bound`` of their share of the
+objective, times the scale, ``tree`` and ``leaves`` of their own. The bounds add up.
 """
 
 import gzip
@@ -36,44 +33,32 @@ import json
 import sys
 import zlib
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
-MAX_BYTES = 2**26
-"""Largest file, expanded; besides at most `MAX_RATIO` times what it weighs, or 1 MiB."""
+MAX_BYTES, MAX_RATIO = 2**26, 200  # of a file, expanded; times what it weighs, or 1 MiB
+MAX_DIGITS = 60  # of any number
+MAX_STEPS = 30_000_000  # terms of rows looked at for one certificate: about half a minute
 
-MAX_RATIO = 200
-
-MAX_DIGITS = 60
-"""Of any number."""
-
-MAX_STEPS = 30_000_000
-"""Most terms of rows that are looked at for one certificate: about half a minute."""
-
-Terms = list[tuple[int, int]]
-"""Pairs of variable and coefficient."""
+Terms = list[tuple[int, int]]  # variable, coefficient
 
 
 class RefusedError(Exception):
-    """Says in one line why a file is no model, no certificate, or proves nothing."""
+    """Why a file is no model, no certificate, or proves nothing; one line."""
 
 
 class Model:
-    """A model in integers, checked for form.
+    """A model in integers, checked for form: ``least <= sum of terms <= most``, None for no side.
 
-    Attributes
-    ----------
-    lower, upper, whole
-        Bounds of the variables, None where there is none, and which are whole numbers.
-    terms, least, most
-        Of each row, ``least <= sum of terms <= most``, None where there is no such side.
-    objective, constant, denominator, grid
-        See the head of this file.
+    `lower`, `upper` are None where a variable has no bound; for the rest see this file's head.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.sha256 = canonical_hash(data)
+        if data.get("format") != "moeopt-model":
+            raise RefusedError("format: must be moeopt-model or moeopt-certificate")
+        self.sha256 = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
         self.problem, self.instance = str(data.get("problem")), str(data.get("instance"))
         self.lemmas = [str(one)[:200] for one in many(data, "lemmas")]
         variables = [listed(one, 3, f"vars[{n}]") for n, one in enumerate(many(data, "vars"))]
@@ -110,26 +95,25 @@ class Model:
 
     def part(self, rows: list[int], objective: Terms) -> "Model":
         """Return the model of some of the rows, with another objective."""
-        part = object.__new__(Model)
-        part.lower, part.upper, part.whole = self.lower, self.upper, self.whole
+        part = copy(
+            self
+        )  # its costs may be fractions: at most `bound`, not below, is to be refuted
         part.terms = [self.terms[row] for row in rows]
         part.least = [self.least[row] for row in rows]
         part.most = [self.most[row] for row in rows]
-        part.objective, part.constant, part.denominator, part.grid = objective, 0, 1, 1
+        part.objective, part.constant, part.denominator, part.grid = objective, -1, 1, 1
         return part
 
     def cutoff(self, bound: int) -> int:
         """Return the most that the sum of the objective's terms may be below a bound."""
-        below = -(-bound // self.grid) * self.grid - self.grid
-        return below * self.denominator - self.constant
+        return (-(-bound // self.grid) - 1) * self.grid * self.denominator - self.constant
 
     def side(self, row: int, factor: int, where: str) -> int:
         """Return the side of a row that counts with a multiplier of this sign, times it."""
-        if not 0 <= row < len(self.terms):
-            raise RefusedError(f"{where}: row {row} is unknown")
-        side = self.least[row] if factor > 0 else self.most[row]
+        known = 0 <= row < len(self.terms)
+        side = (self.least if factor > 0 else self.most)[row] if known else None
         if side is None:
-            raise RefusedError(f"{where}: the multiplier of row {row} has the wrong sign")
+            raise RefusedError(f"{where}: row {row} is unknown, or its multiplier's sign is wrong")
         return factor * side
 
 
@@ -147,24 +131,17 @@ class Steps:
 
 
 class Box:
-    """Bounds of all variables at a node, tightened by rows and taken back.
-
-    Attributes
-    ----------
-    empty
-        Whether nothing is left.
-    trail
-        Variables that were narrowed with their bounds before, for `restore`.
-    """
+    """Bounds of all variables at a node, tightened by rows and taken back; `empty` if none fit."""
 
     def __init__(self, model: Model, cutoff: int, steps: Steps, propagation: int) -> None:
         self.steps, self.propagation = steps, propagation
         self.lower, self.upper, self.whole = list(model.lower), list(model.upper), model.whole
         self.empty = False
-        self.trail: list[tuple[int, int | None, int | None]] = []
+        self.trail: list[tuple[int, int | None, int | None]] = []  # bounds as they were before
         self.rows = list(zip(model.terms, model.least, model.most, strict=True))
         self.rows.append((model.objective, None, cutoff))
         self.rows_of: dict[int, list[int]] = {}
+        steps.spend(len(self.lower))
         for row, (terms, _, _) in enumerate(self.rows):
             steps.spend(len(terms))
             for variable, _ in terms:
@@ -214,10 +191,9 @@ class Box:
     def _by_row(self, terms: Terms, sign: int, side: int) -> list[int]:
         """Tighten by ``sum of sign * coefficient * x <= side``; return the variables changed.
 
-        No bound that is changed here is one that `least` is made of. Bounds of variables that are
-        no whole numbers are rounded outwards.
+        No bound that changes is one that `least` is made of; of fractions it is rounded outwards.
         """
-        least, alone = 0, None
+        least, alone = 0, None  # the least sum, but for a variable without bound, if it is one
         for variable, factor in terms:
             at = self.lower[variable] if sign * factor > 0 else self.upper[variable]
             if at is not None:
@@ -235,20 +211,18 @@ class Box:
             at = self.lower[variable] if factor > 0 else self.upper[variable]
             room = side - least + (0 if at is None else factor * at)  # factor * x is at most this
             down, up = room // abs(factor), -(-room // abs(factor))
-            if factor > 0:
-                new = self._narrow(variable, None, down if self.whole[variable] else up)
-            else:
-                new = self._narrow(variable, -down if self.whole[variable] else -up, None)
-            changed += [variable] * new
+            value = down if self.whole[variable] else up
+            sides = (None, value) if factor > 0 else (-value, None)
+            changed += [variable] * self._narrow(variable, *sides)
             if self.empty:
-                return changed
+                break
         return changed
 
 
 def contradicts(model: Model, box: Box, cutoff: int, leaf: Any, where: str) -> bool:
     """Tell whether multipliers add the rows up to one that nothing in the box satisfies."""
     weight, multipliers = listed(leaf, 2, where)
-    if integer(weight, where) < 0:
+    if (weight := integer(weight, where)) < 0:
         raise RefusedError(f"{where}: w must not be negative")
     side = -weight * cutoff
     total = {variable: -weight * factor for variable, factor in model.objective if weight}
@@ -289,9 +263,8 @@ def check_tree(model: Model, bound: int, proof: dict[str, Any], steps: Steps, wh
             continue
         leaf = integer(node, at)
         if not box.empty:
-            if not 0 <= leaf < len(leaves):
-                raise RefusedError(f"{at}: bounds leave something, and no leaf is named")
-            if not contradicts(model, box, cutoff, leaves[leaf], at):
+            multipliers = leaves[leaf] if 0 <= leaf < len(leaves) else [0, []]
+            if not contradicts(model, box, cutoff, multipliers, at):
                 raise RefusedError(f"{at}: its multipliers contradict nothing")
         if pending:
             mark, empty, variable, value = pending.pop()
@@ -305,8 +278,7 @@ def check_tree(model: Model, bound: int, proof: dict[str, Any], steps: Steps, wh
 
 def check_parts(model: Model, bound: int, proof: dict[str, Any], steps: Steps) -> None:
     """Check a certificate of parts; raise `RefusedError` if it does not show the bound."""
-    scale = integer(proof.get("scale"), "scale")
-    if scale < 1:
+    if (scale := integer(proof.get("scale"), "scale")) < 1:
         raise RefusedError("scale: must be at least 1")
     objective = {variable: scale * factor for variable, factor in model.objective}
     total, relaxed = scale * model.constant, set()
@@ -325,37 +297,27 @@ def check_parts(model: Model, bound: int, proof: dict[str, Any], steps: Steps) -
             if not 0 <= integer(variable, "vars") < len(model.lower) or variable in part_of:
                 raise RefusedError(f"parts[{number}].vars: one is unknown or in two parts")
             part_of[variable] = number
-    rows_of: dict[int, list[int]] = {}
+    rows_of: list[list[int]] = [[] for _ in parts]
     for row, terms in enumerate(model.terms):
         steps.spend(len(terms))
-        homes = {part_of.get(variable) for variable, _ in terms}
-        if row not in relaxed and len(homes) == 1 and (home := homes.pop()) is not None:
-            rows_of.setdefault(home, []).append(row)
+        homes = {part_of.get(variable, -1) for variable, _ in terms}
+        if row not in relaxed and len(homes) == 1 and (home := homes.pop()) >= 0:
+            rows_of[home].append(row)
     for number, part in enumerate(parts):
         costs = [(v, objective[v]) for v in part["vars"] if objective.get(v)]
-        least = integer(part.get("bound"), f"parts[{number}].bound")
-        own = model.part(rows_of.get(number, []), costs)
-        check_tree(own, least, part, steps, f"parts[{number}].")
-        total += least
+        total += (least := integer(part.get("bound"), f"parts[{number}].bound"))
+        check_tree(model.part(rows_of[number], costs), least, part, steps, f"parts[{number}].")
     for variable, factor in objective.items():
         if factor and variable not in part_of:
             at = model.lower[variable] if factor > 0 else model.upper[variable]
-            if at is None:
-                raise RefusedError(f"parts: variable {variable} is in none and has no bound")
-            total += factor * at
+            total += factor * integer(at, f"parts: bound of variable {variable}, which is in none,")
     reached = -(-total // (scale * model.denominator * model.grid)) * model.grid
     if reached < bound:
         raise RefusedError(f"parts: prove {reached}, not {bound}")
 
 
 def verify(model: Model, certificate: dict[str, Any]) -> int:
-    """Return the bound that a certificate proves of a model.
-
-    Raises
-    ------
-    RefusedError
-        If it is of another model, or does not prove its bound.
-    """
+    """Return the bound that a certificate proves of a model; raise `RefusedError` if none."""
     if certificate.get("model_sha256") != model.sha256:
         raise RefusedError("model_sha256: is that of another model")
     bound, steps = integer(certificate.get("bound"), "bound"), Steps()
@@ -368,30 +330,23 @@ def verify(model: Model, certificate: dict[str, Any]) -> int:
 
 def integer(value: Any, where: str) -> int:
     """Return a value that is an integer of at most `MAX_DIGITS` digits."""
-    if type(value) is not int or abs(value) >= 10**MAX_DIGITS:
-        raise RefusedError(f"{where}: must be an integer of at most {MAX_DIGITS} digits")
-    return value
+    if type(value) is int and abs(value) < 10**MAX_DIGITS:
+        return value
+    raise RefusedError(f"{where}: must be an integer of at most {MAX_DIGITS} digits")
 
 
 def listed(value: Any, length: int, where: str) -> list[Any]:
     """Return a value that is a list of so many items."""
-    if not isinstance(value, list) or len(value) != length:
-        raise RefusedError(f"{where}: must be a list of {length}")
-    return value
+    if isinstance(value, list) and len(value) == length:
+        return value
+    raise RefusedError(f"{where}: must be a list of {length}")
 
 
 def many(data: Any, field: str) -> list[Any]:
     """Return a field that is a list."""
-    value = data.get(field) if isinstance(data, Mapping) else None
-    if not isinstance(value, list):
-        raise RefusedError(f"{field}: must be a list")
-    return value
-
-
-def canonical_hash(data: dict[str, Any]) -> str:
-    """Return the SHA-256 of an object, whatever the order and spacing of its file."""
-    plain = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(plain.encode()).hexdigest()
+    if isinstance(data, dict) and isinstance(data.get(field), list):
+        return list(data[field])
+    raise RefusedError(f"{field}: must be a list")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -409,41 +364,37 @@ def read(path: Path) -> dict[str, Any]:
         raise RefusedError(f"cannot be read: {error}") from None
     except (ValueError, RecursionError):
         raise RefusedError("is no JSON") from None
-    if data is None:
-        raise RefusedError(f"expands to more than {most} bytes")
     if not isinstance(data, dict) or data.get("version") != 2:
-        raise RefusedError("version: must be an object of version 2")
+        raise RefusedError(f"must be an object of version 2, of at most {most} bytes")
     return data
 
 
 def main(names: list[str]) -> int:
-    """Check files; print a line for each certificate."""
+    """Check files, print a line for each certificate; return 2 if one is refused, else 0."""
     models: dict[str, Model] = {}
-    certificates, faults = [], 0
+    certificates: list[tuple[str, dict[str, Any]]] = []
+    faults: list[str] = []
     for name in names:
         try:
             data = read(Path(name))
             if data.get("format") == "moeopt-certificate":
                 certificates.append((name, data))
-            elif data.get("format") == "moeopt-model":
+            else:
                 model = Model(data)
                 models[model.sha256] = model
-            else:
-                raise RefusedError("format: must be moeopt-model or moeopt-certificate")
         except RefusedError as error:
-            faults += 1
-            print(f"{ascii(name)[1:-1]}: {error}", file=sys.stderr)
+            faults.append(f"{name}: {error}")
     for name, data in certificates:
         try:
-            of = models.get(str(data.get("model_sha256")))
-            if of is None:
+            if (of := models.get(str(data.get("model_sha256")))) is None:
                 raise RefusedError("model_sha256: its model is not among the files")
             proven = f"{of.problem}/{of.instance}: nothing costs less than {verify(of, data)}"
             rests = f"; rests on: {', '.join(of.lemmas)}" if of.lemmas else ""
             print(ascii(f"{name}: {proven}{rests}")[1:-1])
         except RefusedError as error:
-            faults += 1
-            print(f"{ascii(name)[1:-1]}: {error}", file=sys.stderr)
+            faults.append(f"{name}: {error}")
+    for fault in faults:
+        print(ascii(fault)[1:-1], file=sys.stderr)
     return 2 if faults else 0
 
 

@@ -197,7 +197,9 @@ class _Search:
         """Return multipliers in integers that close the node that is entered, if they do."""
         for scale in SCALES:
             leaf = self._scaled(duals, scale, weight)
-            if contradicts(self.model, self.box, self.cutoff, [leaf[0], list(map(list, leaf[1]))], ""):
+            if contradicts(
+                self.model, self.box, self.cutoff, [leaf[0], list(map(list, leaf[1]))], ""
+            ):
                 return leaf
         return None
 

@@ -121,9 +121,7 @@ def neutral_model(instance: InstanceEnvelope) -> NeutralModel:
     return NeutralModel(data, matrix.names, list(step))
 
 
-def _take_patterns(
-    variables: list[list[Any]], lines: list[list[Any]], objective: set[int]
-) -> bool:
+def _take_patterns(variables: list[list[Any]], lines: list[list[Any]], objective: set[int]) -> bool:
     """Describe what loads a device, and nothing else does, by the subset that is chosen.
 
     Of a row "at most the makespan" the binaries that stand in no other inequality, the experts on
@@ -218,9 +216,7 @@ def _denominators(unit: int, others: Iterable[int]) -> list[int]:
     return sorted({base * factor for base in (*bases, *others) for factor in (1, 2)})
 
 
-def _fractions(
-    numbers: NDArray[np.float64], denominators: Iterable[int]
-) -> list[Fraction] | None:
+def _fractions(numbers: NDArray[np.float64], denominators: Iterable[int]) -> list[Fraction] | None:
     """Return numbers as fractions over the least denominator of which all are multiples."""
     for denominator in denominators:
         scaled = numbers * float(denominator)
