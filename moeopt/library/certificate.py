@@ -290,8 +290,7 @@ def check_parts(model: Model, bound: int, proof: dict[str, Any], steps: Steps) -
         steps.spend(len(model.terms[row]))
         for variable, coefficient in model.terms[row]:
             objective[variable] = objective.get(variable, 0) - factor * coefficient
-    part_of: dict[int, int] = {}
-    parts = many(proof, "parts")
+    part_of, parts = dict[int, int](), many(proof, "parts")
     for number, part in enumerate(parts):
         for variable in many(part, "vars"):
             if not 0 <= integer(variable, "vars") < len(model.lower) or variable in part_of:
@@ -371,9 +370,8 @@ def read(path: Path) -> dict[str, Any]:
 
 def main(names: list[str]) -> int:
     """Check files, print a line for each certificate; return 2 if one is refused, else 0."""
-    models: dict[str, Model] = {}
+    models, faults = dict[str, Model](), list[str]()
     certificates: list[tuple[str, dict[str, Any]]] = []
-    faults: list[str] = []
     for name in names:
         try:
             data = read(Path(name))

@@ -74,7 +74,7 @@ def neutral_model(instance: InstanceEnvelope) -> NeutralModel:
         If the objective's coefficients have no common denominator that keeps them exact.
     """
     problem = get_problem(instance.problem)
-    built = problem.part("milp").Model(instance)
+    built = problem.milp()(instance)
     built.post()
     matrix = to_matrix(built.model)
     p = matrix.program
@@ -116,7 +116,7 @@ def neutral_model(instance: InstanceEnvelope) -> NeutralModel:
         "objective": [[j, int(c * unit * common)] for j, c in objective],
         "constant": int(cost[-1] * unit * common),
         "denominator": common,
-        "grid": problem.part("bounds").objective_grid(instance),
+        "grid": problem.bounds.objective_grid(instance),
     }
     return NeutralModel(data, matrix.names, list(step))
 

@@ -58,7 +58,7 @@ def decisions(problem: str, instance: Any, seed: int) -> Iterator[Any]:
             ],
         )
         return
-    rules = get_problem(problem).part("heuristics").HEURISTICS
+    rules = get_problem(problem).heuristics.HEURISTICS
     for name in rng.sample(sorted(rules), min(2, len(rules))):
         if (solution := rules[name](instance)) is not None:
             yield solution

@@ -4,11 +4,11 @@ A unit of load takes a nanosecond on any device. A window ends with its fullest 
 one begins then. Copies that are not there yet are moved before, one after the other.
 """
 
-from moeopt.problems.execute import BETWEEN, Executed, Windows
 from moeopt.problems.replication.check import device_loads, moved
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
 from moeopt.sim.engine.resource import Resource
 
 

@@ -17,6 +17,7 @@ variables", Communications in Statistics - Simulation and Computation 11 (1982),
 import numpy as np
 
 from moeopt.core.futures import Draw, Futures
+from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
 
 from .annealing import HEAT, Arrays
@@ -110,5 +111,5 @@ def _correlated(seen: Ints, drawn: Ints, rng: np.random.Generator) -> Ints:
     mixture = rng.normal(size=(len(drawn), len(seen))) / np.sqrt(len(seen))
     noise = rng.normal(size=drawn.shape)
     scores = np.sqrt(SHARED) * (mixture @ deviation) + np.sqrt(1 - SHARED) * noise
-    order = np.argsort(np.argsort(scores, axis=0), axis=0)
+    order = np.argsort(np.argsort(rounded(scores), axis=0, kind="stable"), axis=0)
     return np.take_along_axis(np.sort(drawn, axis=0), order, axis=0)

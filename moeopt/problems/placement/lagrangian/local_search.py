@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moeopt.core.compiled import compiled
+from moeopt.core.rounding import least
 from moeopt.problems.placement.capacity import Capacity
 from moeopt.problems.placement.layer_steps import Flags, Ints
 
@@ -138,10 +139,7 @@ class LocalSearch:
 
 def _best(change: Ints) -> Ints:
     """Return the flat places of the least changes."""
-    flat = change.ravel()
-    if len(flat) <= LISTED:
-        return np.arange(len(flat))
-    return np.argpartition(flat, LISTED)[:LISTED]
+    return least(change.ravel(), LISTED)
 
 
 def _single(change: Ints) -> Move:
