@@ -135,8 +135,8 @@ def test_nothing_false_is_accepted(seed: int) -> None:
         ]
         trees: list[list[Any]] = [[0], [[draw.randrange(4), draw.randint(0, 2)], 0, 1], [-1]]
         data = {
-            "model_sha256": model.sha256, "bound": draw.randint(low - 20, low + 6), "leaves": leaves,
-            "tree": draw.choice(trees), "propagation": draw.choice([0, 50]),
+            "model_sha256": model.sha256, "bound": draw.randint(low - 20, low + 6),
+            "leaves": leaves, "tree": draw.choice(trees), "propagation": draw.choice([0, 50]),
         }  # fmt: skip
         try:
             assert verify(model, data) <= least
