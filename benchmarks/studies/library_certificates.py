@@ -100,7 +100,7 @@ def main() -> None:
     folders = [f for f in problem_folders(LIBRARY) if f.name in (options.problems or [f.name])]
     if options.check:
         print(
-            "| problem | proven | certified | check, median / most CPU s | size, median / most KiB |"
+            "| problem | proven | certified | check, median, most CPU s | size, median, most KiB |"
         )
         print("|---|---:|---:|---:|---:|")
         for folder in folders:
