@@ -43,10 +43,15 @@ def test_ci_runs_the_readmes_test_command(readme: str, root: Path) -> None:
 
 
 def test_the_workflow_runs_the_readmes_commands(readme: str, root: Path) -> None:
-    """Both word for word, and builds the wheel and the site."""
+    """Both word for word on x86 and arm; types, the slow tail, the wheel and the site."""
     jobs = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
     steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
     assert set(SHELL.findall(readme)[:2]) <= set(steps["readme"])
+    runners = jobs["readme"]["strategy"]["matrix"]["runner"]
+    assert [runner.endswith("-arm") for runner in runners] == [False, True]
+    assert jobs["readme"]["runs-on"] == "${{ matrix.runner }}"
+    assert steps["types"][-1].endswith("/mypy")
+    assert steps["slow"][-1].endswith("pytest -q -m slow")
     assert any("build --wheel" in run for run in steps["wheel"])
     assert any(run.endswith("mkdocs build --strict") for run in steps["site"])
 
@@ -185,6 +190,7 @@ def text_of(page: Path) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", article)).split())
 
 
+@pytest.mark.slow  # the strict build is a job of the workflow
 def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
     """Without a warning; each problem has its whole specification, each public name its reference.
 
