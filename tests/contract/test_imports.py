@@ -27,7 +27,7 @@ ALLOWED = {
     "library": {"core", "exporters", "problems", "sim", "solvers", "study"},
     "cli": {
         *("core", "exporters", "library", "planner", "problems", "sim", "solvers", "study"),
-        *(BENCHMARKS, ROOT),
+        ROOT,
     },
     "__main__": {"cli"},
 }

@@ -227,7 +227,7 @@ def test_a_pickle_that_grows_when_looked_at_costs_nothing(tmp_path: Path) -> Non
     )
     path = saved(tmp_path / "x.pt", {"records": Raw(b"(" + program + b"t")})
     assert len(read_torch(path)["records"]) == 101
-    from moeopt.sim.traces.readers.sglang import read_sglang_counts
+    from moeopt.sim.traces.readers.runtimes import read_sglang_counts
 
     assert refusal(path, read_sglang_counts)
 

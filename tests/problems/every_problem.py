@@ -33,6 +33,7 @@ RANDOM: dict[str, list[Callable[[int], Any]]] = {
     "replication": [
         replication.random_instance,
         lambda seed: replication.random_instance(seed, split="free"),
+        replication.hard_instance,
     ],
 }
 

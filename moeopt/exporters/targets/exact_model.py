@@ -37,7 +37,7 @@ def _exported(job: Job, writer: str) -> Exported:
         one = model.add_variable(CONSTANT, 1, 1)
         model.setObjective(model.objective - constant + constant * one)
     notes: dict[str, Any] = {
-        "minimise": list(problem.check.OBJECTIVE),
+        "minimise": list(job.instance.minimises()),
         "unit": built.objective_unit,
         "radix": problem.packing(job.instance).radix,
     }

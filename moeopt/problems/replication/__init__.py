@@ -73,7 +73,11 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 def _later() -> Later["Instance", "Solution"]:
     from . import holdout
 
-    return Later(windows_of=holdout.windows_of, joined=holdout.joined)
+    return Later(
+        unchanged=holdout.for_other_loads,
+        windows_of=holdout.windows_of,
+        joined=holdout.joined,
+    )
 
 
 def _robust() -> Robust["Instance"]:
@@ -97,6 +101,12 @@ PROBLEM = Problem(
         "eplb-hierarchical": HINDSIGHT,
         "flashlb": HINDSIGHT,
         "lplb": HINDSIGHT,
+        "static-split": HINDSIGHT,
+        "metro": HINDSIGHT,
+        "eplb-without-copies": HINDSIGHT,
+        "biased": HINDSIGHT,
+        "swift-balancer": HINDSIGHT,
+        "topology-swaps": HINDSIGHT,
         "longest-first": HINDSIGHT,
         "round-robin": NOTHING,
     },

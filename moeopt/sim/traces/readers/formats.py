@@ -85,7 +85,7 @@ def reader_of(function: str) -> Callable[..., Any]:
 
 
 def _of_folder(path: Path) -> str | None:
-    from moeopt.sim.traces.readers.esft_txt import PATTERN
+    from moeopt.sim.traces.readers.text import PATTERN
 
     by_pattern = {
         PATTERN: "esft-txt",
@@ -98,8 +98,8 @@ def _of_folder(path: Path) -> str | None:
 
 
 def _of_file(path: Path) -> str | None:
-    from moeopt.sim.traces.readers.moe_trace_csv import is_moe_trace
     from moeopt.sim.traces.readers.npy import npz_names
+    from moeopt.sim.traces.readers.text import is_moe_trace
 
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix == ".npz":
