@@ -48,7 +48,7 @@ def solve(instance: Instance, search: Search) -> None:
         limit_s = search.remaining_s / 4
         bound = copies_bound(instance, limit_s, BOUND_NODES)
         if bound is not None:
-            search.prove(bound)
+            search.prove(bound, floats=True)
     small = instance.experts * instance.devices * instance.most_copies <= SMALL
     if not search.closed:
         _improve(instance, search, starts, 3 if small else ROUNDS)
@@ -103,7 +103,7 @@ def _refute(instance: Instance, search: Search) -> None:
         below = int(search.objective) - grid  # type: ignore[arg-type]  # one integer
         answer, solution = placement(instance, below // weight, search.remaining_s)
         if answer is Feasibility.INFEASIBLE:
-            search.prove_incumbent()
+            search.prove_incumbent(floats=True)
         elif solution is not None:
             search.offer(solution, objective(instance, solution))
         else:
