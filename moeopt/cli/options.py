@@ -91,7 +91,7 @@ def in_ms(problem: str, objective: "Objective") -> str:
     from moeopt.problems.registry import get_problem
 
     said = []
-    names = get_problem(problem).part("check").OBJECTIVE
+    names = get_problem(problem).check.OBJECTIVE
     for name, value in zip(names, entries(objective), strict=True):
         if name.endswith("_ns"):
             part = f"{value % 10**6:06d}".rstrip("0")

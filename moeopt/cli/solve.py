@@ -165,9 +165,9 @@ def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
     """Return what rounding leaves of a proof, where the problem has something to say about it."""
     from moeopt.problems.registry import get_problem
 
-    say = getattr(get_problem(result.problem).part("view"), "precision", None)
-    said: str | None = say(instance, result.solution) if say and result.solution else None
-    return said
+    if result.solution is None:
+        return None
+    return get_problem(result.problem).precision(instance, result.solution)
 
 
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:

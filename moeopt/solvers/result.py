@@ -132,7 +132,7 @@ def with_unit(problem: str, objective: Objective | None) -> str:
     """Return an objective for people, each entry with its unit or name; a dash if unknown."""
     if objective is None:
         return "-"
-    names = get_problem(problem).part("check").OBJECTIVE
+    names = get_problem(problem).check.OBJECTIVE
     pairs = zip(entries(objective), names, strict=True)
     return ", ".join(
         f"{value:,} ns" if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"

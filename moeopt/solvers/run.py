@@ -265,7 +265,7 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     if outcome.solution.instance != task.instance.name:
         theirs = shown(outcome.solution.instance)
         raise ModelMismatchError(f"{_where(task)}: its solution is of instance {theirs}")
-    check = task.problem.part("check")
+    check = task.problem.check
     actual = task.checked_objective(outcome.solution)
     claim = actual if outcome.claim is None else outcome.claim
     if abs(claim - actual) <= outcome.tolerance:

@@ -43,7 +43,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
         known.deadline = Deadline(min(limit, task.deadline.remaining_s))
     if outcome.solution is not None:
         actual = task.checked_objective(outcome.solution)
-        broken = task.problem.part("check").violations(task.instance, outcome.solution)
+        broken = task.problem.check.violations(task.instance, outcome.solution)
         wrong = not task.without and outcome.claim != actual
         if {rule for rule, _ in broken} - task.without or (
             wrong and abs((outcome.claim or 0) - actual) > outcome.tolerance

@@ -18,7 +18,7 @@ def run(task: Task) -> Outcome:
     InputError
         If the instance has more candidates than the oracle is meant for.
     """
-    oracle, check = task.problem.part("oracle"), task.problem.part("check")
+    oracle, check = task.problem.oracle, task.problem.check
     pack = task.packing.pack
     with abandoned_at(task.deadline):  # some count one by one
         count = oracle.count(task.instance)

@@ -305,5 +305,5 @@ def _bounds(values: list[float]) -> Vector:
 
 def _read_printed(task: Task, printed: Path) -> Any:
     decision = json.loads(printed.read_text())
-    solution = task.problem.part("solution").Solution
+    solution = task.problem.solution
     return solution(instance=task.instance.name, **decision)
