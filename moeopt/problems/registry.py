@@ -25,6 +25,7 @@ PROBLEMS: dict[str, str] = {
     "placement": "moeopt.problems.placement",
     "joint": "moeopt.problems.joint",
     "replication": "moeopt.problems.replication",
+    "split": "moeopt.problems.split",
 }
 """Problem name -> package. A new problem is one line here."""
 
