@@ -1,6 +1,7 @@
 """The CP-SAT model: one method per constraint ID (`formulations/split/spec.md`)."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from ortools.sat.python import cp_model
@@ -106,7 +107,7 @@ class Model(Formulation):
         for flags in rows:
             for device in set(range(len(flags))) - set(order):
                 self.model.add(flags[device] == 0)
-        for before, after in zip(rows, rows[1:], strict=False):
+        for before, after in pairwise(rows):
             for place in range(1, len(order)):
                 first = order[:place]
                 self.model.add(sum(after[d] for d in first) <= sum(before[d] for d in first))
@@ -117,9 +118,7 @@ class Model(Formulation):
 
     def sp_c6_prompt(self) -> None:
         """Post SP-C6: what an ubatch of the prompt takes."""
-        self._walk(
-            self.prompt, "prompt_", self.instance.prompt_weight, self.instance.prompt_hop_ns
-        )
+        self._walk(self.prompt, "prompt_", self.instance.prompt_weight, self.instance.prompt_hop_ns)
 
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution, starting from it."""

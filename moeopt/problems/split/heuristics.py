@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from .check import objective, violations
-from .instance import Instance
+from .instance import Instance, Layer
 from .solution import Solution
 
 Homes = tuple[list[int], list[int]]
@@ -16,28 +16,28 @@ Homes = tuple[list[int], list[int]]
 
 
 def first_fit(instance: Instance) -> Solution | None:
-    """Put each part, in order, on the first device with room: GPUs first, then the host."""
-    room = _room(instance)
-    attention, experts = [], []
-    ways = [*_gpus(instance), *hosts(instance)]
-    if instance.order is not None:
-        ways = [device for device in ways if device in instance.order]
-    before = 0
+    """Put attention of each layer, then experts of each, on the first device with room.
+
+    GPUs come first, then the host. Attention is placed before any experts, and with an order stays
+    at or behind the device of the layer before.
+    """
+    room, order = _room(instance), instance.order
+    every = [*_gpus(instance), *hosts(instance)]
+    attention: list[int] = []
     for layer in instance.layers:
-        allowed = ways
-        if instance.order is not None:
-            allowed = [d for d in ways if instance.order.index(d) >= before]
-        at = _first(allowed, layer.attention_ns, layer.attention_bytes, room)
+        ways = every
+        if order is not None:
+            least = order.index(attention[-1]) if attention else 0
+            ways = [device for device in every if device in order[least:]]
+        at = _first(ways, layer.attention_ns, layer.attention_bytes, room)
         if at is None:
             return None
-        if instance.order is not None:
-            before = instance.order.index(at)
         attention.append(at)
-        if layer.experts_ns is None:
-            experts.append(-1)
-            continue
-        every = [*_gpus(instance), *hosts(instance)]
-        home = _first(every, layer.experts_ns, layer.experts_bytes, room)
+    experts: list[int] = []
+    for layer in instance.layers:
+        home: int | None = -1
+        if layer.experts_ns is not None:
+            home = _first(every, layer.experts_ns, layer.experts_bytes, room)
         if home is None:
             return None
         experts.append(home)
@@ -243,9 +243,9 @@ def _room(instance: Instance) -> list[int]:
     return [device.capacity - device.buffer for device in instance.devices]
 
 
-def _held(layer: object) -> int:
+def _held(layer: Layer) -> int:
     """Return the bytes of a layer's experts."""
-    return 0 if layer.experts_ns is None else layer.experts_bytes  # type: ignore[attr-defined,no-any-return]
+    return 0 if layer.experts_ns is None else layer.experts_bytes
 
 
 def _first(
@@ -302,9 +302,7 @@ def _by_default_split(instance: Instance, gpus: Sequence[int]) -> Solution | Non
 
 def _valid(instance: Instance, homes: Homes) -> Solution | None:
     attention, experts = homes
-    solution = Solution(
-        instance=instance.name, attention=tuple(attention), experts=tuple(experts)
-    )
+    solution = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
     return None if violations(instance, solution) else solution
 
 

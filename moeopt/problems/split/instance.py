@@ -249,9 +249,7 @@ class Instance(InstanceEnvelope):
         held = integers("buffer", buffers, (count,), axes="(devices,)")  # type: ignore[arg-type]
         devices = [
             {"name": f"device{number}", "capacity": size, "buffer": buffer}
-            for number, (size, buffer) in enumerate(
-                zip(sizes.tolist(), held.tolist(), strict=True)
-            )
+            for number, (size, buffer) in enumerate(zip(sizes.tolist(), held.tolist(), strict=True))
         ]
         square = {
             name: integers(name, values, (count, count), axes="(devices, devices)").tolist()

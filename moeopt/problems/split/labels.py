@@ -25,12 +25,16 @@ from moeopt.core.search import Search
 
 from .bounds import objective_grid
 from .check import objective, violations
+from .class_model import counted, realised
 from .heuristics import HEURISTICS, hosts
 from .instance import Instance
 from .lagrangian import Relaxed, ascend, fitting, rows_of
 from .local_search import blocks, improved
 from .paths import FAR, Ints, Paths, paths_of
 from .solution import Solution
+
+CLASS_MODEL_S = 1.5
+"""Deterministic seconds for the class model: most take a tenth of one."""
 
 STEPS = 400
 """Multipliers that are tried: the bound hardly rises after that."""
@@ -87,6 +91,9 @@ def solve(instance: Instance, search: Search) -> None:
         if search.stopped:
             return
 
+    if not _counted(instance, search, paths, grid):
+        return
+
     def seen(found: Relaxed) -> bool:
         search.prove(up(found.bound, grid))
         _offer(instance, search, _split(instance, found.homes))
@@ -111,6 +118,21 @@ def solve(instance: Instance, search: Search) -> None:
         else:
             search.prove_incumbent()
     search.note = f"more than {WIDTHS[-1]} labels at a layer"
+
+
+def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> bool:
+    """Solve the class model and look for a split of its numbers; return whether to go on."""
+    known = search.objective if isinstance(search.objective, int) else None
+    found = counted(paths, grid, known, min(CLASS_MODEL_S, search.remaining_s))
+    if found.infeasible:
+        search.infeasible = True
+        return False
+    search.prove(found.bound)
+    if found.attention is not None:
+        homes = realised(paths, found.attention, min(CLASS_MODEL_S, search.remaining_s))
+        if homes is not None:
+            _offer(instance, search, _split(instance, improved(paths, homes)))
+    return not (search.closed or search.stopped)
 
 
 def _starts(instance: Instance, paths: Paths) -> Iterator[Solution | None]:

@@ -1,6 +1,7 @@
 """The MILP model in PuLP: the same IDs; bytes in their common divisor."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import gcd
 from typing import Any
 
@@ -79,7 +80,7 @@ class Model(Formulation):
         ]
         for row, flags in enumerate(rows):
             self.model += pulp.lpSum(flags[d] for d in order) == 1, f"SP_C4_{row}_in"
-        for row, (before, after) in enumerate(zip(rows, rows[1:], strict=False)):
+        for row, (before, after) in enumerate(pairwise(rows)):
             for place in range(1, len(order)):
                 first = order[:place]
                 gone = pulp.lpSum(after[d] for d in first) - pulp.lpSum(before[d] for d in first)

@@ -56,7 +56,9 @@ def paths_of(instance: Instance) -> Paths:
     count = len(instance.devices)
     room = np.array([d.capacity - d.buffer for d in instance.devices], dtype=np.int64)
     order = instance.order
-    place = np.array([0 if order is None or d not in order else order.index(d) for d in range(count)])
+    place = np.array(
+        [0 if order is None or d not in order else order.index(d) for d in range(count)]
+    )
     parts = []
     for name in ("attention", "experts"):
         table = np.zeros((len(instance.layers), count), dtype=np.int64)
