@@ -10,7 +10,7 @@
 ('optimal', 50, ('gpu', 'cpu', 'gpu'))
 
 Problems, each with ``Instance`` (and ``Instance.from_arrays``), ``Solution``, ``CONSTRAINTS`` and
-``INFO``:
+``PROBLEM``:
 
 tri_domain  where each expert of a layer runs: GPU, CPU or DIMM-NDP (TriMoE 4.2)
 relayout    which experts migrate before a layer (TriMoE 4.3)
@@ -22,6 +22,7 @@ bitwidth    how many bits each expert gets (context-aware CXL-NDP 4.2)
 placement   which experts live on the GPU (KTransformers and others)
 joint       residents, widths, caches, deferral and KV cache together (KTransformers 4.1, 4.2)
 replication copies of experts over devices of expert parallelism (EPLB)
+split       where layers lie on several GPUs and memory nodes (llama.cpp's --fit)
 
 Functions:
 
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from moeopt.problems import placement as placement
     from moeopt.problems import relayout as relayout
     from moeopt.problems import replication as replication
+    from moeopt.problems import split as split
     from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.event_graph import event_graph as event_graph
     from moeopt.problems.files import load as load
@@ -146,8 +148,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("moeopt")
-    elif name in (problems := _problems()):
-        value = import_module(problems[name])
+    elif name in _problems():
+        value = import_module(f"moeopt.problems.{name}")
     else:
         raise AttributeError(f"module 'moeopt' has no attribute {name!r}")
     globals()[name] = value
@@ -158,8 +160,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME, *_problems(), "__version__"})
 
 
-def _problems() -> dict[str, str]:
-    """Return the packages of all problems, by name."""
+def _problems() -> list[str]:
+    """Return the names of all problems."""
     from moeopt.problems.registry import PROBLEMS
 
-    return PROBLEMS
+    return list(PROBLEMS)

@@ -11,7 +11,7 @@ from benchmarks.papers.report.words import number, percent
 
 INTRODUCTION = """# Measured: public speeds of real runtimes, and ours
 
-Written by `moeopt reproduce --measured --report docs`; do not edit.
+Written by `python -m benchmarks.measured --report docs`; do not edit.
 
 Decode speeds that others published, one sequence at a time, beside what `moeopt predict` says of
 the same machine, model and setting. Error is ours / measured - 1: above 0 we are too fast. *Held

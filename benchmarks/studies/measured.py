@@ -1,7 +1,7 @@
 """Fit the profiles of runtimes to public measurements, and say how far they are off elsewhere.
 
 ``python benchmarks/studies/measured.py`` prints the costs and the cross-validation (seconds), which
-``moeopt reproduce --measured`` shows with every point;
+``python -m benchmarks.measured`` shows with every point;
 ``--write`` also writes the profiles that ``moeopt predict`` uses, ``moeopt/sim/presets/runtimes``.
 A test compares the two.
 """

@@ -1,9 +1,18 @@
 """Where each layer's attention and routed experts lie, on several GPUs and memory nodes."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import NOTHING, ExactMethod, ProblemInfo
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    NOTHING,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Parts,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -17,13 +26,54 @@ if TYPE_CHECKING:
     from .instance import Layer as Layer
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(Instance, Solution, check, bounds, heuristics, oracle, view)
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _labels() -> Algorithm["Instance"]:
+    from . import labels
+
+    return labels
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(generate.Options, generate.generate, quantum_ns=generate.QUANTUM_NS)
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+PROBLEM = Problem(
+    name="split",
+    about=__doc__ or "",
     title="Layers over several GPUs and memory nodes",
     paper="llama.cpp",
     published_rule="llama.cpp-fit",
     restrictions={"order": None},
     holdout=None,
-    exact_methods={"labels": ExactMethod("labels", then="cp-sat")},
+    exact_methods={"labels": ExactMethod(_labels, then="cp-sat")},
     absent={
         "holdout": "times and sizes do not depend on which experts a token chooses",
         "robust": "there are no loads to forecast",
@@ -41,6 +91,11 @@ INFO = ProblemInfo(
         "SP-C5": "it says what the objective is",
         "SP-C6": "it says what the objective is",
     },
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Device": "instance", "Layer": "instance"})

@@ -33,7 +33,7 @@ def best(layer: Layer) -> Assignment:
     return solution
 
 
-@pytest.mark.parametrize("problem", [name for name in PROBLEMS if get_problem(name).info.holdout])
+@pytest.mark.parametrize("problem", [name for name in PROBLEMS if get_problem(name).holdout])
 def test_an_optimum_on_its_own_loads_is_the_optimum(problem: str) -> None:
     """Also where the schedule is made anew; no heuristic's decision falls below it."""
     seen = 0

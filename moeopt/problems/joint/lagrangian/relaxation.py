@@ -30,6 +30,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from moeopt.core.clock import spend
+from moeopt.core.rounding import rounded
+
 from .arrays import Arrays
 from .data import Floats, Ints
 from .kernels import ARCS, all_rows, experts_best, row_values
@@ -39,6 +42,11 @@ ROUGH = 24
 """The multiplier of memory is found to so many binary places."""
 
 MOST_BUCKETS = 512
+
+CALL_WORK, STATES, OPTIONS = 1e-3, 4.5e8, 1.2e9
+"""Units of work that an evaluation takes besides its loops, and how many states, of an entry or of
+an expert, and transitions from a bucket by an option, a core looks at in a second."""
+
 LARGEST = 2**60
 
 
@@ -125,6 +133,9 @@ class Relaxation:
         self.host_size = np.broadcast_to(on_host, (self.cells, self.states))
         self.loss = np.tile(arrays.loss.reshape(self.cells, self.widths), 2)
         self.gpu_room = i.gpu_bytes - self.context.kv_bytes
+        most = i.max_deferred + 1
+        of_rows = len(arrays.row) * self.states * (most + 1) * most * (1 + (i.max_ways > 0))
+        self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
         self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
 
     def evaluate(self, at: Multipliers) -> Relaxed:
@@ -134,7 +145,8 @@ class Relaxation:
         20 at most.
         """
         i = self.instance
-        whole = self._whole(at)
+        spend(self.work)
+        at, whole = self._whole(at)
         summed = np.zeros(self.cells * self.states, dtype=np.int64)
         np.add.at(summed, self.slots, whole.price.ravel())
         cost = summed.reshape(self.cells, self.states)
@@ -159,8 +171,8 @@ class Relaxation:
             host_bytes=float((selected * self.host_size).sum()),
         )
 
-    def _whole(self, at: Multipliers) -> "_Whole":
-        """Return the multipliers in integers."""
+    def _largest_sum(self, at: Multipliers) -> float:
+        """Return what no sum of the multipliers' shares of a bound exceeds."""
         i = self.instance
         by_cell = np.bincount(self.arrays.cell, np.abs(at.price).max(axis=1), self.cells)
         smallest, largest = (
@@ -168,16 +180,35 @@ class Relaxation:
         )
         steepest = float(by_cell.max()) / smallest + at.host * 2
         steepest += at.loss * float(np.ptp(self.loss, axis=1).max()) / smallest
-        most = i.horizon_ns + 2 * float(by_cell.sum()) + float(np.abs(at.count).sum())
+        most = 2 * float(by_cell.sum()) + float(np.abs(at.count).sum())
         most += (2 * steepest + at.host) * largest * self.cells * (2 + i.max_ways)
-        most += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+        return most + at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+
+    def _whole(self, at: Multipliers) -> "tuple[Multipliers, _Whole]":
+        """Return the multipliers, made smaller where sums would leave 64 bits, and in integers.
+
+        Steps of the ascent that go astray double the prices each time. Any multipliers give a
+        bound, so that smaller ones do.
+        """
+        i = self.instance
+        horizon_ns, most = i.horizon_ns, self._largest_sum(at)
+        if not (horizon_ns + most) * 2**3 < LARGEST:
+            if np.isfinite(most):
+                smaller = (LARGEST >> 5) / most
+                price, count = at.price * smaller, at.count * smaller
+            else:
+                smaller, price, count = 0.0, np.zeros_like(at.price), np.zeros_like(at.count)
+            host, loss = smaller * at.host, smaller * at.loss
+            at = Multipliers(price, at.flow, at.gpu, host, loss, count)
+            most = self._largest_sum(at)
+        most += horizon_ns
         unit = 1 << next((p for p in range(20, 0, -1) if most * 2 ** (p + 3) < LARGEST), 0)
         flow = at.flow.reshape(len(i.steps), i.layers, ARCS)
         host, loss = (
             0 if limit is None else round(value * unit)
             for value, limit in ((at.host, i.host_bytes), (at.loss, i.max_loss))
         )
-        return _Whole(
+        return at, _Whole(
             unit=unit,
             price=np.rint(at.price * unit).astype(np.int64),
             flow=whole_flow(flow, unit).reshape(-1, ARCS),
@@ -298,6 +329,9 @@ class StepRelaxation(Relaxation):
         longest = int(slowest[-max(1, self.instance.max_deferred) :].sum())
         self.bucket_ns = max(bucket_ns, -(-longest // MOST_BUCKETS))
         self.buckets = longest // self.bucket_ns + 1
+        sizes = np.minimum(np.diff(arrays.steps.start), 20)
+        options = (self.states**sizes).sum() * (self.instance.max_deferred + 1)
+        self.work += float(options) * (self.buckets + MOST_OPTIONS // 8) / OPTIONS
 
     @staticmethod
     def suits(arrays: Arrays) -> bool:
@@ -336,7 +370,7 @@ class StepRelaxation(Relaxation):
 
         With these prices of counts the bound is no lower than that of the same multipliers there.
         """
-        whole = self._whole(at)
+        _, whole = self._whole(at)
         found = np.zeros_like(whole.count)
         row_values(self.arrays.steps, self.frame, whole.price, whole.flow, whole.loss, found)
         return np.asarray(found / whole.unit)
@@ -367,9 +401,9 @@ def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:
         arcs = ways[:, layer].T + after[[0, 0, 0, 1, 1]]
         for clock, own in ((0, [0, 1, 3]), (1, [2, 4])):
             top = arcs[own].max(axis=0)
-            parts = np.exp(arcs[own] - top)
+            parts = rounded(np.exp(arcs[own] - top))
             total = parts.sum(axis=0)
-            to_end[layer, clock] = top + np.log(total)
+            to_end[layer, clock] = top + rounded(np.log(total))
             share[:, layer, own] = (parts / total).T
     flow = np.zeros_like(share)
     there = np.zeros((2, steps))

@@ -136,7 +136,7 @@ def predict(
     A token takes the sum of the terms in `moeopt.sim.machines.runtimes.terms`: bytes over measured
     bandwidths times a ratio, and fixed times per token, layer, layer with experts on the CPU and
     such expert. Costs of the terms: those of a calibration where the machine has one, else of the
-    runtime's profile, fitted to public measurements (``moeopt reproduce --measured``).
+    runtime's profile, fitted to public measurements (``python -m benchmarks.measured``).
 
     Examples
     --------

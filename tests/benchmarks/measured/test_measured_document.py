@@ -1,4 +1,4 @@
-"""docs/measured.md and its picture are what `moeopt reproduce --measured --report docs` writes."""
+"""docs/measured.md and its picture are what `python -m benchmarks.measured` writes."""
 
 import re
 from dataclasses import replace

@@ -1,12 +1,11 @@
-"""`moeopt reproduce --measured`: table, JSON, files, other points, and what is wrong with them."""
+"""`python -m benchmarks.measured`: table, JSON, files, and what is wrong with points."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from moeopt.cli.main import run
-from moeopt.cli.measured import DOCUMENT, PICTURE
+from benchmarks.measured.__main__ import DOCUMENT, PICTURE, run
 
 HEAD = "machine,preset,bits,runtime,tok_s,knob,knob_value,n_cpu_moe,source,context_tokens,top_k"
 GOOD = "a100,mixtral-8x7b,Q4_K_M,llama.cpp,20,--n-cpu-moe,20,20,me,0,"
@@ -25,7 +24,7 @@ def test_own_points_are_predicted_without_their_machine(
     """Of a known machine, and of one that only a preset describes: there nothing is left out."""
     other = "rtx4090+epyc-9004,glm-4.5-air,Q4_K_M,llama.cpp,30,--n-cpu-moe,40,40,me,4096,"
     path = table(tmp_path, GOOD, other, "a100,mixtral-8x7b,8,llama.cpp,9,?,,,me,,")
-    assert run(["reproduce", "--measured", path, "--json"]) == 0
+    assert run([path, "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     first, second = [line for line in lines if line["kind"] == "point"]
     assert (first["cpu_layers"], first["layers"], first["tokens_per_s"]) == (20, 32, 20)
@@ -45,7 +44,7 @@ def test_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = table(tmp_path, GOOD)
     markdown, report = tmp_path / "m.md", tmp_path / "a" / "b"
     options = ["--markdown", str(markdown), "--report", str(report)]
-    assert run(["reproduce", "--measured", path, *options]) == 0
+    assert run([path, *options]) == 0
     assert "20 of 32" in capsys.readouterr().out
     shown = f"![Measured against predicted tokens/s, machine by machine]({PICTURE})\n\n"
     before, after = (report / DOCUMENT).read_text().split(shown)
@@ -77,7 +76,7 @@ def test_bad_points_are_one_line(
     row: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With file, line and column; exit code 2."""
-    assert run(["reproduce", "--measured", table(tmp_path, row)]) == 2
+    assert run([table(tmp_path, row)]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert "points.csv" in error
@@ -87,7 +86,7 @@ def test_bad_points_are_one_line(
 def test_bad_files_and_options_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is no table, and what does not go with --measured."""
+    """What is no table."""
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe")
     wide = table(tmp_path, "x" * 200_000)
@@ -96,19 +95,16 @@ def test_bad_files_and_options_are_one_line(
         ([str(tmp_path)], "Is a directory"),
         ([str(tmp_path / "none.csv")], "No such file"),
         ([wide], "field larger than field limit"),
-        (["a.csv", "b.csv"], "--measured: goes with one file"),
-        (["--resume"], "--measured: goes with one file"),
-        (["--sweep", "all"], "--measured: goes with one file"),
     ):
-        assert run(["reproduce", "--measured", *arguments]) == 2
+        assert run([*arguments]) == 2
         error = capsys.readouterr().err
         assert said in error
         assert error.count("\n") == 1
     many = table(tmp_path, *[GOOD] * 2001)
-    assert run(["reproduce", "--measured", many]) == 2
+    assert run([many]) == 2
     assert "has more than 2000 points" in capsys.readouterr().err
     empty = table(tmp_path)
-    assert run(["reproduce", "--measured", empty]) == 2
+    assert run([empty]) == 2
     assert "there are no points" in capsys.readouterr().err
-    assert run(["reproduce", "--measured", table(tmp_path, GOOD, head=HEAD[8:])]) == 2
+    assert run([table(tmp_path, GOOD, head=HEAD[8:])]) == 2
     assert "machine: this column is missing" in capsys.readouterr().err

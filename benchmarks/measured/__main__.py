@@ -1,9 +1,14 @@
-"""``moeopt reproduce --measured``: measured speeds of real runtimes with ours beside them."""
+"""``python -m benchmarks.measured [FILE]``: measured speeds of runtimes with ours beside them."""
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moeopt.cli.main import main, run_app
+from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,11 +20,22 @@ DOCUMENT, PICTURE = "measured.md", "measured.svg"
 
 
 def measured_command(
-    path: Path | None, as_json: bool, markdown: Path | None, report: Path | None
-) -> None:
-    """Print the comparison; write it where asked for."""
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A CSV file of points; else ours.")
+    ] = None,
+    as_json: Json = False,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="The report without picture.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Folder for measured.md and measured.svg.")
+    ] = None,
+) -> int:
+    """Predict measured speeds of runtimes from the other ones, and compare."""
     from benchmarks.measured.comparison import compare
 
+    if report is not None:
+        _require_report_extra(report)
     comparison = compare(path)
     if as_json:
         for found in comparison.to_dicts():
@@ -28,6 +44,7 @@ def measured_command(
         _print(comparison)
     if markdown is not None or report is not None:
         _write(comparison, markdown, report)
+    return 0
 
 
 def _print(comparison: "Comparison") -> None:
@@ -84,3 +101,25 @@ def _write(comparison: "Comparison", markdown: Path | None, report: Path | None)
             save_figure(draw(comparison), report / PICTURE)
     except OSError as error:
         raise InputError(f"{option}: {place}: {error.strerror}") from None
+
+
+def _require_report_extra(report: Path) -> None:
+    """Say at the start, not after minutes, that a package is missing."""
+    from moeopt.core.errors import InputError
+
+    try:
+        import benchmarks.measured.picture  # noqa: F401
+    except ModuleNotFoundError as error:
+        reason = f"reports need {error.name}, of the extra 'report'"
+        raise InputError(f"--report: {report}: {reason}") from None
+
+
+def run(argv: "Sequence[str]") -> int:
+    """Run the command line and return its exit code; errors are one line on stderr."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(measured_command)
+    return run_app(app, argv, "python -m benchmarks.measured")
+
+
+if __name__ == "__main__":
+    main(run=run)

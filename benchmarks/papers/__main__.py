@@ -1,4 +1,4 @@
-"""``moeopt reproduce``: published figures, or measured speeds, with ours beside them."""
+"""``python -m benchmarks.papers [ID...]``: published figures with ours beside them."""
 
 import json
 import sys
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moeopt.cli.main import main, run_app
 from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ FIGURES, SWEEPS = "figures", "sweeps"
 """Folders, inside that of --report, with one JSON file per figure or sweep."""
 
 
-def reproduce_command(
+def papers_command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Such as T5; default: all. --measured: a CSV file."),
+        typer.Argument(metavar="[ID]...", help="Such as T5; default: all."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Folder for report.html, report.md and plots.")
@@ -43,9 +44,6 @@ def reproduce_command(
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with real traces; else MOEOPT_TRACES.")
     ] = None,
-    measured: Annotated[
-        bool, typer.Option("--measured", help="Measured speeds of runtimes instead of figures.")
-    ] = False,
     as_json: Json = False,
 ) -> int:
     """Compute published figures with our models: ours, error, kind, assumptions, verdict."""
@@ -53,9 +51,6 @@ def reproduce_command(
     from benchmarks.papers.run import reproduce
     from moeopt.core.errors import InputError
 
-    if measured:
-        _measured(ids or [], report, markdown, as_json, other=resume or bool(sweep or data))
-        return 0
     if resume and report is None:
         raise InputError("--resume: needs --report, the folder to go on with")
     if sweep and (ids or report or markdown):
@@ -77,19 +72,6 @@ def reproduce_command(
     if report is not None or markdown is not None:
         _write(figures, report, markdown, resume)
     return 0
-
-
-def _measured(
-    files: list[str], report: Path | None, markdown: Path | None, as_json: bool, *, other: bool
-) -> None:
-    from moeopt.cli.measured import measured_command
-    from moeopt.core.errors import InputError
-
-    if other or len(files) > 1:
-        raise InputError("--measured: goes with one file, --json, --markdown and --report only")
-    if report is not None:
-        _require_report_extra(report)
-    measured_command(Path(files[0]) if files else None, as_json, markdown, report)
 
 
 def _sweep(names: list[str], as_json: bool) -> None:
@@ -165,3 +147,14 @@ def _require_report_extra(report: Path) -> None:
     except ModuleNotFoundError as error:
         reason = f"reports need {error.name}, of the extra 'report'"
         raise InputError(f"--report: {report}: {reason}") from None
+
+
+def run(argv: "Sequence[str]") -> int:
+    """Run the command line and return its exit code; errors are one line on stderr."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(papers_command)
+    return run_app(app, argv, "python -m benchmarks.papers")
+
+
+if __name__ == "__main__":
+    main(run=run)
