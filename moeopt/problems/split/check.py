@@ -83,7 +83,7 @@ def used_bytes(instance: Instance, solution: Solution) -> list[int]:
     """Return the bytes of the parts on each device, without its buffer."""
     used = [0] * len(instance.devices)
     for layer, at, home in zip(instance.layers, solution.attention, solution.experts, strict=False):
-        if at < len(used):
+        if 0 <= at < len(used):
             used[at] += layer.attention_bytes
         if layer.experts_ns is not None and 0 <= home < len(used):
             used[home] += layer.experts_bytes

@@ -27,10 +27,10 @@ def decoded(
     instance: Instance, lies: Sequence[Sequence[Any]], value: Callable[[Any], int]
 ) -> Solution:
     """Return the solution in which each stop is on the device whose flag is set."""
-    homes = {"attention": [0] * len(instance.layers), "experts": [-1] * len(instance.layers)}
+    homes = {"attention": [-1] * len(instance.layers), "experts": [-1] * len(instance.layers)}
     for (layer, part), flags in zip(stops_of(instance.layers), lies, strict=True):
         chosen = (device for device, flag in enumerate(flags) if value(flag))
-        homes[part][layer] = next(chosen, 0)
+        homes[part][layer] = next(chosen, -1)
     attention, experts = tuple(homes["attention"]), tuple(homes["experts"])
     return Solution(instance=instance.name, attention=attention, experts=experts)
 

@@ -243,7 +243,8 @@ def _best_of_equal(labels: Labels, paths: Paths) -> Ints:
     same = np.ones(len(order) - 1, dtype=bool)
     for key in keys[1:]:
         same &= key[order[1:]] == key[order[:-1]]
-    return order[np.concatenate([[True], ~same])]
+    kept: Ints = order[np.concatenate([[True], ~same])]
+    return kept
 
 
 def _split(instance: Instance, homes: Ints) -> Solution | None:

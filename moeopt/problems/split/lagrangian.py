@@ -95,8 +95,6 @@ def rows_of(paths: Paths, most_sizes: int = 3) -> Rows:
             often = np.argsort(-counts, kind="stable")[:most_sizes]
             qs += [room // int(size) for size in found[often]]
         chosen += [(device, q) for q in dict.fromkeys(qs)]
-    device = np.array([d for d, _ in chosen], dtype=np.int64)
-    q = np.array([q for _, q in chosen], dtype=np.int64)
     counted = []
     for sizes in (paths.attention_bytes, paths.experts_bytes):
         table = [
@@ -104,7 +102,8 @@ def rows_of(paths: Paths, most_sizes: int = 3) -> Rows:
             for d, q in chosen
         ]
         counted.append(np.array(table, dtype=np.int64).reshape(len(chosen), len(sizes)))
-    return Rows(device, q, counted[0], counted[1])
+    of, whole = (np.array([row[n] for row in chosen], dtype=np.int64) for n in range(2))
+    return Rows(of, whole, counted[0], counted[1])
 
 
 def fitting(paths: Paths) -> Paths:

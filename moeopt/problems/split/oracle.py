@@ -12,7 +12,8 @@ MAX_CANDIDATES = 2**17
 def count(instance: Instance) -> int:
     """Return how many candidates `candidates` yields."""
     with_experts = sum(layer.experts_ns is not None for layer in instance.layers)
-    return len(instance.devices) ** (len(instance.layers) + with_experts)
+    found: int = len(instance.devices) ** (len(instance.layers) + with_experts)
+    return found
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:

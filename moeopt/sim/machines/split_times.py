@@ -148,7 +148,10 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
         + compute_bytes(model, options)
         for gpu in machine.every_gpu
     ]
-    to_ns = lambda table: to_quanta(np.asarray(table) * 1e3, options.quantum_ns)  # noqa: E731
+
+    def to_ns(table: Floats) -> NDArray[np.int64]:
+        return np.asarray(to_quanta(np.asarray(table) * 1e3, options.quantum_ns), dtype=np.int64)
+
     return SplitTimes(
         names=names,
         capacity=np.array(capacity),
@@ -268,7 +271,7 @@ def _attention_us(
     sizes[-1] -= model.bytes_of("head")
     reading = sizes / (rate * 1e3)
     extra = reading - reading.min()
-    found = np.maximum((body - extra.sum()) / model.layers, 0.0) + extra
+    found: Floats = np.maximum((body - extra.sum()) / model.layers, 0.0) + extra
     found[-1] += whole - body
     return found
 
