@@ -105,28 +105,39 @@ def counted(paths: Paths, grid: int, known: int | None, limit_s: float) -> Count
             goes[g, h, after] = number(most, int(paths.hop[h, after]), f"goes[{g},{h},{after}]")
         end = number(1, int(paths.hop[h, paths.source]), f"ends[{g},{h}]")
         ends.append(end)
+        last = [
+            var
+            for (kind, a, b), var in lies.items()
+            if kind == kinds[-1] and b == h and (not ordered or a == g)
+        ]
+        model.add(end <= sum(last))
         out = sum(var for (a, b, _), var in goes.items() if (a, b) == (g, h)) + end
         here = [v for (_, a, b), v in lies.items() if b == h and (not ordered or a == g)]
         model.add(out == sum(here))
     model.add(sum(ends) == 1)
     starts = [number(1, int(paths.hop[paths.source, g]), f"starts[{g}]") for g in range(count)]
     model.add(sum(starts) == 1)
+    for after, start in enumerate(starts):
+        first_layer = (v for (kind, g, _), v in lies.items() if kind == kinds[0] and g == after)
+        model.add(start <= sum(first_layer))
     for after in range(count):
         into = sum(var for (_, _, to), var in goes.items() if to == after) + starts[after]
         model.add(into == sum(var for (_, g, _), var in lies.items() if g == after))
         if ordered:
             entered = [v for (a, _, to), v in goes.items() if to == after and a != after]
-            model.add(sum(entered) + starts[after] <= 1)
+            used = model.new_bool_var(f"used[{after}]")
+            model.add(sum(entered) + starts[after] == used)
+            model.add(sum(v for (_, g, _), v in lies.items() if g == after) <= layers * used)
     for device in range(count):
-        used = []
+        held = []
         for (kind, g, h), var in lies.items():
             row = first[kind]
             size = int(paths.attention_bytes[row]) * (g == device)
             size += int(paths.experts_bytes[row]) * (h == device)
             if size:
-                used.append(size * var)
-        if used:
-            model.add(sum(used) <= max(0, int(paths.room[device])))
+                held.append(size * var)
+        if held:
+            model.add(sum(held) <= max(0, int(paths.room[device])))
     total = cp_model.LinearExpr.weighted_sum(terms, costs)
     if known is not None:
         model.add(total <= known // grid - 1)
