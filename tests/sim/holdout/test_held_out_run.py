@@ -12,7 +12,7 @@ from moeopt.core.objective import entries
 from moeopt.problems.holdout import is_scheduled, run_on
 from moeopt.problems.layout.holdout import execute_layout
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.relayout.holdout import execute, hold_out_migrations
+from moeopt.problems.relayout.holdout import execute
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
@@ -65,7 +65,7 @@ def test_what_cannot_be_run_is_refused() -> None:
 
 def test_the_exact_schedule_is_the_default_everywhere() -> None:
     """What tables report is what functions give without being asked."""
-    for function in (run_on, execute_layout, execute, hold_out_migrations):
+    for function in (run_on, execute_layout, execute):
         assert signature(function).parameters["schedule"].default == "exact", function
 
 
