@@ -28,7 +28,6 @@ def copies(name: str) -> dict[Path, Path]:
         for file in sorted((TEMPLATE / part).glob("*.py"))
     }
     return found | {
-        TEMPLATE / "generator.py": ROOT / "moeopt" / "sim" / "generators" / f"{name}.py",
         TEMPLATE / "spec.md": ROOT / "formulations" / name / "spec.md",
         TEMPLATE / "TEMPLATE.mod": ROOT / "formulations" / name / f"{name}.mod",
         TEMPLATE / "instances" / "families.toml": ROOT / "instances" / name / "families.toml",

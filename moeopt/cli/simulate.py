@@ -93,9 +93,9 @@ def _simulate(
     as_json: bool,
     runtime: str | None,
 ) -> int:
+    from moeopt.planner.decode.report import summary
     from moeopt.planner.simulate import simulate
     from moeopt.sim.engine.chrome import save_chrome
-    from moeopt.sim.engine.report import summary
     from moeopt.sim.machines.runtimes.applied import AS_FILE, priced
     from moeopt.sim.presets import get_machine
 
@@ -187,9 +187,9 @@ def _loads(
 
 def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool) -> int:
     import moeopt
+    from moeopt.planner.decode.report import path_by_kind, usage_table
     from moeopt.problems.execute import compare
     from moeopt.sim.engine.chrome import save_chrome
-    from moeopt.sim.engine.report import path_by_kind, usage_table
 
     problem, decision = moeopt.load(instance), moeopt.load_solution(solution)
     try:

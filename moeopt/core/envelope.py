@@ -16,6 +16,12 @@ from moeopt.core.wording import describe, shown
 MAX_NUMBER = 2**42
 """Largest number in an instance: 73 minutes in ns, 4 TiB in bytes. Sums of 2**20 stay in int64."""
 
+MAX_BITS, MAX_WIDTHS = 64, 16
+"""Widest expert, and most widths of a table of losses."""
+
+MAX_ALL_EXPERTS = 2**18
+"""Experts of all layers of such a table: sums of so many losses stay below 2**60."""
+
 Count = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
 """A plain count or an index."""
 

@@ -106,6 +106,9 @@ ROBUST = "robust"
 FORECAST = "a forecast from these loads"
 """What it knows on the loads that it is measured on if they came later."""
 
+HELD_OUT = "held out"
+"""What provenance calls the part of a trace that nothing is decided on."""
+
 OPTIONAL_PARTS = ("restrictions", "holdout", "robust", "lanes", "executor")
 """What a problem may lack, if `ProblemInfo.absent` says why."""
 

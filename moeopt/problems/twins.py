@@ -12,7 +12,7 @@ from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import Phases, Stretch
+from moeopt.core.info import HELD_OUT, Phases, Stretch
 from moeopt.core.wording import shown
 from moeopt.problems.registry import get_problem
 
@@ -22,9 +22,6 @@ DRAWN_WINDOWS, DRAWN_TOKENS = "drawn_windows", "drawn_tokens"
 Loads of a workload that was drawn for one instance alone go on from no others: how much is drawn
 changes what is drawn.
 """
-
-HELD_OUT = "held out"
-"""What `moeopt.sim.traces.split` calls the part of a trace that nothing is decided on."""
 
 TOLD_APART = ("options", "family", "origin", "layout_loads", "known")
 """Entries of a provenance in which twins may differ; of the options only some may."""

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import getdoc
 from pathlib import Path
 
@@ -25,16 +24,12 @@ MIN_INSTANCES = 3
 
 @dataclass(frozen=True)
 class Home:
-    """A problem, and where its formulation, instances, tests, generator and executor are."""
+    """A problem, and where its formulation, instances and tests are."""
 
     problem: Problem
     formulation: Path
     instances: Path
     tests: Path
-    generator: str
-    """The generator's module."""
-    executor: str
-    """The module that executes solutions in the event engine, whether there is one or not."""
 
 
 def missing(home: Home) -> list[str]:
@@ -92,7 +87,7 @@ def _public(home: Home) -> Iterator[str]:
 
 def _info(home: Home) -> Iterator[str]:
     """Name what INFO leaves unsaid: a part is there, or it says why not; never both."""
-    info, generator = home.problem.info, import_module(home.generator)
+    info, generator = home.problem.info, home.problem.part("generate")
     for name, text in (("title", info.title), ("paper", info.paper)):
         if not text:
             yield f"INFO: {name} is empty"
@@ -105,7 +100,7 @@ def _info(home: Home) -> Iterator[str]:
         "holdout": info.holdout is not None,
         "robust": info.robust,
         "lanes": hasattr(home.problem.part("view"), "lanes"),
-        "executor": find_spec(home.executor) is not None,
+        "executor": home.problem.has("execute"),
     }
     for part, present in there.items():
         if present == bool(info.absent.get(part)):
@@ -113,9 +108,8 @@ def _info(home: Home) -> Iterator[str]:
                 "is there, but absent says why not" if present else "lacks, and absent is silent"
             )
             yield f"INFO: {part} {wrong}"
-    forecast = f"moeopt.sim.traces.{home.problem.name}"
-    if info.robust and not (home.problem.has("robust") and find_spec(forecast) is not None):
-        yield "INFO: robust needs robust.py and a module of moeopt.sim.traces"
+    if info.robust and not (home.problem.has("robust") and home.problem.has("forecast")):
+        yield "INFO: robust needs robust.py and forecast.py"
     if odd := set(info.absent) - set(OPTIONAL_PARTS):
         yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
     if odd := set(info.unpriced) - set(home.problem.constraint_ids):

@@ -20,8 +20,6 @@ def test_every_problem_is_complete(name: str, root: Path) -> None:
         problem.formulation_dir,
         instances=root / "instances" / name,
         tests=root / "tests" / "problems" / name,
-        generator=f"moeopt.problems.{name}",
-        executor=f"moeopt.problems.{name}",
     )
     assert missing(home) == []
 
@@ -91,7 +89,7 @@ def _leave_robust_unexplained(home: Home) -> None:
     _edit(_package(home) / "__init__.py", '"robust": "there', '"unsure": "there')
 
 
-@_removal("INFO: robust needs robust.py and a module of moeopt.sim.traces")
+@_removal("INFO: robust needs robust.py and forecast.py")
 def _claim_to_be_robust(home: Home) -> None:
     _edit(_package(home) / "__init__.py", "    absent={", "    robust=True,\n    absent={")
 
@@ -103,7 +101,7 @@ def _draw_lanes(home: Home) -> None:
 
 @_removal("INFO: executor is there, but absent says why not")
 def _add_an_executor(home: Home) -> None:
-    (home.formulation / f"{home.executor}.py").write_text("")
+    (_package(home) / "execute.py").write_text("")
 
 
 @_removal("INFO: published_rule 'dream' is no heuristic")
@@ -130,7 +128,7 @@ def _restrict_what_is_not_there(home: Home) -> None:
 
 @_removal("INFO: holdout: ['first'] are no options of the generator")
 def _hold_out_by_an_unknown_option(home: Home) -> None:
-    stretch = "holdout=__import__('moeopt.core.info').problems.info.Stretch('layer', 'first')"
+    stretch = "holdout=__import__('moeopt.core.info').core.info.Stretch('layer', 'first')"
     _edit(_package(home) / "__init__.py", "holdout=None", stretch)
 
 
@@ -143,7 +141,7 @@ def _sample_what_is_not_held_out(home: Home) -> None:
 
 @_removal("generator: generate is missing")
 def _remove_generate(home: Home) -> None:
-    _edit(home.formulation / f"{home.generator}.py", "def generate(", "def other(")
+    _edit(_package(home) / "generate.py", "def generate(", "def other(")
 
 
 @_removal("view.py: differences is missing")
@@ -260,7 +258,6 @@ def copied(
     shutil.copytree(root / "formulations" / "TEMPLATE", tmp_path / "TEMPLATE")
     folder = tmp_path / "TEMPLATE"
     shutil.move(folder / "problem", folder / package)
-    shutil.move(folder / "generator.py", folder / f"{package}_generator.py")
     monkeypatch.syspath_prepend(str(tmp_path / "TEMPLATE"))
     monkeypatch.setitem(PROBLEMS, template_problem, package)
     yield Home(
@@ -268,8 +265,6 @@ def copied(
         folder,
         instances=folder / "instances",
         tests=folder / "tests",
-        generator=f"{package}_generator",
-        executor=f"{package}_executor",
     )
     for name in [name for name in sys.modules if name.startswith(package)]:
         del sys.modules[name]

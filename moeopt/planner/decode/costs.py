@@ -56,8 +56,9 @@ def cost_table(
     widths: tuple[float, ...] = (),
     quantum_ns: int = 5000,
 ) -> CostTable:
-    """Return the costs of a model's experts on a machine (`moeopt.sim.machines.cost`, TriMoE Eq.
-    1-4).
+    """Return the costs of a model's experts on a machine (TriMoE Eq. 1-4).
+
+    See `moeopt.sim.machines.cost`.
 
     Parameters
     ----------

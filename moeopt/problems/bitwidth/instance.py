@@ -16,17 +16,21 @@ from pydantic import (
 )
 
 from moeopt.core.arrays import integers, made
-from moeopt.core.envelope import Count, Data, InstanceEnvelope, field_error
+from moeopt.core.envelope import (
+    MAX_ALL_EXPERTS,
+    MAX_BITS,
+    MAX_WIDTHS,
+    Count,
+    Data,
+    InstanceEnvelope,
+    field_error,
+)
 from moeopt.core.errors import InputError
 from moeopt.core.host_memory import absent
 from moeopt.core.wording import shown
 
-MAX_WIDTHS = 16
-MAX_BITS = 64
 MAX_LAYERS = 1024
 MAX_EXPERTS = 4096
-MAX_ALL_EXPERTS = 2**18
-"""Experts of all layers together: sums of so many losses stay below 2**60."""
 
 Granularity = Literal["expert", "layer", "model"]
 

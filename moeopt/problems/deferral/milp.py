@@ -10,7 +10,6 @@ from moeopt.core.formulation import Formulation, float_unit
 
 from .bounds import second_key_radix
 from .instance import Instance
-from .longest_path import longest_paths
 from .solution import Solution, StartTimes
 
 Node = tuple[str, int]
@@ -142,7 +141,7 @@ class Model(Formulation):
             if length[first] and length[second]:
                 before, after = (first, second) if value(order) else (second, first)
                 arcs.append((before, after, length[before]))
-        earliest = longest_paths(arcs)
+        earliest = _earliest_starts(arcs)
         starts = {
             kind: tuple(earliest.get((kind, layer), 0) for layer in range(len(counts)))
             for kind in StartTimes.model_fields
@@ -183,3 +182,17 @@ class Model(Formulation):
         name = f"{rule}_{later[0]}_{later[1]}_{earlier[0]}_{earlier[1]}"
         self.model += ended <= self.start[later], name
         self.waits.append((earlier, later, sync_ns))
+
+
+def _earliest_starts(arcs: list[tuple[Node, Node, int]]) -> dict[Node, int]:
+    """Return the earliest start of every task, from 0 on, by (earlier, later, ns between)."""
+    start = {node: 0 for arc in arcs for node in arc[:2]}
+    for _ in range(len(start) + 1):
+        moved = False
+        for earlier, later, lag in arcs:
+            if start[earlier] + lag > start[later]:
+                start[later] = start[earlier] + lag
+                moved = True
+        if not moved:
+            return start
+    raise ValueError("some tasks wait for each other")

@@ -2,9 +2,9 @@
 
 For given counts and a given order of the CPU's tasks nothing is better than to start everything as
 early as its waits allow, since both entries of the objective do not fall with any start. The
-waits are stated here once more, as arcs of a graph, and not taken from the other modules. Orders
-against the waits are left out: I[l] before the experts of all later layers, D[l] before those
-from layer l+2 on (I, D: immediate, deferred experts).
+waits are stated here once more, and not taken from the other modules. Orders against the waits are
+left out: I[l] comes before the experts of all later layers, D[l] before those from layer l+2 on
+(I, D: immediate, deferred experts).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,6 @@ from itertools import pairwise, product
 from typing import Literal, NamedTuple, get_args
 
 from .instance import Instance
-from .longest_path import longest_paths
 from .solution import Solution, StartTimes
 
 MAX_CANDIDATES = 2**16
@@ -72,28 +71,39 @@ def _must_precede(first: CpuTask, second: CpuTask) -> bool:
 
 
 def _earliest(instance: Instance, counts: tuple[int, ...], order: list[CpuTask]) -> Solution:
-    """Return the schedule in which everything starts as soon as its waits and the order allow."""
-    arcs: list[tuple[tuple[str, int], tuple[str, int], int]] = []
-    for row in range(instance.layers):
-        sync = instance.sync_ns[row]
-        attention_ns = instance.attention_ns[row]
-        arcs.append((("attention", row), ("shared", row), attention_ns))
-        arcs.append((("shared", row), ("attention", row + 1), instance.shared_ns[row]))
-        for kind, apart in (("immediate", 1), ("deferred", 2)):
-            length = _length(instance, counts, CpuTask(row, kind))  # type: ignore[arg-type]
-            arcs.append((("attention", row), (kind, row), attention_ns + sync))
-            arcs.append(((kind, row), ("attention", row + apart), length + sync))
-    for first, second in pairwise(order):
-        length = _length(instance, counts, first)
-        arcs.append(((first.kind, first.layer), (second.kind, second.layer), length))
-    start = longest_paths(arcs)
-    starts = {
-        kind: tuple(start[kind, row] for row in range(instance.layers))
-        for kind in StartTimes.model_fields
-    }
+    """Return the schedule in which everything starts as soon as its waits and the order allow.
+
+    From 0 on each start is pushed behind all that the specification says it waits for, layer after
+    layer, again and again until nothing moves.
+    """
+    layers = range(instance.layers)
+    attention_ns, shared_ns, sync_ns = instance.attention_ns, instance.shared_ns, instance.sync_ns
+    start = {kind: [0] * instance.layers for kind in StartTimes.model_fields}
+    attention, shared = start["attention"], start["shared"]
+    immediate, deferred = start["immediate"], start["deferred"]
+    moving = True
+    while moving:
+        before = {kind: list(row) for kind, row in start.items()}
+        for row in layers:
+            if row >= 1:
+                length = _length(instance, counts, CpuTask(row - 1, "immediate"))
+                done = immediate[row - 1] + length + sync_ns[row - 1]
+                attention[row] = max(attention[row], done, shared[row - 1] + shared_ns[row - 1])
+            if row >= 2:
+                length = _length(instance, counts, CpuTask(row - 2, "deferred"))
+                attention[row] = max(attention[row], deferred[row - 2] + length + sync_ns[row - 2])
+            shared[row] = max(shared[row], attention[row] + attention_ns[row])
+            for of_kind in (immediate, deferred):
+                of_kind[row] = max(of_kind[row], attention[row] + attention_ns[row] + sync_ns[row])
+        for first, second in pairwise(order):
+            end = start[first.kind][first.layer] + _length(instance, counts, first)
+            start[second.kind][second.layer] = max(start[second.kind][second.layer], end)
+        moving = start != before
     return Solution.model_construct(
         problem="deferral",
         instance=instance.name,
         deferred=counts,
-        start_ns=StartTimes.model_construct(None, **starts),
+        start_ns=StartTimes.model_construct(
+            None, **{kind: tuple(row) for kind, row in start.items()}
+        ),
     )

@@ -1,18 +1,22 @@
 """Brute force: every set of experts, for the checker to compare.
 
-With free dispatch each comes with the best of all its dispatches. Steps and layers do not depend on
-each other once the set is chosen, so that each takes its own best.
+With free dispatch each comes with its best dispatch. The objective is a sum over steps and layers,
+and what the GPU computes of one layer in one step changes that layer's time alone: so for each of
+them every subset is tried with the rest of the GPU empty, and the checker says which is best.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain, combinations, product
 
+from .check import objective
 from .instance import Instance
 from .solution import Solution
 
 MAX_CANDIDATES = 2**14
 """The checker walks through all steps for each."""
+
+Experts = tuple[int, ...]
 
 
 def count(instance: Instance) -> int:
@@ -22,34 +26,35 @@ def count(instance: Instance) -> int:
 
 def candidates(instance: Instance) -> Iterator[Solution]:
     """Yield all sets, whether they fit into the slots or not: checking is the checker's work."""
-    sizes = range(instance.experts + 1)
-    rows = list(chain(*(combinations(range(instance.experts), size) for size in sizes)))
-    free = instance.dispatch == "free"
-    best = lru_cache(maxsize=2**16)(partial(_best_dispatch, instance))
-    for gpu in product(rows, repeat=instance.layers):
-        computed = None
-        if free:
-            steps = range(len(instance.steps))
-            computed = tuple(
-                tuple(best(step, layer, held) for layer, held in enumerate(gpu)) for step in steps
-            )
-        yield Solution.model_construct(
+    layers, steps = range(instance.layers), range(len(instance.steps))
+
+    def placed(
+        gpu: tuple[Experts, ...], computed: tuple[tuple[Experts, ...], ...] | None = None
+    ) -> Solution:
+        return Solution.model_construct(
             problem="placement", instance=instance.name, gpu=gpu, computed_on_gpu=computed
         )
 
+    @cache
+    def best(step: int, layer: int, held: Experts) -> Experts:
+        """Return what the GPU computes there if it holds these experts and nothing else."""
+        gpu = tuple(held if row == layer else () for row in layers)
 
-def _best_dispatch(
-    instance: Instance, step: int, layer: int, held: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return what the GPU computes of one layer in one step, by trying every subset."""
-    active = instance.steps[step][layer]
-    able = [expert for expert, _ in active if expert in held]
-    subsets = chain(*(combinations(able, size) for size in range(len(able), -1, -1)))
+        def total_ns(runs: Experts) -> int:
+            rows = (tuple(runs if (t, r) == (step, layer) else () for r in layers) for t in steps)
+            return objective(instance, placed(gpu, tuple(rows)))
 
-    def layer_ns(runs: tuple[int, ...]) -> int:
-        gpu_ns = sum(instance.gpu_ns(layer, e, n) for e, n in active if e in runs)
-        away = [(e, n) for e, n in active if e not in runs]
-        off_ns = sum(instance.offload_ns(layer, e, n) for e, n in away)
-        return max(gpu_ns, off_ns + (instance.layer_offload_fixed_ns if away else 0))
+        active = [expert for expert, _ in instance.steps[step][layer] if expert in held]
+        return min(_subsets(active), key=total_ns)
 
-    return min(subsets, key=layer_ns)
+    for gpu in product(list(_subsets(range(instance.experts))), repeat=instance.layers):
+        if instance.dispatch == "free":
+            rows = (tuple(best(t, layer, gpu[layer]) for layer in layers) for t in steps)
+            yield placed(gpu, tuple(rows))
+        else:
+            yield placed(gpu)
+
+
+def _subsets(items: Sequence[int]) -> Iterator[Experts]:
+    """Yield all subsets, the largest ones last."""
+    return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))

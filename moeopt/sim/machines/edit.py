@@ -80,6 +80,9 @@ def with_changes(
         if reason := _refusal(path):
             wrong.append(f"{path}: {reason}")
             continue
+        if path.startswith("gpu.") and data.get("gpus"):
+            wrong.append(f"{path}: there are several GPUs: change gpus in the file")
+            continue
         curve = fields_of(Machine)[path].kind == "curve"
         if curve and isinstance(value, int | float) and not isinstance(value, bool):
             value = {"scale": "linear", "points": [[1, value]]}
@@ -104,7 +107,13 @@ def with_changes(
 def plain_machine(machine: Machine) -> dict[str, Any]:
     """Return a machine as JSON data, without the fields that are absent."""
     data = machine.model_dump(mode="json", exclude_none=True)
-    for name in ("links", "time_tables"):
+    if data["gpus"]:
+        del data["gpu"]  # the first of them
+    if list(data["links"]) == ["between"]:
+        data["links"] = data["links"]["between"]
+    elif not data["links"].get("between"):
+        data["links"].pop("between", None)
+    for name in ("links", "time_tables", "gpus", "nodes"):
         if not data[name]:
             del data[name]
     cpu = data.get("cpu", {})

@@ -12,7 +12,13 @@ from pydantic import BaseModel, Field, ValidationError
 
 from moeopt.core.wording import faults
 
-KINDS = {float: "number", int: "integer", str: "text", bool: "true or false"}
+KINDS = {
+    dict: "object of numbers",
+    float: "number",
+    int: "integer",
+    str: "text",
+    bool: "true or false",
+}
 
 CURVE_KEYS = {"scale", "points"}
 """A model with these fields alone is a curve, which the page explains once for all."""
@@ -81,7 +87,7 @@ def _walk(model: type[BaseModel], prefix: str) -> Iterator[FieldFacts]:
         curve = nested and set(inner.model_fields) == CURVE_KEYS
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         kind = "curve" if curve else "object" if nested else _kind(inner)
-        path = f"{prefix}{name}"
+        path = f"{prefix}{info.alias or name}"
         yield FieldFacts(
             path=path,
             kind=f"list, each {kind}" if listed else kind,
@@ -104,6 +110,8 @@ def _inner(annotation: Any) -> tuple[Any, bool]:
     if origin in (UnionType, Union):
         kept = [part for part in get_args(annotation) if part is not NoneType]
         return _inner(kept[0])
+    if origin is dict:
+        return dict, False
     if origin is tuple and get_args(annotation)[1:] == (Ellipsis,):
         inner, _ = _inner(get_args(annotation)[0])
         return inner, True

@@ -1,8 +1,16 @@
 """Machines: what computes, what stores and what connects them, in units that stand in the names."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from moeopt.core.envelope import Frozen, Name, field_error
@@ -99,6 +107,17 @@ class Gpu(Frozen):
             "us",
             "fitted to measurements",
             "0",
+        ),
+    ] = None
+    reserve_mib: Annotated[
+        dict[str, NonNegative] | None,
+        Field(max_length=20),
+        about(
+            "memory that a runtime takes there for its context and compute buffers, by runtime:"
+            ' `{"llama.cpp": 900}`',
+            "MiB",
+            "the runtime's log: compute buffer size, and `nvidia-smi` before it starts",
+            "as runtimes usually take",
         ),
     ] = None
 
@@ -200,11 +219,48 @@ class Link(Frozen):
         return (self.latency_us or 0.0) / 1e6 + size / (self.gb_s * 1e9)
 
 
+class DeviceLink(Link):
+    """A link between two devices, the same both ways: ``gpu0``, ``gpu1``, ... or a node's name."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    source: Annotated[
+        str, Field(alias="from", max_length=200), about("one end: gpu0, or a node's name")
+    ]
+    to: Annotated[str, Field(max_length=200), about("the other end")]
+
+
 class Links(Frozen):
-    """Links besides PCIe: between DIMMs, and to a CXL device."""
+    """Links besides PCIe: between DIMMs, to a CXL device, and between several GPUs and nodes."""
 
     dimm_link: Annotated[Link | None, about("between DIMMs", absent="none")] = None
     cxl: Annotated[Link | None, about("to a CXL device", absent="none")] = None
+    between: Annotated[
+        tuple[DeviceLink, ...],
+        Field(max_length=256),
+        about(
+            "between GPUs and nodes; in a file `links` may be just this list",
+            find="`nvidia-smi topo -p2p r`; the vendor's data of NVLink",
+            absent="each GPU has `pcie_gb_s` to the host, and reaches other GPUs through it",
+        ),
+    ] = ()
+
+
+class Node(Frozen):
+    """A part of the host's memory with the cores beside it: a NUMA node."""
+
+    name: Annotated[Name, about("its name", find="`numactl --hardware`")]
+    cores: Annotated[Whole, about("physical cores", "cores", "`numactl --hardware`, `lscpu`")]
+    bandwidth_gb_s: Annotated[
+        Positive,
+        about("what its cores read from its memory", "GB/s", "STREAM under `numactl -N 0 -m 0`"),
+    ]
+    capacity_gb: Annotated[Positive, about("its memory", "GiB", "`numactl --hardware`")]
+
+
+def _links(value: object) -> object:
+    """Take a plain list of links between devices, as files of several GPUs have it."""
+    return {"between": value} if isinstance(value, list | tuple) else value
 
 
 class Machine(Frozen):
@@ -218,6 +274,15 @@ class Machine(Frozen):
 
     name: Annotated[Name, about("name of the machine")]
     gpu: Annotated[Gpu | None, about("its GPU", absent="none: the CPU computes alone")] = None
+    gpus: Annotated[
+        tuple[Gpu, ...],
+        Field(max_length=64),
+        about(
+            "all its GPUs if there are several, called gpu0, gpu1, ...; `gpu` is then the first",
+            find="`nvidia-smi -L`",
+            absent="`gpu` alone",
+        ),
+    ] = ()
     cpu: Annotated[
         Cpu | None,
         Field(validate_default=True),
@@ -248,7 +313,21 @@ class Machine(Frozen):
             "0",
         ),
     ] = None
-    links: Annotated[Links, about("links besides PCIe", absent="none")] = Links()
+    links: Annotated[Links, BeforeValidator(_links), about("links besides PCIe", absent="none")] = (
+        Links()
+    )
+    nodes: Annotated[
+        tuple[Node, ...],
+        Field(max_length=64),
+        about(
+            "the parts of the host's memory",
+            find="`numactl --hardware`",
+            absent="one, as `cpu` and `dram` say",
+        ),
+    ] = ()
+    unified: Annotated[
+        bool | None, about("whether GPU and host share one memory", absent="they do not")
+    ] = None
     time_tables: Annotated[
         tuple[TimeTable, ...],
         Field(max_length=1000),
@@ -266,6 +345,38 @@ class Machine(Frozen):
     sources: Annotated[
         dict[str, str], about("where each number stands: field path -> source; may be empty")
     ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_of_several(cls, data: Any) -> Any:
+        """Let `gpu` be the first of `gpus`."""
+        if isinstance(data, Mapping) and isinstance(data.get("gpus"), list | tuple):
+            first = next(iter(data["gpus"]), None)
+            if first is not None and data.get("gpu", first) is not None:
+                return {**data, "gpu": first}
+        return data
+
+    @field_validator("nodes")
+    @classmethod
+    def _names_differ(cls, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        names = [node.name for node in nodes]
+        for row, name in enumerate(names):
+            if name in names[:row] or name.startswith("gpu"):
+                raise field_error([row, "name"], "must differ from other nodes' and GPUs' names")
+        return nodes
+
+    @model_validator(mode="after")
+    def _links_exist(self) -> Self:
+        known = self.device_names
+        for row, link in enumerate(self.links.between):
+            for end, name in (("from", link.source), ("to", link.to)):
+                if name not in known:
+                    there = ", ".join(known)
+                    reason = f"there is no device {_plain(name)!r}; there are {there}"
+                    raise field_error(["links", row, end], reason)
+            if link.source == link.to:
+                raise field_error(["links", row, "to"], "must be another device than from")
+        return self
 
     @field_validator("cpu", "pcie_gb_s")
     @classmethod
@@ -362,6 +473,30 @@ class Machine(Frozen):
         if self.ndp is None:
             raise InputError(f"machine {self.name}: ndp: is missing; a cost on it is asked for")
         return self.ndp
+
+    @property
+    def every_gpu(self) -> tuple[Gpu, ...]:
+        """All GPUs, of files with `gpu` as of those with `gpus`."""
+        return self.gpus or (() if self.gpu is None else (self.gpu,))
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """What `links` call the devices: gpu0, gpu1, ..., then the nodes, or ``host``."""
+        nodes = tuple(node.name for node in self.nodes) or ("host",)
+        return (*(f"gpu{number}" for number in range(len(self.every_gpu))), *nodes)
+
+    def between(self, first: str, second: str) -> Link | None:
+        """Return the direct link between two devices; None if they have none.
+
+        A GPU without one to a node has `pcie_gb_s` to every node.
+        """
+        for link in self.links.between:
+            if {link.source, link.to} == {first, second}:
+                return link
+        ends = [name.startswith("gpu") for name in (first, second)]
+        if first != second and sum(ends) == 1 and self.pcie_gb_s is not None:
+            return Link(gb_s=self.pcie_gb_s, latency_us=self.pcie_latency_us)
+        return None
 
     @property
     def ndp_units(self) -> int:

@@ -33,9 +33,14 @@ faster. What is reached stands beside them: `cpu.bandwidth_gb_s` as measured,
 **Without a GPU** a machine has neither `gpu` nor `pcie_gb_s`: the CPU computes alone. What needs
 a GPU refuses such a machine and names the field.
 
-**Parts.** `--machine GPU+HOST` puts a GPU and a host together, `--machine HOST` is one without a
-GPU; the link is that of the slower end. A host has all its memory channels filled at the vendor's
-fastest speed: where yours differ, say so:
+**Several GPUs or nodes.** `gpus` lists them all, each as `gpu`; they are called gpu0, gpu1, ... in
+`links`, beside the names of `nodes`. GPUs without a link of their own reach each other through the
+host. Problem [`split`](../formulations/split/spec.md) decides what lies where.
+
+**Parts.** `--machine GPU+HOST` puts a GPU and a host together, `2xrtx3090+epyc-7002` and
+`rtx5090+rtx4090+epyc-9005` several, `--machine HOST` or `none+HOST` is one without a GPU, and
+`2xHOST` has two sockets; a link is that of the slower end. A host has all its memory channels
+filled at the vendor's fastest speed: where yours differ, say so:
 
 ```text
 moeopt machine set rtx4090+epyc-9004 dram.channels=12 dram.speed_mt_s=4800 dram.capacity_gb=384 \\
@@ -69,6 +74,8 @@ TITLES = {
     "links": "`links`",
     "links.dimm_link": "`links.dimm_link`",
     "links.cxl": "`links.cxl`",
+    "links.between[]": "`links`, or `links.between`: a list, each",
+    "nodes[]": "`nodes`: a list, each",
     "time_tables[]": "`time_tables`: a list, each",
 }
 
@@ -87,6 +94,8 @@ def machine_page() -> str:
 def _sections() -> Iterator[tuple[str, str]]:
     parents = dict.fromkeys(_of(facts) for facts in fields_of(Machine).values())
     for parent in parents:
+        if parent.startswith("gpus[]"):
+            continue  # each as `gpu`
         yield parent, TITLES.get(parent, f"`{parent}`")
 
 

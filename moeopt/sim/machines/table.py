@@ -53,13 +53,17 @@ def _rows(data: Mapping[str, Any], prefix: str, sources: Mapping[str, str]) -> I
             continue
         if path == "time_tables":
             yield from _tables(value)
+        elif path.endswith("reserve_mib"):
+            text = ", ".join(f"{runtime}: {mib:g}" for runtime, mib in value.items())
+            yield Row(path, value, text, "MiB", _source(path, sources))
         elif isinstance(value, dict) and "points" not in value:
             yield from _rows(value, f"{path}.", sources)
         elif isinstance(value, list):
             for row, item in enumerate(value):
                 yield from _rows(item, f"{path}[{row}].", sources)
         else:
-            unit = fields_of(Machine)[without_rows(path)].unit
+            schema = path.replace("links[", "links.between[")
+            unit = fields_of(Machine)[without_rows(schema)].unit
             yield Row(path, value, _text(value), unit, _source(path, sources))
 
 

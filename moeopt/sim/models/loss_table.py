@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object, save
 from moeopt.core.wording import shown
-from moeopt.problems.bitwidth.instance import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 
 Floats = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.problems.bitwidth.instance import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_table
 from moeopt.sim.traces.readers.checked import digest, name_of
 from moeopt.sim.traces.readers.limits import MAX_EXPERT, MAX_LAYER, check_size, read_lines

@@ -81,8 +81,9 @@ class Trace:
     def step_counts(
         self, batch: int, batching: Batching = "window", experts: int | None = None
     ) -> "Counts":
-        """Return the counts of every step of a run; see `moeopt.sim.traces.batching` for the
-        batchings.
+        """Return the counts of every step of a run.
+
+        What the batchings are, `moeopt.sim.traces.batching` says.
 
         Parameters
         ----------

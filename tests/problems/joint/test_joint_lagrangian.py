@@ -67,6 +67,31 @@ def test_any_multipliers_bound_the_optimum(seeds: range) -> None:
     assert close
 
 
+@pytest.mark.parametrize("size", [1e12, 1e15, 1e300])
+def test_multipliers_beyond_64_bits_bound_the_optimum(size: float) -> None:
+    """Steps that go astray reach any size; sums of integers must not pass beyond 64 bits."""
+    rng = np.random.default_rng(1)
+    for seed in range(12):
+        instance = random_instance(seed)
+        best = solve(instance, "cp-sat", warm_start=False).objective
+        if best is None:
+            continue
+        arrays = Arrays.of(instance)
+        for kind in (Relaxation, StepRelaxation):
+            proven = []
+            for number in range(len(instance.contexts)):
+                relaxation = (
+                    Relaxation(arrays, number)
+                    if kind is Relaxation
+                    else StepRelaxation(arrays, number, objective_grid(instance))
+                )
+                at = random_multipliers(rng, relaxation)
+                astray = replace(at, price=at.price * size, count=at.count * size)
+                proven.append(relaxation.evaluate(astray).proven_ns)
+            if kind is Relaxation or StepRelaxation.suits(arrays):
+                assert min(proven) <= best, seed
+
+
 @pytest.mark.parametrize("seeds", SHARES)
 def test_whole_steps_bound_the_optimum_no_worse_than_paths(seeds: range) -> None:
     """With any multipliers, and with prices of counts that make up for the flows."""

@@ -88,7 +88,8 @@ class Ascent:
         agree = np.tile(self.deferred, (self.shape[0], 1)) - self._rows
         if not relaxation.by_paths:
             length += float((agree * agree).sum())
-        gap = max(target_ns - now.bound_ns, 0.0)
+        # A step that went astray would make the next one longer, and so on without end.
+        gap = min(max(target_ns - now.bound_ns, 0.0), 2.0 * target_ns)
         factor = self._step * gap / length if length > 1e-12 else 0.0
         price = now.at.price + factor * direction
         if not relaxation.by_paths:

@@ -134,7 +134,7 @@ class Relaxation:
         20 at most.
         """
         i = self.instance
-        whole = self._whole(at)
+        at, whole = self._whole(at)
         summed = np.zeros(self.cells * self.states, dtype=np.int64)
         np.add.at(summed, self.slots, whole.price.ravel())
         cost = summed.reshape(self.cells, self.states)
@@ -159,8 +159,8 @@ class Relaxation:
             host_bytes=float((selected * self.host_size).sum()),
         )
 
-    def _whole(self, at: Multipliers) -> "_Whole":
-        """Return the multipliers in integers."""
+    def _largest_sum(self, at: Multipliers) -> float:
+        """Return what no sum of the multipliers' shares of a bound exceeds."""
         i = self.instance
         by_cell = np.bincount(self.arrays.cell, np.abs(at.price).max(axis=1), self.cells)
         smallest, largest = (
@@ -168,16 +168,35 @@ class Relaxation:
         )
         steepest = float(by_cell.max()) / smallest + at.host * 2
         steepest += at.loss * float(np.ptp(self.loss, axis=1).max()) / smallest
-        most = i.horizon_ns + 2 * float(by_cell.sum()) + float(np.abs(at.count).sum())
+        most = 2 * float(by_cell.sum()) + float(np.abs(at.count).sum())
         most += (2 * steepest + at.host) * largest * self.cells * (2 + i.max_ways)
-        most += at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+        return most + at.loss * (float(self.loss.sum()) + float(self.arrays.steps.late_loss.sum()))
+
+    def _whole(self, at: Multipliers) -> "tuple[Multipliers, _Whole]":
+        """Return the multipliers, made smaller where sums would leave 64 bits, and in integers.
+
+        Steps of the ascent that go astray double the prices each time. Any multipliers give a
+        bound, so that smaller ones do.
+        """
+        i = self.instance
+        horizon_ns, most = i.horizon_ns, self._largest_sum(at)
+        if not (horizon_ns + most) * 2**3 < LARGEST:
+            if np.isfinite(most):
+                smaller = (LARGEST >> 5) / most
+                price, count = at.price * smaller, at.count * smaller
+            else:
+                smaller, price, count = 0.0, np.zeros_like(at.price), np.zeros_like(at.count)
+            host, loss = smaller * at.host, smaller * at.loss
+            at = Multipliers(price, at.flow, at.gpu, host, loss, count)
+            most = self._largest_sum(at)
+        most += horizon_ns
         unit = 1 << next((p for p in range(20, 0, -1) if most * 2 ** (p + 3) < LARGEST), 0)
         flow = at.flow.reshape(len(i.steps), i.layers, ARCS)
         host, loss = (
             0 if limit is None else round(value * unit)
             for value, limit in ((at.host, i.host_bytes), (at.loss, i.max_loss))
         )
-        return _Whole(
+        return at, _Whole(
             unit=unit,
             price=np.rint(at.price * unit).astype(np.int64),
             flow=whole_flow(flow, unit).reshape(-1, ARCS),
@@ -336,7 +355,7 @@ class StepRelaxation(Relaxation):
 
         With these prices of counts the bound is no lower than that of the same multipliers there.
         """
-        whole = self._whole(at)
+        _, whole = self._whole(at)
         found = np.zeros_like(whole.count)
         row_values(self.arrays.steps, self.frame, whole.price, whole.flow, whole.loss, found)
         return np.asarray(found / whole.unit)

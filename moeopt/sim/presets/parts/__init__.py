@@ -11,10 +11,18 @@ from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.wording import shortened
-from moeopt.sim.machines.cpu import Cpu, Positive
-from moeopt.sim.machines.machine import Dram, Gpu, Machine
+from moeopt.sim.machines.cpu import Cpu, Numa, Positive
+from moeopt.sim.machines.machine import Dram, Gpu, Machine, Node
 
 FOLDER = Path(__file__).parent
+
+MOST_GPUS, MOST_SOCKETS = 16, 8
+
+CROSS_SOCKET_SHARE = 0.57
+"""Of a socket's own bandwidth what it reads from another's: 125 of 220 GB/s (KTransformers 2.3)."""
+
+USUAL_DIMM_GB = 64
+"""GiB of a DIMM where a host part does not say what its memory holds."""
 
 
 class GpuPart(Frozen):
@@ -83,46 +91,128 @@ def host_called(reported: str) -> str | None:
 
 
 def is_composed(name: str) -> bool:
-    """Return whether a name is one of a host, or of two parts, existing or not."""
-    return name in host_names() or re.fullmatch(r"[\w.-]+\+[\w.-]+", name) is not None
+    """Return whether a name is one of a host, or of several parts, existing or not."""
+    return name in host_names() or re.fullmatch(r"[\w.-]+(\+[\w.-]+)+", name) is not None
 
 
 def compose(name: str) -> Machine:
-    """Return the machine called ``GPU+HOST``, or ``HOST`` for one without a GPU.
+    """Return the machine called ``GPU+HOST``, ``2xGPU+GPU+HOST``, or ``HOST`` without a GPU.
 
-    The link between them is the slower of the two ends.
+    The link between a GPU and the host is the slower of the two ends. GPUs reach each other
+    through the host. A host ``2xHOST`` has two sockets, each a node with its own memory, which
+    programs read interleaved.
 
     Parameters
     ----------
     name
-        Names of parts, e.g. ``rtx4090+epyc-9004``.
+        Names of parts, e.g. ``rtx4090+epyc-9004``, ``2xrtx3090+epyc-7002`` or ``none+xeon-6980p``.
 
     Raises
     ------
     InputError
         If there is no such GPU or host; both are named.
     """
-    gpu_name, _, host_name = name.rpartition("+")
+    *asked, host_name = name.split("+")
+    sockets, host_name = _counted(host_name)
+    given = [_counted(part) for part in asked if part not in ("", "none")]
     wrong = [
-        f"no {kind} is called {shortened(asked)!r}; there are {', '.join(known)}"
-        for kind, asked, known in (
-            ("GPU", gpu_name, gpu_names()),
-            ("host", host_name, host_names()),
+        f"no {kind} is called {shortened(part)!r}; there are {', '.join(known)}"
+        for parts, kind, known in (
+            ([part for _, part in given], "GPU", gpu_names()),
+            ([host_name], "host", host_names()),
         )
-        if asked and asked not in known
+        for part in parts
+        if part not in known
     ]
+    if not 1 <= sum(count for count, _ in given) <= MOST_GPUS and given:
+        wrong.append(f"from 1 to {MOST_GPUS} GPUs, please")
+    if sockets not in range(1, MOST_SOCKETS + 1):
+        wrong.append(f"from 1 to {MOST_SOCKETS} sockets, please")
     if wrong:
         raise InputError(f"machine: {shortened(name)!r}: {'; '.join(wrong)}")
     host = host_part(host_name)
     data: dict[str, Any] = {"name": name, "cpu": host.cpu, "dram": host.dram}
     sources = {"name": "of its parts"} | host.sources
     del sources["pcie_gb_s"]
-    if gpu_name:
-        gpu = gpu_part(gpu_name)
+    if sockets > 1:
+        _add_sockets(data, sources, host, host_name, sockets)
+    gpus = [gpu_part(part) for count, part in given for _ in range(count)]
+    if len(gpus) == 1:
+        gpu = gpus[0]
         slower = host if host.pcie_gb_s < gpu.pcie_gb_s else gpu
         data |= {"gpu": gpu.gpu, "pcie_gb_s": slower.pcie_gb_s}
         sources = gpu.sources | sources | {"pcie_gb_s": slower.sources["pcie_gb_s"]}
+    elif gpus:
+        _add_gpus(data, sources, host, gpus)
     return Machine(**data, sources=sources)
+
+
+def _counted(part: str) -> tuple[int, str]:
+    """Return how many of a part are meant, and its name: ``2xrtx3090`` is two."""
+    found = re.fullmatch(r"(\d{1,4})x(.+)", part)
+    return (int(found[1]), found[2]) if found else (1, part)
+
+
+def _add_sockets(
+    data: dict[str, Any], sources: dict[str, str], host: HostPart, name: str, sockets: int
+) -> None:
+    """Add the sockets of one host as nodes; `data` and `sources` are changed."""
+    each, dram, cpu = host.dram.striped_gb_s, host.dram, host.cpu
+    share = dram.efficiency or 1.0
+    local = round(each * share, 1)
+    data["dram"] = dram.model_copy(
+        update={
+            "dimms": dram.dimms * sockets,
+            "striped_gb_s": each * sockets,
+            "channels": None if dram.channels is None else dram.channels * sockets,
+        }
+    )
+    threads = (cpu.threads or 1) * sockets
+    curve = cpu.tflops.model_copy(
+        update={"points": tuple((x, y * sockets) for x, y in cpu.tflops.points)}
+    )
+    numa = Numa(
+        sockets=sockets,
+        local_gb_s=local,
+        cross_socket_gb_s=round(local * CROSS_SOCKET_SHARE, 1),
+        placement="interleaved",
+    )
+    data["cpu"] = cpu.model_copy(update={"threads": threads, "tflops": curve, "numa": numa})
+    capacity = dram.capacity_gb or USUAL_DIMM_GB * dram.dimms
+    data["nodes"] = tuple(
+        Node(
+            name=f"numa{number}",
+            cores=cpu.threads or 1,
+            bandwidth_gb_s=local,
+            capacity_gb=capacity,
+        )
+        for number in range(sockets)
+    )
+    sources |= {
+        "cpu.numa": f"{sockets} x part {name}; between sockets assumed: {CROSS_SOCKET_SHARE:g} of"
+        " the local rate (KTransformers 2.3: 125 of 220 GB/s)",
+        "nodes": f"{sockets} x part {name}",
+    }
+
+
+def _add_gpus(
+    data: dict[str, Any], sources: dict[str, str], host: HostPart, gpus: list[GpuPart]
+) -> None:
+    """Add several GPUs, each with its link to every node; `data` and `sources` are changed."""
+    data["gpus"] = tuple(gpu.gpu for gpu in gpus)
+    slower = [host if host.pcie_gb_s < gpu.pcie_gb_s else gpu for gpu in gpus]
+    data["pcie_gb_s"] = slower[0].pcie_gb_s
+    sources["pcie_gb_s"] = f"gpu0: {slower[0].sources['pcie_gb_s']}"
+    nodes = [node.name for node in data.get("nodes", ())] or ["host"]
+    data["links"] = [
+        {"from": f"gpu{number}", "to": node, "gb_s": part.pcie_gb_s}
+        for number, part in enumerate(slower)
+        for node in nodes
+        if part.pcie_gb_s != slower[0].pcie_gb_s
+    ]
+    for number, gpu in enumerate(gpus):
+        own = {k: v for k, v in gpu.sources.items() if k.startswith("gpu.")}
+        sources |= {k.replace("gpu.", f"gpus[{number}].", 1): v for k, v in own.items()}
 
 
 def _names(folder: str) -> list[str]:

@@ -4,12 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from formulations.TEMPLATE.problem.instance import Expert, Instance
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
 from moeopt.sim.traces.batching import step_tokens
+
+from .instance import Expert, Instance
 
 
 class Options(Frozen):

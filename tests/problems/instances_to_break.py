@@ -1,0 +1,298 @@
+"""Makers of tiny instances meant to break what models, oracles and bounds assume together.
+
+Usual random instances seldom have an expert without tokens, equal experts, a layer in which nothing
+happens, times of zero beside huge ones, no memory at all or more than there are experts. Here each
+of these is as likely as not. ``benchmarks/studies/attack.py`` solves them with every method.
+
+A maker is a function of a seed. To enter a problem, or another kind of instance, add it to
+`MAKERS`.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from moeopt.problems.balance.instance import Instance as Balance
+from moeopt.problems.bitwidth.instance import Instance as Bitwidth
+from moeopt.problems.cache.instance import Instance as Cache
+from moeopt.problems.deferral.instance import Instance as Deferral
+from moeopt.problems.joint.instance import Instance as Joint
+from moeopt.problems.placement.instance import Instance as Placement
+from tests.problems.balance import balance_random_instances as usual_balance
+from tests.problems.bitwidth import bitwidth_random_instances as usual_bitwidth
+from tests.problems.cache import cache_random_instances as usual_cache
+from tests.problems.deferral import random_schedules as usual_deferral
+from tests.problems.joint import joint_random_instances as usual_joint
+from tests.problems.placement import placement_random_instances as usual_placement
+
+Maker = Callable[[int], Any]
+
+
+class Extremes:
+    """Numbers from the ends of what is allowed.
+
+    Parameters
+    ----------
+    label, seed
+        Each pair gives the same numbers everywhere.
+    """
+
+    def __init__(self, label: str, seed: int) -> None:
+        self.rng = random.Random(f"{label} {seed}")
+        self.scale = self.rng.choice([1, 1, 1, 1000, 10**9])
+
+    def ns(self, most: int = 20) -> int:
+        """Return a time: nothing, one, usual, or long beside the others."""
+        usual = self.rng.randint(0, most)
+        return self.rng.choice([0, 1, usual, usual, usual, 50 * most]) * self.scale
+
+    def row(self, length: int, most: int = 20) -> list[int]:
+        """Return times: all the same, or each by itself."""
+        if self.rng.random() < 0.4:
+            return [self.ns(most)] * length
+        return [self.ns(most) for _ in range(length)]
+
+    def table(self, length: int, most: int = 20) -> list[int]:
+        """Return times by tokens from 0 on, which never fall."""
+        return [0, *sorted(self.row(length - 1, most))]
+
+    def room(self, total: int) -> int:
+        """Return a capacity: none, one, some, one too few, all, or more than there is."""
+        return self.rng.choice([0, 1, self.rng.randint(0, total), total - 1, total, 2 * total + 1])
+
+    def some(self, of: int, least: int = 0) -> list[int]:
+        """Return some numbers below `of`, in any order: often none, or all."""
+        count = self.rng.choice([least, self.rng.randint(least, of), of])
+        return self.rng.sample(range(of), count)
+
+
+def placement(seed: int) -> Placement:
+    """Return a placement: idle layers and experts, all alike, slots for none or too many."""
+    of = Extremes("placement", seed)
+    rng = of.rng
+    layers, experts = rng.choice([(1, 1), (1, 3), (1, 6), (2, 2), (2, 3), (3, 2), (4, 1)])
+    most = rng.choice([1, 1, 3])
+    length = rng.randint(2, most + 2)
+    tokens = [
+        [[[e, rng.randint(1, most)] for e in of.some(experts)] for _ in range(layers)]
+        for _ in range(rng.randint(1, 3))
+    ]
+    if rng.random() < 0.3:
+        tokens.append(tokens[0])
+    changes: dict[str, Any] = {}
+    total = layers * experts
+    if rng.random() < 0.4:
+        sizes = [of.rng.choices([0, 1, 1, 2, 7], k=experts) for _ in range(layers)]
+        changes["expert_slots"] = [[max(1, size) for size in row] for row in sizes]
+        total = sum(map(sum, changes["expert_slots"]))
+    changes["host_copy"] = rng.random() < 0.7
+    if changes["host_copy"] and rng.random() < 0.6:
+        changes |= {"schema_version": 2, "dispatch": "free"}
+    if rng.random() < 0.3:
+        changes |= {
+            "schema_version": 2,
+            "expert_width": [rng.choices([0, 1], k=experts) for _ in range(layers)],
+            "width_gpu_ns": [of.table(length)],
+            "width_offload_ns": [of.table(length)],
+        }
+    if rng.random() < 0.3:
+        changes["host_slots"] = of.room(total)
+    return Placement(
+        name=f"edges-{seed}",
+        layers=layers,
+        experts=experts,
+        gpu_slots=of.room(total),
+        gpu_expert_ns=of.table(length),
+        offload_expert_ns=of.table(length),
+        layer_offload_fixed_ns=of.ns(),
+        steps=tokens,
+        restriction=rng.choice([None, None, "whole-layers", "equal-counts"]),
+        fill=rng.random() < 0.3,
+        **changes,
+    )
+
+
+def joint(seed: int) -> Joint:
+    """Return a joint plan: layers without tokens, widths alike, budgets of nothing."""
+    of = Extremes("joint", seed)
+    rng = of.rng
+    shapes = [(1, 1, 2, 2), (1, 2, 3, 1), (1, 3, 2, 1), (2, 1, 2, 1), (2, 2, 1, 1), (3, 1, 2, 1)]
+    layers, experts, steps, widths = rng.choice(shapes)
+    of.scale = rng.choice([1, 1, 1000, 10**6])
+    bits = [4, 8][:widths]
+    sizes = sorted(rng.choice([0, 1, 1, 3]) for _ in bits)
+    most = rng.choice([1, 2])
+    cells = layers * experts
+
+    def context() -> dict[str, Any]:
+        return {
+            "name": "some",
+            "kv_bytes": rng.choice([0, 0, 2]),
+            "attention_ns": of.row(layers, 6),
+            "step_ns": of.ns(3),
+            "kv_loss": rng.choice([0, 0, 3]),
+        }
+
+    entries = [
+        [
+            [[e, rng.randint(1, most), rng.choice([0, 0, 2])] for e in of.some(experts)]
+            for _ in range(layers)
+        ]
+        for _ in range(steps)
+    ]
+    losses = [[[rng.choice([0, 0, 5]) for _ in bits] for _ in range(experts)]] * layers
+    return Joint(
+        name=f"edges-{seed}",
+        layers=layers,
+        experts=experts,
+        bits=bits,
+        expert_bytes=sizes,
+        gpu_ns=[of.table(most + 1, 4) for _ in bits],
+        cpu_ns=[of.table(most + 1, 9) for _ in bits],
+        copy_ns=of.row(widths, 9),
+        shared_ns=of.row(layers, 3),
+        hand_over_ns=of.ns(3),
+        contexts=[context() for _ in range(rng.choice([1, 1, 2]))],
+        gpu_bytes=of.room(max(1, cells * sizes[-1])),
+        host_bytes=rng.choice([None, of.room(max(1, cells * sizes[-1]))]),
+        max_loss=rng.choice([None, 0, 3, 10**6]),
+        host_copy=rng.random() < 0.6,
+        max_ways=rng.randint(0, min(experts, 2)),
+        max_deferred=rng.choice([0, 1, 1, 3]),
+        width_loss=rng.choice([None, losses]),
+        steps=entries,
+    )
+
+
+def cache(seed: int) -> Cache:
+    """Return a cache: layers that nobody asks, everybody at once, all for free."""
+    of = Extremes("cache", seed)
+    rng = of.rng
+    layers, experts = rng.choice([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2), (4, 2)])
+    idle = [rng.random() < 0.2 for _ in range(layers)]
+    accesses = [
+        [[] if idle[layer] else of.some(experts) for layer in range(layers)]
+        for _ in range(rng.randint(1, 8))
+    ]
+    gpu, cpu, activation, fetch, other = of.row(5)
+    return Cache(
+        name=f"edges-{seed}",
+        layers=layers,
+        experts=experts,
+        slots=of.room(layers * experts),
+        gpu_ns=gpu,
+        cpu_ns=cpu,
+        activation_ns=activation,
+        fetch_ns=fetch,
+        other_ns=other,
+        accesses=accesses,
+    )
+
+
+def bitwidth(seed: int) -> Bitwidth:
+    """Return widths: losses all zero, alike, rising or huge; budgets of nothing; counts beyond."""
+    of = Extremes("bitwidth", seed)
+    rng = of.rng
+    of.scale = rng.choice([1, 1, 10**6])
+    bits = sorted(rng.sample([1, 2, 3, 4, 8, 64], rng.randint(1, 3)))
+    alike = of.row(len(bits)) if rng.random() < 0.3 else None
+    layers = []
+    for size in rng.choice([[1], [4], [2, 2], [1, 3], [1, 1, 1]]):
+        experts = [
+            {"expert": e, "importance": rng.choice([0, 0, 5]), "loss": alike or of.row(len(bits))}
+            for e in range(size)
+        ]
+        least, most = size * bits[0], size * bits[-1]
+        budget = rng.choice([0, least - 1, least, rng.randint(least, most), most, 10 * most])
+        layers.append({"experts": experts, "budget_bits": budget})
+    total = rng.choice([None, sum(layer["budget_bits"] for layer in layers)])
+    return Bitwidth(
+        name=f"edges-{seed}",
+        bits=bits,
+        granularity=rng.choice(["expert", "expert", "layer", "model"]),
+        min_count={str(b): rng.choice([0, 1, 1, 2, 9]) for b in rng.sample(bits, 1)}
+        if rng.random() < 0.4
+        else {},
+        layers=layers,
+        model_budget_bits=total,
+    )
+
+
+def deferral(seed: int) -> Deferral:
+    """Return a step: tasks without length, hand-overs longer than all else, penalties of zero."""
+    of = Extremes("deferral", seed)
+    rng = of.rng
+    layers = rng.randint(1, 4)
+    top_k = rng.randint(1, 3)
+    least = max(rng.choice([0, 0, 1, top_k]), top_k - 2)
+    penalty = sorted(rng.choice([0, 0, 1, 5, 10**6]) for _ in range(top_k - least + 1))
+    return Deferral(
+        name=f"edges-{seed}",
+        layers=layers,
+        top_k=top_k,
+        min_immediate=least,
+        attention_ns=of.row(layers),
+        shared_ns=of.row(layers),
+        sync_ns=of.row(layers),
+        expert_cpu_ns=of.row(layers, 8),
+        penalty=penalty,
+        max_total_penalty=rng.choice([None, None, 0, 1, layers * penalty[-1]]),
+    )
+
+
+def balance(seed: int) -> Balance:
+    """Return slices: experts for free on one side, huge on the other, a link of no length."""
+    of = Extremes("balance", seed)
+    rng = of.rng
+    units, per_unit, count = rng.choice(
+        [(1, 1, 1), (1, 3, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2), (4, 1, 1), (1, 1, 5)]
+    )
+    prefill = rng.random() < 0.4
+    gpu, ndp = of.row(count), of.row(count)
+    return Balance(
+        name=f"edges-{seed}",
+        stage="prefill" if prefill else "decode",
+        ndp_units=units,
+        slices_per_unit=per_unit,
+        seq_len=rng.choice([1, 2, 5]) if prefill else 1,
+        activation_ns=of.ns(5),
+        slice_transfer_ns=of.ns(),
+        experts=[
+            {
+                "expert": e,
+                "tokens": rng.choice([1, 1, 9]),
+                "resident": rng.random() < 0.4,
+                "slice_gpu_ns": gpu[e],
+                "slice_ndp_ns": ndp[e],
+            }
+            for e in range(count)
+        ],
+    )
+
+
+def _kinds(make: Callable[..., Any], kinds: tuple[str, ...]) -> dict[str, Maker]:
+    return {kind: partial(make, kind=kind) for kind in kinds}
+
+
+MAKERS: Mapping[str, Mapping[str, Maker]] = {
+    "placement": {
+        "edges": placement,
+        **_kinds(
+            usual_placement.random_instance,
+            (*usual_placement.KINDS, *usual_placement.FREE_KINDS),
+        ),
+    },
+    "joint": {"edges": joint, **_kinds(usual_joint.random_instance, usual_joint.KINDS)},
+    "cache": {"edges": cache, **_kinds(usual_cache.random_instance, usual_cache.KINDS)},
+    "bitwidth": {
+        "edges": bitwidth,
+        **_kinds(usual_bitwidth.random_instance, usual_bitwidth.KINDS),
+    },
+    "deferral": {
+        "edges": deferral,
+        **_kinds(usual_deferral.random_instance, usual_deferral.KINDS),
+    },
+    "balance": {"edges": balance, **_kinds(usual_balance.random_instance, usual_balance.KINDS)},
+}
+"""Problem -> kind -> maker."""

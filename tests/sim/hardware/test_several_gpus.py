@@ -1,0 +1,71 @@
+"""Machine files with several GPUs and memory nodes, and their names made of parts."""
+
+import pytest
+
+import moeopt
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.edit import plain_machine
+from moeopt.sim.machines.fields import describe_fields
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.table import machine_rows
+
+NODE = {"name": "numa0", "cores": 1, "bandwidth_gb_s": 1.0, "capacity_gb": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [
+        ("2xrtx3090+epyc-7002", ("gpu0", "gpu1", "host")),
+        ("rtx5090+rtx4090+epyc-9005", ("gpu0", "gpu1", "host")),
+        ("rtx4090+2xepyc-9004", ("gpu0", "numa0", "numa1")),
+        ("none+xeon-6980p", ("host",)),
+        ("rtx4090+epyc-9004", ("gpu0", "host")),
+    ],
+)
+def test_machines_of_parts(name: str, devices: tuple[str, ...]) -> None:
+    """What links call the devices; a file of the machine is the machine."""
+    machine = moeopt.get_machine(name)
+    assert machine.device_names == devices
+    assert machine.gpu == next(iter(machine.every_gpu), None)
+    assert Machine.model_validate(plain_machine(machine)) == machine
+    assert all(row.source for row in machine_rows(machine))
+
+
+def test_each_gpu_has_the_slower_end_as_its_link() -> None:
+    """PCIe 5 for the first, PCIe 4 for the second; none from GPU to GPU."""
+    machine = moeopt.get_machine("rtx5090+rtx4090+epyc-9005")
+    found = [machine.between(gpu, "host") for gpu in ("gpu0", "gpu1")]
+    assert [link and link.gb_s for link in found] == [63.0, 31.5]
+    assert machine.between("gpu0", "gpu1") is None
+
+
+def test_old_files_have_none_of_the_new_keys() -> None:
+    """One `gpu`, one node: as it was."""
+    data = plain_machine(moeopt.get_machine("rtx4090+epyc-9004"))
+    assert not {"gpus", "nodes", "links", "unified"} & set(data)
+    assert Machine.model_validate(data).every_gpu == (Machine.model_validate(data).gpu,)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"links": [{"from": "gpu0", "to": "gpu7", "gb_s": 25.0}]}, "there is no device 'gpu7'"),
+        ({"links": [{"from": "gpu0", "to": "gpu0", "gb_s": 25.0}]}, "must be another device"),
+        ({"links": [{"from": "gpu0", "to": "gpu1", "gb_s": 0.0}]}, "links"),
+        ({"gpus": [{"name": "a", "hbm_gb": 0.0}]}, "gpus[0].hbm_gb"),
+        ({"nodes": [NODE | {"name": "gpu0"}]}, "nodes[0].name"),
+        ({"nodes": [NODE, NODE]}, "nodes[1].name"),
+    ],
+)
+def test_wrong_files_are_refused_by_field(change: dict[str, object], words: str) -> None:
+    """Devices without memory, links to nowhere."""
+    data = plain_machine(moeopt.get_machine("2xrtx3090+epyc-7002")) | change
+    with pytest.raises(ValueError, match=r".") as caught:
+        Machine.model_validate(data)
+    assert words in describe_fields(Machine, caught.value)  # type: ignore[arg-type]
+
+
+def test_fields_of_the_first_of_several_are_not_set_in_silence() -> None:
+    """They stand in `gpus`."""
+    with pytest.raises(InputError, match="several GPUs"):
+        moeopt.set_machine(moeopt.get_machine("2xrtx3090+epyc-7002"), {"gpu.hbm_gb": 48})
