@@ -68,10 +68,19 @@ class MeasuredPoint:
     source: str
 
     @property
-    def curve(self) -> tuple[str, str, str, str, str]:
+    def assumed(self) -> bool:
+        """Whether the host's memory is a guess: nothing is fitted to such a point."""
+        return bool(_machines().get(self.machine, {}).get("assumed", False))
+
+    @property
+    def curve(self) -> tuple[str, ...]:
         """Points that differ by where the experts are, and by nothing else."""
         knob = self.knob if self.knob.startswith("kt") else ""
-        return self.machine, self.model, self.bits, self.runtime, knob
+        told = (self.machine, self.model, self.bits, self.runtime, knob)
+        if self.setting is None:
+            return told
+        model = self.setting.model
+        return (*told, str(self.setting.context), str(model.top_k), str(model.bits_of("kv")))
 
     def in_setting(self, setting: Setting) -> "MeasuredPoint":
         """Return the point in a setting that was published without what it needs."""

@@ -1,4 +1,4 @@
-"""``moeopt reproduce``: published figures, or measured speeds, with ours beside them."""
+"""``moeopt reproduce``: published figures with ours beside them."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ FIGURES, SWEEPS = "figures", "sweeps"
 def reproduce_command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Such as T5; default: all. --measured: a CSV file."),
+        typer.Argument(metavar="[ID]...", help="Such as T5; default: all."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Folder for report.html, report.md and plots.")
@@ -43,9 +43,6 @@ def reproduce_command(
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with real traces; else MOEOPT_TRACES.")
     ] = None,
-    measured: Annotated[
-        bool, typer.Option("--measured", help="Measured speeds of runtimes instead of figures.")
-    ] = False,
     as_json: Json = False,
 ) -> int:
     """Compute published figures with our models: ours, error, kind, assumptions, verdict."""
@@ -53,9 +50,6 @@ def reproduce_command(
     from benchmarks.papers.run import reproduce
     from moeopt.core.errors import InputError
 
-    if measured:
-        _measured(ids or [], report, markdown, as_json, other=resume or bool(sweep or data))
-        return 0
     if resume and report is None:
         raise InputError("--resume: needs --report, the folder to go on with")
     if sweep and (ids or report or markdown):
@@ -77,19 +71,6 @@ def reproduce_command(
     if report is not None or markdown is not None:
         _write(figures, report, markdown, resume)
     return 0
-
-
-def _measured(
-    files: list[str], report: Path | None, markdown: Path | None, as_json: bool, *, other: bool
-) -> None:
-    from moeopt.cli.measured import measured_command
-    from moeopt.core.errors import InputError
-
-    if other or len(files) > 1:
-        raise InputError("--measured: goes with one file, --json, --markdown and --report only")
-    if report is not None:
-        _require_report_extra(report)
-    measured_command(Path(files[0]) if files else None, as_json, markdown, report)
 
 
 def _sweep(names: list[str], as_json: bool) -> None:

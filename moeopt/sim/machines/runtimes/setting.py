@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
+from moeopt.sim.machines.runtimes.profile import Kind
 from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
-
-GIB = 2.0**30
 
 MOST_CONTEXT = 2**24
 
@@ -144,46 +144,37 @@ class Setting:
         return cls(machine, model, tuple(max(0.0, s) for s in shares), context, numa_aware)
 
     @property
-    def gpu_bytes_needed(self) -> float:
-        """GPU memory for everything but routed experts, the experts placed there, and the KV cache.
-
-        The share of experts is taken to be the share of calls.
-        """
+    def kind(self) -> Kind:
+        """What computes: errors of predictions differ by it."""
+        calls, cpu = sum(self.host_calls), self.machine.cpu
+        if cpu is not None and calls and _several_sockets(self.machine):
+            return "several sockets"
         if self.machine.gpu is None:
-            return 0.0
-        per_layer = self.model.routed_experts * self.model.expert_bytes
-        experts = sum(1.0 - share for share in self.host_calls) * per_layer
-        kv = self.model.layers * self.model.kv_bytes(self.context)
-        return _rest_bytes(self.model) + experts + kv  # the embedding stays in host memory
+            return "CPU only"
+        return "GPU and CPU" if calls else "all on the GPU"
 
-    @property
-    def host_bytes_needed(self) -> float:
-        """Host memory for the routed experts that are not on the GPU, or for the whole model."""
-        per_layer = self.model.routed_experts * self.model.expert_bytes
-        experts = sum(self.host_calls) * per_layer
-        rest = self.model.resident_bytes if self.machine.gpu is None else 0
-        return experts + rest
-
-    def overflow(self) -> list[str]:
-        """Return one line for each memory that the setting does not fit into; unknown ones fit."""
-        found = []
-        gpu, held = self.machine.gpu, self.machine.dram.capacity_gb
-        if gpu is not None and self.gpu_bytes_needed > gpu.hbm_gb * GIB:
-            found.append(_too_much("GPU memory", self.gpu_bytes_needed, gpu.hbm_gb))
-        if held is not None and self.host_bytes_needed > held * GIB:
-            found.append(_too_much("host memory", self.host_bytes_needed, held))
-        return found
-
-
-def _too_much(what: str, need: float, have_gib: float) -> str:
-    return f"{what}: {need / GIB:.1f} GiB are needed, the machine has {have_gib:g}"
+    def uses(self, runtime: str, ubatch: int = UBATCH) -> tuple[Use, ...]:
+        """Return what the memories of GPU and host go to; a share of experts is one of calls."""
+        calls = sum(self.host_calls) / max(1, len(self.host_calls))
+        found = [host_use(self.machine, self.model, calls, self.context)]
+        if self.machine.gpu is not None:
+            on_gpu = gpu_use(self.machine, self.model, 1.0 - calls, self.context, runtime, ubatch)
+            found.insert(0, on_gpu)
+        return tuple(found)
 
 
 def gpu_read_gb_s(machine: Machine) -> float:
-    """Return the rate at which GPU kernels read weights: measured, else as GPUs usually do."""
-    gpu = machine.require_gpu()
+    """Return the rate at which GPU kernels read weights: measured, else as GPUs usually do.
+
+    Several GPUs read one after the other, each what it has room for.
+    """
+    machine.require_gpu()
     usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
-    return gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual)
+    seconds = [
+        gpu.hbm_gb / (gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual))
+        for gpu in machine.every_gpu
+    ]
+    return sum(gpu.hbm_gb for gpu in machine.every_gpu) / sum(seconds)
 
 
 def host_read_gb_s(machine: Machine) -> float:
@@ -291,10 +282,14 @@ def _latent_products(model: ModelShape) -> int:
     return model.layers * attention.heads * (2 * attention.kv_rank + attention.rope_dim)
 
 
+def _several_sockets(machine: Machine) -> bool:
+    cpu = machine.require_cpu()
+    return cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
+
+
 def _host_term(setting: Setting) -> str:
-    cpu = setting.machine.require_cpu()
-    several = cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
-    return "oblivious_read" if several and not setting.numa_aware else "host_read"
+    oblivious = _several_sockets(setting.machine) and not setting.numa_aware
+    return "oblivious_read" if oblivious else "host_read"
 
 
 def _rest_bytes(model: ModelShape) -> int:

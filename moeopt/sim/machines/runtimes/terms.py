@@ -30,8 +30,8 @@ class Term:
 
 PRIOR: dict[str, Term] = {
     "gpu_read": Term(
-        1.15,
-        0.15,
+        1.05,
+        0.2,
         "reads of weights from GPU memory, over bytes / read bandwidth",
         "matrix-vector kernels reach 80-95 % of a copy's bandwidth; assumed",
     ),
@@ -44,7 +44,7 @@ PRIOR: dict[str, Term] = {
     ),
     "gpu_kv": Term(
         1.5,
-        0.5,
+        0.35,
         "reads of the KV cache by attention on the GPU, over bytes / read bandwidth",
         "one token's attention fills a GPU worse than a matrix does; assumed",
     ),
@@ -57,8 +57,8 @@ PRIOR: dict[str, Term] = {
     ),
     "token_us": Term(500.0, 0.7, "once per token: sampling, graph, head's launches", "assumed"),
     "layer_us": Term(
-        80.0,
-        0.4,
+        60.0,
+        0.5,
         "per layer on the GPU: its kernels' launches and tails, at a clock of 1.8 GHz",
         "some 20-30 kernels of 3-4 us (KTransformers 2.3: launches and waits of a kernel take"
         " microseconds); assumed",
@@ -73,8 +73,8 @@ PRIOR: dict[str, Term] = {
         60.0, 0.7, "on top of it for a layer with linear attention (Gated DeltaNet)", "assumed"
     ),
     "host_read": Term(
-        1.15,
-        0.15,
+        1.05,
+        0.3,
         "reads of weights from host memory, over bytes / read bandwidth of all threads",
         "assumed: threads wait for the slowest one",
     ),
@@ -104,17 +104,17 @@ PRIOR: dict[str, Term] = {
         "assumed",
     ),
     "host_layer_us": Term(
-        60.0,
-        0.5,
+        40.0,
+        0.7,
         "per layer with experts on the CPU: two hand-overs, waking threads, barriers",
-        "two transfers of some 10-30 us; assumed",
+        "two transfers of some 10-20 us; assumed",
     ),
     "host_expert_us": Term(
-        6.0,
-        0.6,
+        3.0,
+        1.0,
         "per expert on the CPU: three products of a few MB, each ended by a barrier of 16 threads;"
         " it grows with their root",
-        "assumed: 2 us for each of three products",
+        "assumed: 1 us for each of three products",
     ),
     "cpu_layer_us": Term(
         60.0, 0.7, "per layer where there is no GPU: attention, norms, barriers", "assumed"
@@ -124,6 +124,9 @@ PRIOR: dict[str, Term] = {
 
 TERMS = tuple(PRIOR)
 """The terms in the order of `amounts`."""
+
+OF_RUNTIMES = ("host_read", "host_layer_us", "layer_us", "host_decode", "latent_layer_us")
+"""Terms that differ between runtimes; the others are fitted to all of them together."""
 
 OVERLAPS = (
     ((TERMS.index("gpu_read"),), TERMS.index("gpu_decode")),

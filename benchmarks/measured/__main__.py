@@ -1,0 +1,35 @@
+"""Fit the profiles of runtimes to public measurements, and say how far they are off elsewhere.
+
+``python -m benchmarks.measured`` prints the page docs/measured.md (5 CPU seconds); ``--write``
+writes it, and the profiles that ``moeopt predict`` uses, ``moeopt/sim/presets/runtimes``.
+"""
+
+import argparse
+from pathlib import Path
+
+from benchmarks.measured.crossvalidation import cross_validated, fitted_profiles
+from benchmarks.measured.points import all_points
+from benchmarks.measured.report import to_markdown
+from moeopt.core.json_files import save
+
+ROOT = Path(__file__).parents[2]
+
+
+def main() -> None:
+    """Print the page, or write it and the profiles."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="write the page and the profiles")
+    write = parser.parse_args().write
+    points = all_points()
+    found = cross_validated(points)
+    page = to_markdown(points, found)
+    if write:
+        (ROOT / "docs" / "measured.md").write_text(page)
+        for profile in fitted_profiles(points, found):
+            save(profile, ROOT / "moeopt/sim/presets/runtimes" / f"{profile.name}.json")
+    else:
+        print(page)
+
+
+if __name__ == "__main__":
+    main()
