@@ -16,8 +16,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from importlib import import_module
-from inspect import getdoc
+from inspect import getdoc, getmodule
 from pathlib import Path, PurePosixPath
 
 from latex2mathml.converter import convert
@@ -26,8 +25,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import moeopt
-from moeopt.core.info import ROBUST, ExactModel
 from moeopt.core.lazy import EVERY_PROBLEM
+from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
 from moeopt.problems.generate import generator_of
@@ -165,7 +164,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 def problem_page(name: str) -> str:
     """Return the page of a problem."""
-    summary = first_line(import_module(PROBLEMS[name]).__doc__)
+    summary = first_line(PROBLEMS[name].about)
     api = f"The classes and functions: [`moeopt.problems.{name}`](../api/{name}.md)."
     parts = [f"# {name}", summary, api, *try_it(name), *methods(name), *options(name)]
     return "\n\n".join([*parts, *families(name), *specification(name)]) + "\n"
@@ -174,8 +173,8 @@ def problem_page(name: str) -> str:
 def problem_index() -> str:
     """Return the index of the problems' pages."""
     lines = ["# The problems", ""]
-    for name, package in PROBLEMS.items():
-        lines.append(f"- [`{name}`]({name}.md): {first_line(import_module(package).__doc__)}")
+    for name, problem in PROBLEMS.items():
+        lines.append(f"- [`{name}`]({name}.md): {first_line(problem.about)}")
     return "\n".join(lines) + "\n"
 
 
@@ -198,19 +197,20 @@ def try_it(name: str) -> Iterator[str]:
 def methods(name: str) -> Iterator[str]:
     """Yield the table of methods, each with what its docstring begins with."""
     problem = get_problem(name)
-    heuristics = problem.part("heuristics").HEURISTICS
-    own = problem.info.exact_methods
+    heuristics = problem.heuristics.HEURISTICS
+    own = problem.exact_methods
     rows = ["| method | kind | what it does |", "|---|---|---|"]
     for method in problem_methods(problem).values():
         if method.name in heuristics:
             about = first_line(getdoc(heuristics[method.name]))
         elif method.name in own:
             exact = own[method.name]
-            about = first_line(problem.part(exact.module).__doc__)
             if isinstance(exact, ExactModel):
-                about += f" Solved by {exact.solver}."
+                about = f"{first_line(getdoc(getmodule(exact.model())))} Solved by {exact.solver}."
+            else:
+                about = first_line(getdoc(exact.algorithm()))
         elif method.name == ROBUST:
-            about = first_line(problem.part(ROBUST).__doc__)
+            about = first_line(getdoc(getmodule(problem.robust().decide)))
         else:
             about = MODELS[method.name]
         rows.append(f"| `{method.name}` | {method.kind} | {about} |")
@@ -222,7 +222,7 @@ def options(name: str) -> Iterator[str]:
     """Yield the options of the generator."""
     yield f"## Making instances: `moeopt generate {name}`"
     rows = ["| option | default | meaning |", "|---|---|---|"]
-    for field, info in generator_of(name).Options.model_fields.items():
+    for field, info in generator_of(name).options.model_fields.items():
         default = "" if info.default is None else f"`{info.default}`"
         meaning = info.description or ""
         rows.append(f"| `--{field.replace('_', '-')}` | {default} | {meaning} |")
@@ -287,6 +287,6 @@ def api_problem(name: str) -> str:
     short = ", ".join(f"`{public}`" for public in EVERY_PROBLEM)
     lines += [f"After `from moeopt import {name}` its attributes {short} are those below.", ""]
     lines += [f"The mathematics: [formulation](../problems/{name}.md#formulation).", ""]
-    parts = [f"{PROBLEMS[name]}.{module}" for module in modules]
+    parts = [f"moeopt.problems.{name}.{module}" for module in modules]
     parts += [f"moeopt.{ONLINE[name]}"] if name in ONLINE else []
     return "\n".join([*lines, *(f"::: {part}\n" for part in parts)])

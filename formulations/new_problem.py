@@ -49,10 +49,13 @@ def renamed(text: str, name: str, letters: str) -> str:
 
 
 def register(text: str, name: str) -> str:
-    """Return the registry with one line more."""
-    begin = text.index("PROBLEMS: dict[str, str] = {")
+    """Return the registry with the import and one line more."""
+    begin = text.index("from moeopt.problems import (")
+    end = text.index(")\n", begin)
+    text = text[:end] + f"    {name},\n" + text[end:]
+    begin = text.index("PROBLEMS: dict[str, AnyProblem] = {")
     end = text.index("}\n", begin)
-    return text[:end] + f'    "{name}": "moeopt.problems.{name}",\n' + text[end:]
+    return text[:end] + f'    "{name}": {name}.PROBLEM,\n' + text[end:]
 
 
 def taken(letters: str) -> bool:
@@ -80,7 +83,7 @@ def main() -> None:
         place.write_text(renamed(file.read_text(), name, letters))
         print(place.relative_to(ROOT))
     REGISTRY.write_text(register(REGISTRY.read_text(), name))
-    print(f"{REGISTRY.relative_to(ROOT)}: one line more")
+    print(f"{REGISTRY.relative_to(ROOT)}: two lines more")
 
 
 if __name__ == "__main__":

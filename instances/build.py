@@ -50,8 +50,8 @@ PROVERS = [("cp-sat", None), ("milp", "highs")]
 """Method and engine of the exact methods that every problem has."""
 
 
-def generate(folder: Path, traces: Path | None = None) -> None:
-    """Write the instance files of every family; synthetic ones need no traces."""
+def generate(folder: Path, traces: Path | None = None, drawn_only: bool = False) -> None:
+    """Write the instance files of every family; drawn ones need no traces."""
     families = tomllib.loads((folder / "families.toml").read_text())["family"]
     loaded: dict[str, Any] = {}
     for family in families:
@@ -61,6 +61,8 @@ def generate(folder: Path, traces: Path | None = None) -> None:
         for values in product(*grid.values()):
             point = dict(zip(grid, values, strict=True))
             arguments = family["fixed"] | point
+            if drawn_only and "trace" in arguments:
+                continue
             if "trace" in arguments:
                 file = arguments["trace"]
                 if traces is None:

@@ -10,7 +10,7 @@
 ('optimal', 50, ('gpu', 'cpu', 'gpu'))
 
 Problems, each with ``Instance`` (and ``Instance.from_arrays``), ``Solution``, ``CONSTRAINTS`` and
-``INFO``:
+``PROBLEM``:
 
 tri_domain  where each expert of a layer runs: GPU, CPU or DIMM-NDP (TriMoE 4.2)
 relayout    which experts migrate before a layer (TriMoE 4.3)
@@ -146,8 +146,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("moeopt")
-    elif name in (problems := _problems()):
-        value = import_module(problems[name])
+    elif name in _problems():
+        value = import_module(f"moeopt.problems.{name}")
     else:
         raise AttributeError(f"module 'moeopt' has no attribute {name!r}")
     globals()[name] = value
@@ -158,8 +158,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME, *_problems(), "__version__"})
 
 
-def _problems() -> dict[str, str]:
-    """Return the packages of all problems, by name."""
+def _problems() -> list[str]:
+    """Return the names of all problems."""
     from moeopt.problems.registry import PROBLEMS
 
-    return PROBLEMS
+    return list(PROBLEMS)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from formulations.TEMPLATE.problem import PROBLEM
 from moeopt.problems.registry import PROBLEMS
 
 ROOT = Path(__file__).parents[1]
@@ -41,5 +42,5 @@ def root() -> Path:
 @pytest.fixture
 def template_problem(monkeypatch: pytest.MonkeyPatch) -> str:
     """Register the miniature problem of formulations/TEMPLATE, which can be infeasible."""
-    monkeypatch.setitem(PROBLEMS, "TEMPLATE", "formulations.TEMPLATE.problem")
+    monkeypatch.setitem(PROBLEMS, "TEMPLATE", PROBLEM)
     return "TEMPLATE"

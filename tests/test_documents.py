@@ -56,7 +56,7 @@ def test_the_first_command_names_what_exists(readme: str, root: Path) -> None:
     folder = root / command.split("moeopt gap ")[1]
     count = len(list(folder.glob("*.json")))
     problem = get_problem(folder.parent.name)
-    ways = len({*problem.part("heuristics").HEURISTICS} - {*problem.info.needs})
+    ways = len({*problem.heuristics.HEURISTICS} - {*problem.needs})
     assert ways == 11
     assert f"then solves {count} instances eleven ways" in readme
     best = json.loads((folder.parent / "best_known.json").read_text())
@@ -273,7 +273,7 @@ def test_the_citation_is_valid(root: Path) -> None:
             assert all(isinstance(name, str) and name for name in author.values())
         assert re.fullmatch(r"10\.\d{4,9}/\S+", reference.get("doi", "10.1234/x"))
         named |= set(re.findall(r"\w+", reference["notes"]))
-    published = {name for name in PROBLEMS if get_problem(name).info.paper != "textbook"}
+    published = {name for name in PROBLEMS if get_problem(name).paper != "textbook"}
     assert published <= named, "each problem has its paper"
 
 

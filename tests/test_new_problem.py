@@ -69,7 +69,8 @@ def test_the_template_becomes_a_problem(root: Path, copy: Path) -> None:
     registry = "moeopt/problems/registry.py"
     lines, before = ((at / registry).read_text().splitlines() for at in (copy, root))
     assert [line for line in lines if line not in before] == [
-        f'    "{NAME}": "moeopt.problems.{NAME}",'
+        f"    {NAME},",
+        f'    "{NAME}": {NAME}.PROBLEM,',
     ]
     everywhere = ("tests/instances", "tests/exporters/test_export_exact_model.py")
     face = ("tests/test_public_face.py", "tests/study/test_campaign.py")

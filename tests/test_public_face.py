@@ -29,20 +29,20 @@ def small(**changes: Any) -> Any:
 
 
 def test_every_problem_is_public_and_cheap() -> None:
-    """Instance, Solution, CONSTRAINTS and INFO; importing the package imports no solver."""
+    """Instance, Solution, CONSTRAINTS and PROBLEM; importing the package imports no solver."""
     for name in PROBLEMS:
         problem = getattr(moeopt, name)
-        assert problem is import_module(PROBLEMS[name])
-        assert {"Instance", "Solution", "CONSTRAINTS", "INFO", "from_arrays"} <= {
+        assert problem is import_module(f"moeopt.problems.{name}")
+        assert {"Instance", "Solution", "CONSTRAINTS", "PROBLEM", "from_arrays"} <= {
             *dir(problem),
             *dir(problem.Instance),
         }
-        assert problem.INFO.title
+        assert problem.PROBLEM is problem.INFO is PROBLEMS[name]
         with pytest.raises(AttributeError, match="no attribute 'Instances'"):
             problem.Instances  # noqa: B018
     assert set(PROBLEMS) <= set(dir(moeopt))
     heavy = "{'numpy', 'pydantic', 'numba', 'ortools', 'pulp', 'scipy'}"
-    source = "".join(f"import {package}\n" for package in PROBLEMS.values())
+    source = "".join(f"import moeopt.problems.{name}\n" for name in PROBLEMS)
     source += f"import moeopt, sys; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
@@ -55,7 +55,9 @@ def test_help_lists_problems_and_functions() -> None:
     assert len(words & set(PROBLEMS)) >= 8
 
 
-@pytest.mark.parametrize("module", ["moeopt", *(f"{PROBLEMS[name]}.instance" for name in PROBLEMS)])
+@pytest.mark.parametrize(
+    "module", ["moeopt", *(f"moeopt.problems.{name}.instance" for name in PROBLEMS)]
+)
 def test_the_examples_in_docstrings_are_true(module: str) -> None:
     """What they print is what is printed."""
     done = doctest.testmod(import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -388,7 +390,7 @@ def test_the_public_face_line_by_line(
     result = moeopt.solve(instance)
     print(result)
     assert result.status == "optimal"
-    assert result.method in tri_domain.INFO.exact_methods
+    assert result.method in tri_domain.PROBLEM.exact_methods
     assert len(result.solution.assignment) == 4
     printed = capsys.readouterr().out
     assert instance.name in printed

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from moeopt.core.compiled import KERNELS
+from moeopt.core.kernel_cache import PACKAGE
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.warm import solve_with_all
 
@@ -61,7 +61,7 @@ def main() -> None:
     os.environ["MOEOPT_CACHE_DIR"] = tempfile.mkdtemp()  # what is loaded hides what it calls
     for problem in PROBLEMS:
         home, chosen = get_problem(problem), []
-        file = Path(import_module(home.package).__file__ or "").with_name("warm.json")
+        file = PACKAGE / "problems" / problem / "warm.json"
         for instance in instances(problem):
             before = versions()
             solve_with_all(instance, home)

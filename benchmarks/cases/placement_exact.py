@@ -13,7 +13,7 @@ from moeopt.core.envelope import InstanceEnvelope
 DESCRIPTION = "placement to proven optimality: 26 layers of 64 experts, 200 steps, six regimes"
 BASELINE = "price-and-swap"
 
-TRACES = Path(os.environ.get("MOEOPT_TRACES", "shared/data"))
+TRACES = Path(os.environ.get("MOEOPT_TRACES", ""))
 TRACE = "esft_deepseek_v2_lite/intent.npz"
 SLOW = {"gpu_us": 25, "gpu_us_per_token": 0.5, "offload_us": 200, "offload_us_per_token": 60}
 NEAR = {"gpu_us": 60, "gpu_us_per_token": 4, "offload_us": 150, "offload_us_per_token": 15}

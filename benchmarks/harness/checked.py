@@ -24,7 +24,7 @@ def checked_objective(
     if solution is None:
         return None
     problem = get_problem(instance.problem)
-    check = problem.part("check")
+    check = problem.check
     for constraint, sentence in check.violations(instance, solution):
         raise FalseClaimError(f"{constraint}: {sentence}")
     objective = problem.packing(instance).pack(check.objective(instance, solution))

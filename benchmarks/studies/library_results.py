@@ -28,12 +28,12 @@ def results(problems: list[str]) -> Iterator[list[Any]]:
     """Yield a row for every instance and method."""
     for problem in problems:
         found = get_problem(problem)
-        own = next(iter(found.info.exact_methods))
+        own = next(iter(found.exact_methods))
         best = json.loads((ROOT / problem / "best_known.json").read_text())
         for file, entry in sorted(best.items()):
             instance = moeopt.load(ROOT / problem / file)
             limit_s = PROVEN_LIMIT_S if entry["status"] == "optimal" else OPEN_LIMIT_S
-            for method in (*found.part("heuristics").HEURISTICS, own):
+            for method in (*found.heuristics.HEURISTICS, own):
                 begin = time.perf_counter()
                 result = moeopt.solve(instance, method, time_limit_s=limit_s)
                 seconds = round(time.perf_counter() - begin, 3)

@@ -4,7 +4,7 @@
 
 FOLDER holds ESFT's traces of DeepSeek-V2-Lite (``intent.npz``, ``law.npz``, ``summary.npz``). The
 strategies of ktransformers that need popularity are compared with its public measurements in
-``moeopt reproduce --measured``; those say nothing about it, so it comes from another model. Every
+``python -m benchmarks.measured``; those say nothing about it, so it comes from another model. Every
 other sequence is the profile. Of the rest the first half of each sequence stands for its prompt,
 and the shares are those of the second halves:
 
@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 FILES = ("intent.npz", "law.npz", "summary.npz")
 PERCENT = tuple(range(0, 101, 10))
 EXPERTS = 64
-PLACE = Path(__file__).parents[2] / "moeopt" / "reproduce" / "measured" / "popularity.json"
+PLACE = Path(__file__).parents[2] / "benchmarks" / "measured" / "popularity.json"
 SOURCE = (
     "routing of DeepSeek-V2-Lite (26 layers, 64 experts, 6 per token) in"
     " github.com/deepseek-ai/ESFT @ 579a7711, results/expert_scores: intent, law, summary; MIT."

@@ -56,7 +56,7 @@ def main() -> None:
 
 def own(families: Sequence[str] = OWN) -> Iterator[str]:
     """Yield the table of systems on their own layouts over the best of any layout."""
-    labels = get_problem("layout").info.labels
+    labels = get_problem("layout").labels
     names = ("trimoe", "trimoe-best-schedule", *COMPARED[1:])
     yield from _head("family", [f"`{name}` ({labels[name]})" for name in names])
     for family in families:

@@ -252,7 +252,7 @@ def measure(
     problem: str, axis: Axis, sizes: tuple[int, ...], seeds: range, limit_s: float
 ) -> Measured:
     """Measure everything on all sizes."""
-    info = get_problem(problem).info
+    info = get_problem(problem)
     method, rule = next(iter(info.exact_methods)), info.published_rule
     found = Measured({kind: {} for kind in KINDS})
     moeopt.solve(axis.make(sizes[0], 0), method, time_limit_s=limit_s)  # loads the kernels

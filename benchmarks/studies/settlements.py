@@ -296,7 +296,7 @@ def prefix_budget(_: Path | None) -> Point:
 
 
 def published_figures(_: Path | None) -> Point:
-    """Point 11: verdicts of `moeopt reproduce`."""
+    """Point 11: verdicts of `python -m benchmarks.papers`."""
     from benchmarks.papers.report.words import summary
     from benchmarks.papers.run import reproduce
 

@@ -201,7 +201,7 @@ class Run:
         self.outcome.solves[problem] += 1
         self.outcome.unproven[problem] += result.status != "optimal"
         if result.solution is None:
-            return get_problem(problem).part("heuristics").WARM_START(instance)
+            return get_problem(problem).heuristics.WARM_START(instance)
         return result.solution
 
     def note(self, stage: str, makespan_ns: int | None) -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from formulations.TEMPLATE.problem import PROBLEM
 from moeopt.problems.registry import PROBLEMS
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROBLEMS, "TEMPLATE", "formulations.TEMPLATE.problem")
+    monkeypatch.setitem(PROBLEMS, "TEMPLATE", PROBLEM)

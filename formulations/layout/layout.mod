@@ -47,9 +47,10 @@ param experts_before{d in 0..dimms-1} := if channels_length = 0 then d
     else card({e in 0..d-1: channels[e] = channels[d]})
         + card({c in channel_set: first_dimm[c] < first_dimm[channels[d]]
             and dimms_of[c] = dimms_of[channels[d]]});
-set places := setof{i in active, d in 0..dimms-1:
+# With copies every expert has a place to choose: it takes bytes from others, tokens or not.
+set several := setof{i in E: copies_max_per_expert > 0} i;
+set places := setof{i in active union several, d in 0..dimms-1:
     copies_max_per_expert > 0 or experts_before[d] <= card(active inter 0..i-1)} (i,d);
-set several := setof{i in active: copies_max_per_expert > 0} i;
 param share_bytes := ceil(copies_expert_bytes / dimms);
 set host_ways := {"hit", "gpu_striped", "gpu_local", "cpu_striped", "cpu_local"};
 set ways := host_ways union {"ndp_nowhere"};
@@ -147,8 +148,7 @@ s.t. LA_C10{i in several}:
 # LA-C11: bytes of each DIMM.
 s.t. LA_C11{d in 0..dimms-1: card(several) > 0}:
     sum{i in several} (share_bytes / copies_expert_bytes * striped[i] + local[i,d])
-    <= (copies_dimm_bytes - copies_reserved_bytes
-        - share_bytes * (experts - card(several))) / copies_expert_bytes;
+    <= (copies_dimm_bytes - copies_reserved_bytes) / copies_expert_bytes;
 
 solve;
 

@@ -72,7 +72,7 @@ def build_app(complete: bool) -> typer.Typer:
     from moeopt.problems.registry import PROBLEMS
 
     for problem in PROBLEMS:
-        options = generator_of(problem).Options.model_fields
+        options = generator_of(problem).options.model_fields
         app.command(problem)(_command(problem, options))
     app.callback()(lambda: None)
     return app
@@ -84,10 +84,10 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
     def command(**given: Any) -> int:
         return _generate(problem, given)
 
-    from moeopt.core.info import Stretch
+    from moeopt.core.problem import Stretch
     from moeopt.problems.registry import get_problem
 
-    annotations, holdout = dict(COMMON), get_problem(problem).info.holdout
+    annotations, holdout = dict(COMMON), get_problem(problem).holdout
     if holdout is not None:
         annotations["later_out"] = LATER_OUT
     if isinstance(holdout, Stretch):
@@ -146,13 +146,13 @@ def _twins(
     """Return the instance of the observed loads and that of the next ones."""
     import moeopt
     from moeopt.core.errors import InputError
-    from moeopt.core.info import Phases
+    from moeopt.core.problem import Phases
     from moeopt.problems.generate import generator_of
     from moeopt.problems.registry import get_problem
 
-    holdout = get_problem(problem).info.holdout
+    holdout = get_problem(problem).holdout
     if isinstance(holdout, Phases):
-        usual = generator_of(problem).Options.model_fields[holdout.option].default
+        usual = generator_of(problem).options.model_fields[holdout.option].default
         if given.pop(holdout.option) != usual:
             order = " and ".join(holdout.order)
             raise InputError(f"--{holdout.option}: goes not with --later-out, which is for {order}")

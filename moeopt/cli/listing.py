@@ -55,18 +55,15 @@ def list_command(
 
 
 def _list_problems(with_methods: bool) -> None:
-    from importlib import import_module
-
-    from moeopt.problems.registry import PROBLEMS, get_problem
+    from moeopt.problems.registry import PROBLEMS
     from moeopt.solvers.methods import method_kind, methods
 
-    for name, package in PROBLEMS.items():
+    for name, problem in PROBLEMS.items():
         if not with_methods:
-            summary = (import_module(package).__doc__ or "").splitlines()[0]
-            print(f"{name}\t{summary}")
+            print(f"{name}\t{problem.about.splitlines()[0]}")
             continue
         for method in methods(name):
-            print(f"{name}\t{method}\t{method_kind(get_problem(name), method)}")
+            print(f"{name}\t{method}\t{method_kind(problem, method)}")
 
 
 def _list_settlements() -> None:

@@ -6,7 +6,7 @@ Everything heavy is imported inside the subcommands, so that ``moeopt --help`` a
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import typer
@@ -29,7 +29,6 @@ from moeopt.cli import (
     predict,
     profile,
     report,
-    reproduce,
     simulate,
     solve,
     trace,
@@ -65,7 +64,6 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("predict")(predict.predict_command)
     app.command("calibrate")(calibrate.calibrate_command)
     app.command("profile")(profile.profile_command)
-    app.command("reproduce")(reproduce.reproduce_command)
     app.command("warm")(warm.warm_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
@@ -76,17 +74,22 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     return app
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code; stdout is for results alone."""
+def run(argv: Sequence[str]) -> int:
+    """Run the command line and return its exit code; errors are one line on stderr."""
+    return run_app(build_app(argv), argv, "moeopt")
+
+
+def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
+    """Run a command line and leave with its exit code; stdout is for results alone."""
     drop_native_stdout()
     warnings.showwarning = _show_warning
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command line and return its exit code; errors are one line on stderr."""
+def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:
+    """Run an application and return its exit code; errors are one line on stderr."""
     try:
-        code = build_app(argv)(list(argv), prog_name="moeopt", standalone_mode=False)
+        code = app(list(argv), prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except MoeoptError as error:
         return _fail(str(error), error.exit_code)

@@ -14,6 +14,22 @@ if TYPE_CHECKING:
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
 ]
+OwnTimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="S",
+        help="Seconds for building and solving; default: 60, or none with --work-limit.",
+    ),
+]
+WorkLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--work-limit",
+        metavar="W",
+        help="Units of work, each about a second of one core: the same answer on every machine.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
 Workers = Annotated[
     int, typer.Option("--workers", metavar="N", help="Threads; 1 gives the same answer each time.")
@@ -75,7 +91,7 @@ def in_ms(problem: str, objective: "Objective") -> str:
     from moeopt.problems.registry import get_problem
 
     said = []
-    names = get_problem(problem).part("check").OBJECTIVE
+    names = get_problem(problem).check.OBJECTIVE
     for name, value in zip(names, entries(objective), strict=True):
         if name.endswith("_ns"):
             part = f"{value % 10**6:06d}".rstrip("0")

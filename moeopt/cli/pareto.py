@@ -1,6 +1,7 @@
 """``moeopt pareto``: all best compromises between the entries of a problem's objective."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,12 +43,12 @@ def pareto_command(
         raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)
-    if not (home.has("pareto") and hasattr(home.part("pareto"), "front")):
+    if home.front is None:
         raise InputError(
             f"{instance}: {problem.problem} has no Pareto front: one objective decides"
         )
     deadline = Deadline(time_limit)
-    points = home.part("pareto").front(problem, lambda: deadline.remaining_s == 0)
+    points = home.front()(problem, lambda: deadline.remaining_s == 0)
     if points is None:
         print(f"{problem.name}: no front within the limit of {time_limit:g} s")
         return NOTHING_YET
@@ -74,7 +75,7 @@ def _as_json(problem: "InstanceEnvelope", point: Any) -> str:
     return json.dumps(record | {"solution": point.solution.model_dump(mode="json")})
 
 
-def _save(problem: "InstanceEnvelope", points: list[Any], out: Path) -> None:
+def _save(problem: "InstanceEnvelope", points: Sequence[Any], out: Path) -> None:
     """Draw the front, and where the problem's heuristics are."""
     from moeopt.core.errors import InputError
     from moeopt.problems.registry import get_problem
@@ -84,9 +85,9 @@ def _save(problem: "InstanceEnvelope", points: list[Any], out: Path) -> None:
     except ModuleNotFoundError:
         raise InputError(f"--out: {out}: pictures need matplotlib, the extra 'report'") from None
     home = get_problem(problem.problem)
-    check = home.part("check")
-    named = {}
-    for name, heuristic in home.part("heuristics").HEURISTICS.items():
+    check = home.check
+    named: dict[str, Any] = {}
+    for name, heuristic in home.heuristics.HEURISTICS.items():
         if (solution := heuristic(problem)) is not None:
             named[name] = check.objective(problem, solution)
     try:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers, print_error, shown, stem
+from moeopt.cli.options import (
+    Json,
+    OwnTimeLimit,
+    Seed,
+    Workers,
+    WorkLimit,
+    print_error,
+    shown,
+    stem,
+)
 from moeopt.core.errors import InputError, MoeoptError
 
 if TYPE_CHECKING:
@@ -28,7 +37,8 @@ def solve_command(
             "package.module:function.",
         ),
     ] = "auto",
-    time_limit: TimeLimit = 60.0,
+    time_limit: OwnTimeLimit = None,
+    work_limit: WorkLimit = None,
     seed: Seed = 0,
     workers: Workers = 1,
     engine: Annotated[
@@ -69,6 +79,7 @@ def solve_command(
                     instance,
                     chosen,
                     time_limit_s=time_limit,
+                    work_limit=work_limit,
                     seed=seed,
                     workers=workers,
                     engine=engine,
@@ -144,6 +155,8 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
         print(f"  precision  {precision}")
     extra = compiling(result.compile_s)
     print(f"  time       {result.build_s:.3f} s building, {result.solve_s:.3f} s solving{extra}")
+    if result.work is not None:
+        print(f"  work       {result.work:.3f} of {result.work_limit:g} units")
     if result.solution is not None and sys.stdout.isatty():
         _draw(result, instance)
 
@@ -152,9 +165,9 @@ def _precision(result: "Result", instance: "InstanceEnvelope") -> str | None:
     """Return what rounding leaves of a proof, where the problem has something to say about it."""
     from moeopt.problems.registry import get_problem
 
-    say = getattr(get_problem(result.problem).part("view"), "precision", None)
-    said: str | None = say(instance, result.solution) if say and result.solution else None
-    return said
+    if result.solution is None:
+        return None
+    return get_problem(result.problem).precision(instance, result.solution)
 
 
 def _draw(result: "Result", instance: "InstanceEnvelope") -> None:

@@ -1,7 +1,13 @@
-"""The clock that limits and times go by: it stands still while kernels are compiled.
+"""The clocks that limits go by: seconds of the wall, or units of work.
 
-Compiling happens once per installation, and can take longer than the solve that needs it first. So
-it neither counts as solving nor eats a limit; how long it took is told beside.
+`SolvingClock` stands still while kernels are compiled. Compiling happens once per installation, and
+can take longer than the solve that needs it first. So it neither counts as solving nor eats a
+limit; how long it took is told beside.
+
+`WorkClock` counts what was done instead, so that a limit cuts in at the same step on every machine,
+busy or not. It stands still but for `spend`, in units of about a second of one core of 2024. Loops,
+kernels and solvers report what they did, each by a constant of its own that was measured once:
+steps, nodes or nonzeros per second.
 """
 
 import threading
@@ -27,11 +33,30 @@ class SolvingClock:
         self._state: tuple[float, float | None] = 0.0, None  # seconds so far, since when it stands
         self.until = float("inf")
 
-    def now(self) -> float:
+    def seconds(self) -> float:
         """Return seconds since some moment, without those of compiling."""
         seconds = perf_counter()
         compiled, since = self._state
         return (seconds if since is None else since) - compiled
+
+    def now(self) -> float:
+        """Return what limits go by: `seconds` here, units of work in `WorkClock`."""
+        return self.seconds()
+
+    def spend(self, units: float) -> None:
+        """Take no notice of work: here time passes by itself."""
+
+    def seconds_for(self, limit: float) -> float:
+        """Return for how many seconds a solver may run that is to end within `limit`.
+
+        Infinite where no time limit is set: the solver then needs a limit of its own work.
+        """
+        return limit
+
+    @property
+    def out_of_seconds(self) -> bool:
+        """Whether a time limit set beside one of work has passed: there is none here."""
+        return False
 
     @property
     def compile_s(self) -> float:
@@ -54,6 +79,51 @@ class SolvingClock:
                 self._compiling -= 1
                 if self._compiling == 0:
                     self._state = self.compile_s, None
+
+
+LOOK = 1e-5
+"""Units that a look at a work clock costs, so that a loop that reports nothing ends all the same.
+
+It is what a loop in Python takes for a few lines.
+"""
+
+PAST = 1e12
+"""Units that pass at once when the time limit set beside a work limit is reached."""
+
+
+class WorkClock(SolvingClock):
+    """Counts units of work, and stands still but for `spend` and a little for each look.
+
+    One thread works by it at a time; threads that wait, or tell how it goes, look at `seconds`.
+
+    Parameters
+    ----------
+    limit_s
+        A time limit beside: once so many seconds have passed, it is later than any limit of work.
+    """
+
+    def __init__(self, limit_s: float = float("inf")) -> None:
+        super().__init__()
+        self.units = 0.0
+        self._end_s = self.seconds() + limit_s
+
+    def now(self) -> float:
+        """Return the units spent so far."""
+        self.units += LOOK
+        return self.units + PAST if self.out_of_seconds else self.units
+
+    def spend(self, units: float) -> None:
+        """Let so much work have been done."""
+        self.units += units
+
+    def seconds_for(self, limit: float) -> float:
+        """Return the seconds left to the time limit, infinite without one."""
+        return max(0.0, self._end_s - self.seconds())
+
+    @property
+    def out_of_seconds(self) -> bool:
+        """Whether the time limit has passed."""
+        return self._end_s != float("inf") and self.seconds() >= self._end_s
 
 
 _of_thread = threading.local()
@@ -80,3 +150,29 @@ def out_of_time() -> bool:
 
 def spend(units: float) -> None:
     """Report work done, in units of about a second of one core; a wall clock takes no notice."""
+    clock: SolvingClock | None = getattr(_of_thread, "clock", None)
+    if clock is not None:
+        clock.spend(units)
+
+
+def counts_work() -> bool:
+    """Tell whether this thread goes by work: solvers then need limits other than seconds."""
+    return isinstance(getattr(_of_thread, "clock", None), WorkClock)
+
+
+@contextmanager
+def by_work(limit_s: float = float("inf")) -> Iterator[WorkClock]:
+    """Let this thread go by a new work clock meanwhile; what is spent counts outside as well.
+
+    Parameters
+    ----------
+    limit_s
+        A time limit beside, in seconds.
+    """
+    before, clock = solving_clock(), WorkClock(limit_s)
+    go_by(clock)
+    try:
+        yield clock
+    finally:
+        go_by(before)
+        before.spend(clock.units)

@@ -134,8 +134,13 @@ class InstanceEnvelope(Data):
         lists = ((name, getattr(self, name)) for name in type(self).model_fields)
         return ", ".join(f"{len(of)} {name}" for name, of in lists if isinstance(of, tuple))
 
+    def minimises(self) -> tuple[str, ...]:
+        """Return the names of the objective's entries, each with its unit; first things first."""
+        names: tuple[str, ...] = import_module(f"{_package(self)}.check").OBJECTIVE
+        return names
+
     def __repr__(self) -> str:
-        objective = import_module(f"{_package(self)}.check").OBJECTIVE
+        objective = self.minimises()
         minimised = ", then ".join(objective)
         return f"<{self.problem} instance {self.name!r}: {self.size()}; minimises {minimised}>"
 

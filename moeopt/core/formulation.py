@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from typing import Any, ClassVar
 
 FLOAT_RANGE = 10**7
 """Largest number in a MILP. HiGHS was seen to prove wrong optima at coefficients of 10**9."""
@@ -27,6 +28,9 @@ class Formulation:
     ``td_c1_one_domain`` posts TD-C1. A subclass creates its variables in ``__init__`` and leaves
     every constraint to such a method, so that any of them can be left out.
     """
+
+    parameters: ClassVar[dict[str, Any]] = {}
+    """What CP-SAT is told beside the limits."""
 
     @classmethod
     def constraints(cls) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from moeopt.core.clock import solving_clock
+from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.program import Program as Program
 from moeopt.core.program import Vector as Vector
 from moeopt.core.safe_bound import safe_bound
@@ -22,11 +22,21 @@ That one is a hundred times narrower. Much narrower ones would cut off integer p
 rounding of a row: at 1e7, the largest number here, a double is exact to 1e-9.
 """
 
+NODE_WORK = 1e-6
+"""Units of work that a node takes for each nonzero, row and column of the program."""
+
+ROOT_NODES = 20
+"""How many nodes' work the root takes: cuts, heuristics, and the first relaxation."""
+
 STATUS: dict[int, Literal["optimal", "limit", "infeasible"]] = {
     0: "optimal",
     1: "limit",
     2: "infeasible",
 }
+
+
+AT_ITS_NODES = "HiGHS Status 16:"
+"""The number of a limit of nodes, which scipy does not recognise."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +67,36 @@ def minimize(
 ) -> Found:
     """Solve a mixed-integer program; scipy offers neither HiGHS's seed nor its threads.
 
+    Where this thread goes by work, `limit_s` is in units of it: it becomes a limit of nodes, by
+    the program's size, and what was done is reported. The root node has no limit but its own.
+
     HiGHS prints a debug line on stdout now and then: callers in the main thread drop it with
     `native_stdout_dropped`, which must not be done in a thread that may be left behind.
     """
     clock = solving_clock()
     begin = clock.now()
+    if counts_work():
+        nodes = nodes_within(program, limit_s)
+        max_nodes = nodes if max_nodes is None else min(max_nodes, nodes)
     found = _minimize(program, limit_s, relative_gap, max_nodes, TOLERANCE)
     left_s = limit_s - (clock.now() - begin)
     if found.status == "other" and left_s > 0:
         return _minimize(program, left_s, relative_gap, max_nodes, WIDER_TOLERANCE)
     return found
+
+
+def work_of(program: Program, nodes: int) -> float:
+    """Return what a solve by branch and bound takes, in units of work."""
+    return (ROOT_NODES + nodes) * _node_work(program)
+
+
+def nodes_within(program: Program, work: float) -> int:
+    """Return how many nodes a work limit allows; one at least."""
+    return max(1, int(min(work / _node_work(program), 1e9)) - ROOT_NODES)
+
+
+def _node_work(program: Program) -> float:
+    return NODE_WORK * (program.rows.nnz + sum(program.rows.shape) + 1)
 
 
 def _minimize(
@@ -75,13 +105,14 @@ def _minimize(
     # scipy hands options that it does not know over to HiGHS, and warns that it does.
     warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
     options: Any = {
-        "time_limit": max(0.0, limit_s),
         "mip_rel_gap": relative_gap,
         "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
         "dual_feasibility_tolerance": tolerance,  # for a program without integers
     }
     if max_nodes is not None:
         options["node_limit"] = max_nodes
+    if (seconds := solving_clock().seconds_for(limit_s)) != np.inf:
+        options["time_limit"] = max(0.0, seconds)
     found = milp(
         program.cost,
         integrality=program.integer,
@@ -89,10 +120,11 @@ def _minimize(
         constraints=LinearConstraint(program.rows, program.row_lower, program.row_upper),
         options=options,
     )
+    spend(work_of(program, found.get("mip_node_count") or 0))
     bound = found.get("mip_dual_bound")
     return Found(
         program=program,
-        status=STATUS.get(found.status, "other"),
+        status="limit" if AT_ITS_NODES in found.message else STATUS.get(found.status, "other"),
         message=found.message,
         tolerance=tolerance,
         objective=None if found.x is None else float(found.fun) + program.constant,

@@ -22,8 +22,8 @@ class Search:
     Attributes
     ----------
     limit_s
-        Seconds that the algorithm may take, counted from the making of this object and without
-        those of compiling.
+        What the algorithm may take, counted from the making of this object by the clock of its
+        thread: seconds without those of compiling, or units of work (`moeopt.core.clock`).
     seed, workers
         For whatever draws random numbers or runs in parallel.
     verify

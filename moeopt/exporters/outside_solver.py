@@ -64,7 +64,7 @@ def read_answer(instance: InstanceEnvelope, path: Path) -> OutsideAnswer:
     InputError
         If the file cannot be read, or its variables are not the model's; one line.
     """
-    built = get_problem(instance.problem).part("milp").Model(instance)
+    built = get_problem(instance.problem).milp()(instance)
     built.post()
     found = read_sol(path)
     known = {variable.name: variable for variable in built.model.variables()}

@@ -41,8 +41,8 @@ def best_restricted(
     """
     problem = get_problem(job.instance.problem)
     fields = job.instance.model_dump() | restriction
-    changed: InstanceEnvelope = problem.part("instance").Instance.model_validate(fields)
-    method = next(iter(problem.info.exact_methods), "cp-sat")
+    changed: InstanceEnvelope = problem.instance.model_validate(fields)
+    method = next(iter(problem.exact_methods), "cp-sat")
     result = solve(changed, method, time_limit_s=job.time_limit_s)
     if result.solution is None:
         reason = "infeasible" if result.status == "infeasible" else "none found within the limit"

@@ -237,7 +237,7 @@ def packed_bound(bound: Objective, instance: InstanceEnvelope) -> int:
         If it is not of the form of the problem's objective.
     """
     problem = get_problem(instance.problem)
-    names = problem.part("check").OBJECTIVE
+    names = problem.check.OBJECTIVE
     if len(entries(bound)) != len(names) or isinstance(bound, tuple) != (len(names) > 1):
         raise InputError(f"bound: must be {' and '.join(names)}")
     try:

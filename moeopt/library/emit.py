@@ -104,8 +104,8 @@ def certify(
 
 def _heuristic(instance: InstanceEnvelope) -> int:
     problem = get_problem(instance.problem)
-    solution = problem.part("heuristics").WARM_START(instance)
-    objective = check(instance, solution).objective
+    solution = problem.heuristics.WARM_START(instance)
+    objective = None if solution is None else check(instance, solution).objective
     if objective is None:
         raise InputError(f"{instance.name}: no solution is known that a bound could be held to")
     return problem.packing(instance).pack(objective)

@@ -84,7 +84,7 @@ def exact_model(instance: InstanceEnvelope) -> ExactModel:
         If the objective's coefficients have no common denominator that keeps them exact.
     """
     problem = get_problem(instance.problem)
-    built = problem.part("milp").Model(instance)
+    built = problem.milp()(instance)
     built.post()
     matrix = to_matrix(built.model)
     p = matrix.program
@@ -111,7 +111,7 @@ def exact_model(instance: InstanceEnvelope) -> ExactModel:
         row_denominator=of_rows,
         denominator=int(denominator),
         objective_unit=built.objective_unit,
-        grid=problem.part("bounds").objective_grid(instance),
+        grid=problem.bounds.objective_grid(instance),
         cost=_whole(p.cost, np.full(len(p.cost), denominator)),
         constant=round(p.constant * float(denominator)),
         rows=rows,

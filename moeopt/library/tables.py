@@ -12,7 +12,7 @@ HARDEST_FIRST = {name: rank for rank, name in enumerate(TYPES)}
 
 def units(problem: str) -> str:
     """Return in words what objectives of a problem are, e.g. "makespan_ns, then penalty"."""
-    names = get_problem(problem).part("check").OBJECTIVE
+    names = get_problem(problem).check.OBJECTIVE
     return ", then ".join(f"`{name}`" for name in names)
 
 

@@ -32,13 +32,13 @@ def critical_lanes(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Dr
     Where bars are sums over many steps none is marked, and only the caption says how much of the
     critical path each device has. None if solutions of the problem are not schedules.
     """
-    view = get_problem(instance.problem).part("view")
-    if not hasattr(view, "lanes"):
+    problem = get_problem(instance.problem)
+    if problem.lanes is None:
         return None
-    lanes = tuple(view.lanes(instance, solution))
+    lanes = tuple(problem.lanes(instance, solution))
     graph = graph_of(instance, execute(instance, solution))
     caption = f"critical path: {_shares(graph)}"
-    if getattr(view, "SUMS", False):
+    if problem.lanes_are_sums:
         return Drawn(lanes, f"{caption}; bars are sums over all steps")
     without_slack, begins = _spans(graph)
     marked = []

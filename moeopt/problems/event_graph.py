@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
-from moeopt.problems.execute import Executed, checked, execute
-from moeopt.problems.registry import get_problem
+from moeopt.problems.execute import checked, execute
 from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
+from moeopt.sim.engine.executed import Executed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -102,7 +102,7 @@ def graph_of(instance: InstanceEnvelope, executed: Executed) -> "nx.DiGraph":
         problem=instance.problem,
         instance=instance.name,
         objective=_first(executed.objective),
-        unit=get_problem(instance.problem).part("check").OBJECTIVE[0].rpartition("_")[2],
+        unit=instance.minimises()[0].rpartition("_")[2],
         critical_path=tuple(critical_path(timeline, known)),
     )
     graph.add_node(START, kind=START, start_ns=0, end_ns=0, duration_ns=0, slack_ns=0)

@@ -7,72 +7,8 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.problems.registry import get_problem
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.timeline import Timeline
-
-
-@dataclass(frozen=True)
-class Executed:
-    """A solution as it ran: the timeline, and the objective as measured on it.
-
-    Attributes
-    ----------
-    numbers
-        What tasks are numbered by: "expert", or "layer" where tasks are whole layers'.
-    weights
-        How often each bundle of the timeline counts in the objective; None: once each. Those that
-        do not count once lie between two tasks that everything else is before or after.
-    """
-
-    timeline: Timeline
-    objective: Any
-    numbers: str = "expert"
-    weights: tuple[int, ...] | None = None
-
-
-BETWEEN = Resource("between windows", capacity=None)
-"""Where the tasks without length are that stand between windows."""
-
-
-class Windows:
-    """Parts of a schedule that run one after the other and count differently in the objective.
-
-    Parameters
-    ----------
-    engine
-        What they are added to. Without the resource `BETWEEN` there is one window only.
-
-    Attributes
-    ----------
-    before
-        What the tasks of the next window depend on.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.before: tuple[int, ...] = ()
-        self._weights: list[int] = []
-        self._clock = 0
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """How often each bundle counts, for `Executed`."""
-        return tuple(self._weights)
-
-    def end(self, weight: int, label: str) -> int:
-        """Run what was added since the last window; return its weight times its length in ns."""
-        added = range(len(self._weights), len(self.engine))
-        self._weights += [weight] * len(added)
-        self.engine.run()
-        last = max((self.engine.finish_ns(bundle) for bundle in added), default=self._clock)
-        length, self._clock = last - self._clock, last
-        if added and BETWEEN in self.engine.resources:
-            end = self.engine.add(BETWEEN.name, 0, after=added, kind="all done", label=label)
-            self.engine.run()
-            self._weights.append(1)
-            self.before = (end,)
-        return weight * length
 
 
 @dataclass(frozen=True)
@@ -100,7 +36,7 @@ def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Compariso
     """
     checked(instance, solution)
     executed = execute(instance, solution)
-    judged = get_problem(instance.problem).part("check").objective(instance, solution)
+    judged = get_problem(instance.problem).check.objective(instance, solution)
     return Comparison(executed.timeline, executed.objective, judged)
 
 
@@ -115,7 +51,7 @@ def checked(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:
     ):
         if theirs != ours:
             raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
-    if wrong := get_problem(instance.problem).part("check").violations(instance, solution):
+    if wrong := get_problem(instance.problem).check.violations(instance, solution):
         constraint, sentence = wrong[0]
         raise InputError(f"{constraint}: {sentence}")
 
@@ -129,8 +65,8 @@ def execute(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Executed:
         If there is no executor for the problem.
     """
     problem = get_problem(instance.problem)
-    if not problem.has("execute"):
-        reason = problem.info.absent.get("executor", "there is no executor")
+    if problem.executor is None:
+        reason = problem.absent.get("executor", "there is no executor")
         raise InputError(f"problem: {instance.problem} cannot be executed: {reason}")
-    executed: Executed = problem.part("execute").execute(instance, solution)
+    executed: Executed = problem.executor()(instance, solution)
     return executed

@@ -38,7 +38,7 @@ def load(path: str | Path) -> InstanceEnvelope:
     >>> instance.problem, instance.dimms, len(instance.experts)
     ('tri_domain', 16, 64)
     """
-    instance: InstanceEnvelope = _validated(path, "instance", "Instance")
+    instance: InstanceEnvelope = _validated(path, is_solution=False)
     return instance
 
 
@@ -68,15 +68,15 @@ def load_solution(path: str | Path) -> SolutionEnvelope:
     >>> solution.problem, len(solution.assignment)
     ('tri_domain', 64)
     """
-    solution: SolutionEnvelope = _validated(path, "solution", "Solution")
+    solution: SolutionEnvelope = _validated(path, is_solution=True)
     return solution
 
 
-def _validated(path: str | Path, module: str, model: str) -> Any:
+def _validated(path: str | Path, *, is_solution: bool) -> Any:
     expect("path", path, str, Path, what="a path")
     path = Path(path)
     data = read_object(path)
-    for key in ("problem",) if module == "solution" else ("problem", "schema_version", "name"):
+    for key in ("problem",) if is_solution else ("problem", "schema_version", "name"):
         if key not in data:
             raise InputError(f"{path}: {key}: is missing")
     try:
@@ -85,6 +85,7 @@ def _validated(path: str | Path, module: str, model: str) -> Any:
         raise InputError(f"{path}: {error}") from None
     try:
         # Not the class's own, which looks for NumPy in what is wrong: a file has none.
-        return super(Data, getattr(problem.part(module), model)).model_validate(data)
+        model = problem.solution if is_solution else problem.instance
+        return super(Data, model).model_validate(data)
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None

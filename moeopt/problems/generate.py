@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, expect
-from moeopt.core.info import Phases
+from moeopt.core.problem import Generator, Phases
 from moeopt.core.wording import describe
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
@@ -59,12 +58,12 @@ def generate(
         Chooses the decode step of a real trace, or draws the synthetic one.
     quantum_ns
         Costs are rounded up to multiples of this; by default 5,000, or what the problem's
-        generator states as its ``QUANTUM_NS`` where its times are shorter.
+        generator states where its times are shorter.
     name, notes
         The instance's name, and anything to add to its provenance.
     **options
         The problem's own options, e.g. `layer` and `batch` for tri_domain: the fields of
-        ``generator_of(problem).Options``, as ``moeopt generate PROBLEM --help`` lists them.
+        ``generator_of(problem).options``, as ``moeopt generate PROBLEM --help`` lists them.
 
     Returns
     -------
@@ -152,7 +151,7 @@ def generate_twins(
     >>> len(observed.scenarios), len(later.scenarios)
     (2, 3)
     """
-    holdout = get_problem(problem).info.holdout
+    holdout = get_problem(problem).holdout
     if holdout is None:
         raise InputError(f"generate {problem}: a decision is made anew for all loads")
     source = _source(
@@ -176,7 +175,7 @@ def generate_twins(
             raise InputError(f"{holdout.option}: is not to be given: it is {order}")
         phases = [options | {holdout.option: phase} for phase in holdout.order]
         return _made(problem, source, phases[0]), _made(problem, following, phases[1])
-    field = generator_of(problem).Options.model_fields[holdout.length]
+    field = generator_of(problem).options.model_fields[holdout.length]
     observed = options.get(holdout.length, field.default)
     if not isinstance(observed, int) or isinstance(observed, bool) or observed < 1:
         raise InputError(f"{holdout.length}: must say how many loads are observed")
@@ -184,8 +183,9 @@ def generate_twins(
     if count < 1:
         raise InputError(f"later: must be at least 1, not {count}")
     whole = options | {holdout.length: observed + count}
-    if workload is not None and hasattr(generator_of(problem), "trace_of"):
-        drawn = generator_of(problem).trace_of(source, _options(problem, whole))
+    trace_of = generator_of(problem).trace_of
+    if workload is not None and trace_of is not None:
+        drawn = trace_of(source, _options(problem, whole))
         facts = (drawn.facts or {}) | {DRAWN_TOKENS: drawn.tokens}
         source, following = (
             replace(one, trace=replace(drawn, facts=facts), workload=None)
@@ -201,9 +201,9 @@ def generate_twins(
     return _made(problem, source, common | first), _made(problem, following, common | second)
 
 
-def generator_of(problem: str) -> ModuleType:
-    """Return the generator module of a problem, with its ``Options`` and ``generate``."""
-    return get_problem(problem).part("generate")
+def generator_of(problem: str) -> Generator[Any]:
+    """Return the generator of a problem."""
+    return get_problem(problem).generator()
 
 
 def _source(
@@ -227,7 +227,7 @@ def _source(
     if trace is not None:
         expect("trace", trace, Trace, what="a trace, from moeopt.load_trace")
     if quantum_ns is None:
-        quantum_ns = getattr(generator, "QUANTUM_NS", DEFAULT_QUANTUM_NS)
+        quantum_ns = generator.quantum_ns or DEFAULT_QUANTUM_NS
     if not 1 <= quantum_ns <= MAX_NUMBER:
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
     if seed < 0:
@@ -236,7 +236,7 @@ def _source(
     shape = model if isinstance(model, ModelShape) else get_model(model)
     if counts is not None:
         expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
-        if not getattr(generator, "FROM_COUNTS", False):
+        if not generator.from_counts:
             raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
         if trace is not None or workload is not None:
             raise InputError("trace, counts, workload: exactly one of them must be given")
@@ -256,13 +256,13 @@ def _source(
 
 def _options(problem: str, options: Mapping[str, Any]) -> Any:
     """Return a problem's own options; see `generate`."""
-    fields = generator_of(problem).Options.model_fields
+    fields = generator_of(problem).options.model_fields
     if unknown := [name for name in options if name not in fields]:
         raise InputError(
             f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(fields)}"
         )
     try:
-        return generator_of(problem).Options(**options)
+        return generator_of(problem).options(**options)
     except ValidationError as error:
         raise InputError(f"generate {problem}: {describe(error)}") from None
 

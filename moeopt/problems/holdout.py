@@ -1,12 +1,6 @@
 """A decision of any problem that sees loads, run on others of the same shape.
 
-A problem has a module of its name here for what differs from problem to problem. Where decisions do
-not stay just as they are on other loads: ``run(instance, decision, schedule) -> Run`` and
-``adopted(instance, decision, schedule)``, which returns a solution; with ``IS_SCHEDULED = True`` if
-a schedule is made anew. Where instances hold several windows: ``windows_of(instance)``. Where one
-decision for several later instances can be an instance: ``joined(instances)``, in which a decision
-costs what it does in all of them, or less; and ``separated(instance, decision)`` if a decision on
-it is not one on its parts as it is.
+What differs from problem to problem is in its `moeopt.core.problem.Later`.
 """
 
 from collections.abc import Sequence
@@ -16,6 +10,7 @@ from warnings import warn
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptWarning
 from moeopt.core.objective import Objective
+from moeopt.core.problem import Later
 from moeopt.problems.executed import Run
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
@@ -76,11 +71,11 @@ def executed_on(instance: InstanceEnvelope, decision: SolutionEnvelope, schedule
     schedule_name(schedule)
     if instance.problem != decision.problem:
         raise InputError(f"decision: must be for {instance.problem}, not {decision.problem}")
-    if get_problem(instance.problem).info.holdout is None:
+    if get_problem(instance.problem).holdout is None:
         raise InputError(f"{instance.problem}: a decision is made anew for all loads")
-    own = _own(instance.problem, "run")
+    own = _later(instance.problem).run
     if own is None:
-        checker = get_problem(instance.problem).part("check")
+        checker = get_problem(instance.problem).check
         return Run(checker.objective(instance, unchanged(instance, decision)))
     run: Run = own(instance, decision, schedule)
     return run
@@ -101,7 +96,7 @@ def adopted(
     InputError
         As for `run_on`.
     """
-    own = _own(instance.problem, "adopted")
+    own = _later(instance.problem).adopted
     if own is None:
         return unchanged(instance, decision)
     solution: SolutionEnvelope = own(instance, decision, schedule)
@@ -110,7 +105,7 @@ def adopted(
 
 def windows_of(instance: InstanceEnvelope) -> list[InstanceEnvelope]:
     """Return the windows of an instance whose optima are of interest one by one, or just itself."""
-    own = _own(instance.problem, "windows_of")
+    own = _later(instance.problem).windows_of
     return [instance] if own is None else own(instance)
 
 
@@ -127,7 +122,7 @@ def joined(instances: Sequence[InstanceEnvelope]) -> InstanceEnvelope:
     if len(instances) == 1:
         return instances[0]
     problem = instances[0].problem
-    own = _own(problem, "joined")
+    own = _later(problem).joined
     if own is None:
         raise InputError(f"{problem}: one later instance at most: several cannot be joined to one")
     try:
@@ -140,16 +135,16 @@ def joined(instances: Sequence[InstanceEnvelope]) -> InstanceEnvelope:
 
 def separated(instance: InstanceEnvelope, decision: SolutionEnvelope) -> SolutionEnvelope:
     """Return a decision on joined instances as one on an instance among them."""
-    own = _own(instance.problem, "separated")
+    own = _later(instance.problem).separated
     return decision if own is None else own(instance, decision)
 
 
 def is_scheduled(problem: str) -> bool:
     """Tell whether what a problem's decision costs depends on who schedules it."""
-    return bool(_own(problem, "IS_SCHEDULED"))
+    return _later(problem).is_scheduled
 
 
-def _own(problem: str, name: str) -> Any:
-    """Return what a problem's module has by a name; None if there is no such module or name."""
-    known = get_problem(problem)
-    return getattr(known.part("holdout"), name, None) if known.has("holdout") else None
+def _later(problem: str) -> Later[Any, Any]:
+    """Return how a problem's decisions are run later: just as they are, if it says nothing."""
+    later = get_problem(problem).later
+    return Later() if later is None else later()

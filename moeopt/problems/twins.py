@@ -1,7 +1,7 @@
 """Instances of loads that were observed and of loads that came later, recognised by provenance.
 
 Two instances are twins if the generator made both from the same machine, model and trace with the
-same options, but for those that say which loads they are (`ProblemInfo.holdout`); or from the two
+same options, but for those that say which loads they are (`Problem.holdout`); or from the two
 parts of a trace that `moeopt.sim.traces.split` made.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import HELD_OUT, Phases, Stretch
+from moeopt.core.problem import HELD_OUT, Phases, Stretch
 from moeopt.core.wording import shown
 from moeopt.problems.registry import get_problem
 
@@ -56,7 +56,7 @@ class Place:
 
 def place_of(instance: InstanceEnvelope) -> Place | None:
     """Return where an instance's loads lie; None if its provenance does not say so."""
-    holdout, options = get_problem(instance.problem).info.holdout, _options(instance)
+    holdout, options = get_problem(instance.problem).holdout, _options(instance)
     if holdout is None or options is None:
         return None
     if isinstance(holdout, Phases):
@@ -89,7 +89,7 @@ def family_of(instance: InstanceEnvelope) -> str | None:
 
 def length_of(instance: InstanceEnvelope) -> object:
     """Return how many loads an instance has, as its generator was told; None for a phase."""
-    holdout, options = get_problem(instance.problem).info.holdout, _options(instance)
+    holdout, options = get_problem(instance.problem).holdout, _options(instance)
     return options.get(holdout.length) if options and isinstance(holdout, Stretch) else None
 
 
@@ -139,7 +139,7 @@ def forecast_saw_later(observed: InstanceEnvelope) -> bool:
     An offline trace is all of the trace but the instance's own loads, unless the generator was told
     what is held out.
     """
-    holdout = get_problem(observed.problem).info.holdout
+    holdout = get_problem(observed.problem).holdout
     if not isinstance(holdout, Stretch) or holdout.unseen is None:
         return False
     told = (_options(observed) or {}).get(holdout.unseen)
@@ -149,7 +149,7 @@ def forecast_saw_later(observed: InstanceEnvelope) -> bool:
 def _why_not(observed: InstanceEnvelope, later: InstanceEnvelope) -> str | None:
     if later.problem != observed.problem:
         return f"it is of problem {later.problem}, not {observed.problem}"
-    if get_problem(observed.problem).info.holdout is None:
+    if get_problem(observed.problem).holdout is None:
         return f"decisions of {observed.problem} are made anew for all loads"
     for one in (observed, later):
         whose = "it" if one is later else observed.name
@@ -174,7 +174,7 @@ def _why_not_later(observed: InstanceEnvelope, later: InstanceEnvelope) -> str |
     before, after = place_of(observed), place_of(later)
     if before is None or after is None or before.until(after) is not None:
         return None
-    holdout = get_problem(observed.problem).info.holdout
+    holdout = get_problem(observed.problem).holdout
     if isinstance(holdout, Phases):
         phases = [holdout.order[place.begin] for place in (before, after)]
         return f"{holdout.option}: {phases[1]} does not come after {phases[0]}"
@@ -188,7 +188,7 @@ def _why_not_later(observed: InstanceEnvelope, later: InstanceEnvelope) -> str |
 
 def _alike(instance: InstanceEnvelope) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options and the rest of a provenance in which twins agree."""
-    holdout, provenance = get_problem(instance.problem).info.holdout, instance.provenance or {}
+    holdout, provenance = get_problem(instance.problem).holdout, instance.provenance or {}
     which = frozenset() if holdout is None else holdout.options
     which -= {holdout.spacing} if isinstance(holdout, Stretch) else frozenset()
     options = {k: v for k, v in (_options(instance) or {}).items() if k not in which}
@@ -201,7 +201,7 @@ def _alike(instance: InstanceEnvelope) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _drawn_alone(instance: InstanceEnvelope) -> bool:
     """Tell whether a stretch is of a workload of which nobody says how much was drawn."""
-    if isinstance(get_problem(instance.problem).info.holdout, Phases):
+    if isinstance(get_problem(instance.problem).holdout, Phases):
         return False
     trace, options = (instance.provenance or {}).get("trace"), _options(instance) or {}
     if not isinstance(trace, dict) or "workload" not in trace:

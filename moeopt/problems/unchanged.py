@@ -25,10 +25,10 @@ def unchanged(instance: InstanceEnvelope, decision: SolutionEnvelope) -> Solutio
         If the decision is for another shape, or breaks a rule of the instance.
     """
     problem = get_problem(instance.problem)
-    adapted = getattr(problem.part("solution"), "for_other_steps", None)
+    adapted = problem.later().unchanged if problem.later is not None else None
     moved = decision.model_copy(update={"instance": instance.name})
     if adapted is not None:  # what is decided step by step is decided anew
         moved = adapted(instance, decision)
-    if wrong := problem.part("check").violations(instance, moved):
+    if wrong := problem.check.violations(instance, moved):
         raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
     return moved

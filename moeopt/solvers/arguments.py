@@ -1,11 +1,14 @@
 """Arguments of public functions: a wrong type gets an error that names the argument."""
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from moeopt.core.clock import SolvingClock, by_work, solving_clock
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, expect
 
@@ -21,12 +24,54 @@ def an_instance(value: Any) -> InstanceEnvelope:
     return instance
 
 
+DEFAULT_TIME_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a solve: seconds, units of work (`moeopt.core.clock`), or the first of both."""
+
+    seconds: float = float("inf")
+    work: float | None = None
+
+    @property
+    def first(self) -> float:
+        """The limit in the unit of the clock that the solve goes by."""
+        return self.seconds if self.work is None else self.work
+
+    def clock(self) -> AbstractContextManager[SolvingClock]:
+        """Let this thread go by the clock that counts: of work if that is limited."""
+        return nullcontext(solving_clock()) if self.work is None else by_work(self.seconds)
+
+
+def limits(time_limit_s: Any, work_limit: Any, workers: int = 1) -> Limits:
+    """Return the limits of a solve; without any it is 60 s.
+
+    Raises
+    ------
+    InputError
+        Also if work is limited and there are several workers: what each of them does in a unit
+        depends on the others.
+    """
+    if work_limit is None:
+        limit = DEFAULT_TIME_LIMIT_S if time_limit_s is None else time_limit_s
+        return Limits(seconds(limit))
+    if workers > 1:
+        raise InputError(f"work_limit: goes with one worker only, not with {workers}")
+    work = _positive("work_limit", "work limit", work_limit, "units of work")
+    return Limits(float("inf") if time_limit_s is None else seconds(time_limit_s), work)
+
+
 def seconds(value: Any) -> float:
     """Return a time limit, a positive number of seconds."""
-    expect("time_limit_s", value, Real, what="a number of seconds")
+    return _positive("time_limit_s", "time limit", value, "seconds")
+
+
+def _positive(name: str, words: str, value: Any, unit: str) -> float:
+    expect(name, value, Real, what=f"a number of {unit}")
     limit = float(value)
     if not 0 < limit < float("inf"):
-        raise InputError(f"time limit: must be a positive number of seconds, not {limit}")
+        raise InputError(f"{words}: must be a positive number of {unit}, not {limit}")
     return limit
 
 

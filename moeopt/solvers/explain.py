@@ -168,7 +168,7 @@ def explain(
         limit_s = min(SHARE_OF_CHANGES * time_limit_s, MOST_S, deadline.remaining_s)
         binding = bind(instance, shown, limit_s)
     optima: dict[str, Objective | None] = {}
-    reasons = dict(problem.info.unpriced)
+    reasons = dict(problem.unpriced)
     rules = [rule for rule in problem.constraint_ids if rule not in reasons]
     for number, rule in enumerate(rules):
         # A price is the difference of two optima: without the first there is no use in the second.
@@ -194,11 +194,11 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
     Change(what='expert 0 (1 token) from cpu to gpu', objective=50)
     """
     problem = get_problem(instance.problem)
-    checker, deadline = problem.part("check"), Deadline(limit_s)
+    checker, deadline = problem.check, Deadline(limit_s)
     devices: dict[str, int] = {}
     parts: dict[str, int] = {}
     tied: tuple[str, ...] = ()
-    if "executor" not in problem.info.absent:
+    if "executor" not in problem.absent:
         graph = graph_of(instance, execute(instance, solution))
         devices = on_critical_path(graph, "device")
         parts = on_critical_path(graph, "device", "kind")
@@ -210,7 +210,7 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
         tied = tuple(name for name in free if name not in devices)
     best: dict[Objective, Change] = {}
     tried, complete = 0, True
-    for what, other in problem.part("view").changes(instance, solution):
+    for what, other in problem.view.changes(instance, solution):
         if deadline.remaining_s == 0:
             complete = False
             break

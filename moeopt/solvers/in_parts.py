@@ -1,17 +1,17 @@
 """Running a method: a model runs on each independent part by itself, and bounds add up.
 
-A problem that falls into parts says so in its module ``decomposition``, with ``parts``, ``split``
-and ``joined``. Its objective is then a sum over the parts, and no constraint names two of them.
+A problem that falls into parts has a `moeopt.core.problem.Decomposition`. Its objective is then a
+sum over the parts, and no constraint names two of them.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.objective import Objective
-from moeopt.problems.registry import imported
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.task import MODELS, Outcome, Task, Trace
 
@@ -20,7 +20,7 @@ Run = Callable[[Task], Outcome]
 
 def run(task: Task) -> Outcome:
     """Run a task's method, importing its solver now."""
-    backend: Run = imported(f"moeopt.solvers.backends.{task.method.backend}").run
+    backend: Run = import_module(f"moeopt.solvers.backends.{task.method.backend}").run
     if task.method.backend in MODELS and len(parts := parts_of(task)) > 1:
         return run_in_parts(task, parts, backend)
     return backend(task)
@@ -28,10 +28,8 @@ def run(task: Task) -> Outcome:
 
 def parts_of(task: Task) -> list[InstanceEnvelope]:
     """Return the independent parts of a task's instance; it alone if there are none."""
-    if not task.problem.has("decomposition"):
-        return [task.instance]
-    found: list[InstanceEnvelope] = task.problem.part("decomposition").parts(task.instance)
-    return found
+    home = task.problem.decomposition
+    return [task.instance] if home is None else home.parts(task.instance)
 
 
 @dataclass
@@ -96,8 +94,8 @@ def run_in_parts(task: Task, parts: list[InstanceEnvelope], run: Run) -> Outcome
 
 def _prepared(task: Task, parts: list[InstanceEnvelope]) -> list[_Part]:
     """Return the parts with what the whole starts from; those that a bound closes are closed."""
-    home, bounds = task.problem.part("decomposition"), task.problem.part("bounds")
-    starts = [None] * len(parts) if task.start is None else home.split(task.start, parts)
+    home, bounds = task.problem.decomposition, task.problem.bounds
+    starts = home.split(task.start, parts) if home and task.start else [None] * len(parts)
     found: list[_Part] = []
     for row, (instance, start) in enumerate(zip(parts, starts, strict=True)):
         trace = Trace(task.deadline, partial(_note, task, found, row), task.packing)
@@ -152,9 +150,10 @@ def _together(task: Task, found: list[_Part]) -> Outcome:
         whole.proven = "optimal"
     else:
         whole.termination = "time_limit"
-    if all(outcome.solution is not None for outcome in outcomes):
+    home = task.problem.decomposition
+    if home and all(outcome.solution is not None for outcome in outcomes):
         solutions = [outcome.solution for outcome in outcomes]
-        whole.solution = task.problem.part("decomposition").joined(task.instance, solutions)
+        whole.solution = home.joined(task.instance, solutions)
         whole.claim = _sum([outcome.claim for outcome in outcomes])
         whole.tolerance = sum(outcome.tolerance for outcome in outcomes)
     return whole

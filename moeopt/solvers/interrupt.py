@@ -62,10 +62,11 @@ def run_interruptible(
         ended.set()
 
     threading.Thread(target=target, daemon=True).start()
-    late, give_up = clock.now() + limit_s + allowance_s(limit_s), float("inf")
-    while not ended.is_set() and clock.now() < late and monotonic() < give_up:
+    seconds = clock.seconds_for(limit_s)  # a work clock is not to be looked at from here
+    late, give_up = clock.seconds() + seconds + allowance_s(seconds), float("inf")
+    while not ended.is_set() and clock.seconds() < late and monotonic() < give_up:
         try:
-            ended.wait(min(POLL_S, max(late - clock.now(), 0.001)))
+            ended.wait(min(POLL_S, max(late - clock.seconds(), 0.001)))
         except KeyboardInterrupt:
             if run.interrupted:
                 raise

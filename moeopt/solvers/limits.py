@@ -1,11 +1,11 @@
-"""The time limit: one clock for building and solving."""
+"""The limit: one clock for building and solving."""
 
 import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from moeopt.core.clock import solving_clock
+from moeopt.core.clock import WorkClock, solving_clock
 
 POLL_S = 0.001
 
@@ -15,18 +15,22 @@ class TimeLimitError(Exception):
 
 
 class Deadline:
-    """A time that begins at construction and ends after `limit_s` seconds of the solving clock."""
+    """A limit that begins at construction: seconds, or units of work where a work clock runs.
 
-    def __init__(self, limit_s: float) -> None:
+    `limit` and `remaining_s` are in the clock's unit, `elapsed_s` and `compile_s` in seconds.
+    """
+
+    def __init__(self, limit: float) -> None:
         self.clock = solving_clock()
-        self.start = self.clock.now()
+        self.limit = limit
+        self._begin = self.clock.now()
+        self._begin_s = self.clock.seconds()
         self._compiled_s = self.clock.compile_s
-        self.limit_s = limit_s
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the start."""
-        return self.clock.now() - self.start
+        return self.clock.seconds() - self._begin_s
 
     @property
     def compile_s(self) -> float:
@@ -35,14 +39,24 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left, never negative."""
-        return max(0.0, self.limit_s - self.elapsed_s)
+        """What is left of the limit, never negative."""
+        return max(0.0, self.limit - (self.clock.now() - self._begin))
+
+    @property
+    def counts_work(self) -> bool:
+        """Whether the limit is one of work."""
+        return isinstance(self.clock, WorkClock)
+
+    @property
+    def work(self) -> float | None:
+        """Units of work since the start; None where the clock counts none."""
+        return self.clock.units - self._begin if isinstance(self.clock, WorkClock) else None
 
     @contextmanager
     def told(self) -> Iterator[None]:
         """Let `moeopt.core.clock.out_of_time` go by this limit meanwhile."""
         before = self.clock.until
-        self.clock.until = min(before, self.start + self.limit_s)
+        self.clock.until = min(before, self._begin + self.limit)
         try:
             yield
         finally:
@@ -50,7 +64,7 @@ class Deadline:
 
     def checkpoint(self) -> None:
         """Raise `TimeLimitError` if the limit has passed."""
-        if self.elapsed_s >= self.limit_s:
+        if self.remaining_s == 0:
             raise TimeLimitError
 
 
@@ -62,12 +76,19 @@ def abandoned_at(deadline: Deadline) -> Iterator[None]:
     code is not interrupted: the error comes when it returns.
     """
     deadline.checkpoint()
+    if deadline.clock.seconds_for(0.0) == float("inf"):  # no limit of seconds
+        yield
+        return
     thread, lock, ended, late = threading.get_ident(), threading.Lock(), threading.Event(), []
 
     def watch() -> None:
-        while not ended.wait(max(deadline.remaining_s, POLL_S)):  # the clock may have stood still
+        clock, begin_s = deadline.clock, deadline.clock.seconds()
+        limit_s = clock.seconds_for(deadline.remaining_s)
+        left_s = limit_s
+        while not ended.wait(max(left_s, POLL_S)):  # the clock may have stood still
+            left_s = limit_s - (clock.seconds() - begin_s)
             with lock:
-                if not ended.is_set() and deadline.remaining_s == 0:
+                if not ended.is_set() and left_s <= 0:
                     late.append(True)
                     _raise_in(thread)
                     return

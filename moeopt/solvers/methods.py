@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.core.info import ROBUST, ExactMethod, ExactModel
+from moeopt.core.problem import ROBUST, ExactMethod, ExactModel
 from moeopt.core.settlements import check_settled, settled_name, split_name
 from moeopt.core.wording import shown
-from moeopt.problems.registry import Problem, get_problem
+from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT as EXACT
 from moeopt.solvers.rules import AUTO, Rule, get_rule, own_names, rule_names, rule_of
 from moeopt.solvers.task import MODELS as MODELS
@@ -18,36 +18,38 @@ GOES_ON = "cp-sat"
 """What `auto` hands over to where the problem names nothing else."""
 
 
-def problem_methods(problem: Problem) -> dict[str, Method]:
+def problem_methods(problem: AnyProblem) -> dict[str, Method]:
     """Return a problem's methods by name: heuristics, `ROBUST`, the exact ones, its own first.
 
     Neither ``auto`` nor users' rules are among them: these are what the problem itself brings.
     """
-    names = problem.part("heuristics").HEURISTICS
+    names = problem.heuristics.HEURISTICS
     found = {name: Method(name, "heuristic", "heuristic") for name in names}
-    if problem.info.robust:
-        found[ROBUST] = Method(ROBUST, "heuristic", "robust", "robust")
-    found |= {name: _own(name, own) for name, own in problem.info.exact_methods.items()}
-    found |= {name: Method(name, "exact", backend, backend) for name, backend in EXACT.items()}
+    if problem.robust is not None:
+        found[ROBUST] = Method(ROBUST, "heuristic", "robust")
+    found |= {name: _own(name, own) for name, own in problem.exact_methods.items()}
+    models = {"cp-sat": problem.cpsat, "milp": problem.milp}
+    for name, backend in EXACT.items():
+        found[name] = Method(name, "exact", backend, models.get(name))
     return found
 
 
-def _own(name: str, exact: ExactMethod | ExactModel) -> Method:
+def _own(name: str, exact: ExactMethod[Any] | ExactModel[Any]) -> Method:
     if isinstance(exact, ExactModel):
-        return Method(name, "exact", EXACT[exact.solver], exact.module)
-    return Method(name, "exact", "own", exact.module, exact.then)
+        return Method(name, "exact", EXACT[exact.solver], exact.model)
+    return Method(name, "exact", "own", own=exact, then=exact.then)
 
 
-def _one_of(problem: Problem, name: str) -> Method | None:
+def _one_of(problem: AnyProblem, name: str) -> Method | None:
     """Return a problem's method of a name, without making all the others; None if there is none."""
-    if name in problem.part("heuristics").HEURISTICS:
+    if name in problem.heuristics.HEURISTICS:
         return Method(name, "heuristic", "heuristic")
-    if own := problem.info.exact_methods.get(name):
+    if own := problem.exact_methods.get(name):
         return _own(name, own)
     return problem_methods(problem).get(name)
 
 
-def automatic(problem: Problem, relaxed: bool = False) -> Method:
+def automatic(problem: AnyProblem, relaxed: bool = False) -> Method:
     """Return what ``auto`` stands for: the problem's best own exact method, and CP-SAT after it.
 
     Parameters
@@ -55,7 +57,7 @@ def automatic(problem: Problem, relaxed: bool = False) -> Method:
     relaxed
         Whether constraints are left out, which models can and a problem's own algorithms cannot.
     """
-    own = next(iter(problem.info.exact_methods), GOES_ON)
+    own = next(iter(problem.exact_methods), GOES_ON)
     name = GOES_ON if relaxed else own
     chosen = _one_of(problem, name) or problem_methods(problem)[name]
     if chosen.backend != "own":
@@ -63,7 +65,7 @@ def automatic(problem: Problem, relaxed: bool = False) -> Method:
     return replace(chosen, then=chosen.then or GOES_ON)
 
 
-def get_method(problem: Problem, name: str | Rule | Callable[[Any], Any]) -> Method:
+def get_method(problem: AnyProblem, name: str | Rule | Callable[[Any], Any]) -> Method:
     """Return a method of a problem, or what a user's rule is as a method.
 
     Parameters
@@ -100,13 +102,13 @@ def get_method(problem: Problem, name: str | Rule | Callable[[Any], Any]) -> Met
     raise InputError(f"method: {name!r} is unknown for {problem.name}; known: {', '.join(known)}")
 
 
-def _rule(problem: Problem, rule: Rule) -> Method:
+def _rule(problem: AnyProblem, rule: Rule) -> Method:
     if rule.problem not in (None, problem.name):
         raise InputError(f"method: {rule.name!r} is for {rule.problem}, not for {problem.name}")
     return Method(rule.name, "heuristic", "rule", rule=rule)
 
 
-def method_kind(problem: Problem, name: str) -> str:
+def method_kind(problem: AnyProblem, name: str) -> str:
     """Return "heuristic" or "exact"; users' rules are heuristics, and are not imported for this."""
     if name == AUTO:
         return "exact"

@@ -8,7 +8,7 @@ from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
-Termination = Literal["completed", "time_limit", "interrupted"]
+Termination = Literal["completed", "time_limit", "work_limit", "interrupted"]
 
 NOTABLE_S = 0.5
 """Less is left unsaid where people read: loading compiled kernels, not compiling."""
@@ -51,6 +51,9 @@ class Result:
         Seconds spent on top on compiling kernels, once per installation, loading compiled ones, or
         waiting for another process that compiles them. None if unknown: in results stored before
         it was told apart from `solve_s`.
+    work_limit, work
+        The limit in units of work (`moeopt.core.clock`) and the units spent; None where time was
+        limited alone.
     """
 
     problem: str
@@ -71,6 +74,8 @@ class Result:
     raw_status: str
     versions: dict[str, str] = field(default_factory=dict)
     compile_s: float | None = None
+    work_limit: float | None = None
+    work: float | None = None
 
     @property
     def gap(self) -> float | None:
@@ -111,7 +116,7 @@ def with_unit(problem: str, objective: Objective | None) -> str:
     """Return an objective for people, each entry with its unit or name; a dash if unknown."""
     if objective is None:
         return "-"
-    names = get_problem(problem).part("check").OBJECTIVE
+    names = get_problem(problem).check.OBJECTIVE
     pairs = zip(entries(objective), names, strict=True)
     return ", ".join(
         f"{value:,} ns" if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"

@@ -38,7 +38,7 @@ import numpy as np
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.wording import shortened
-from moeopt.problems.registry import Problem, get_problem
+from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT
 
 GROUP = "moeopt.heuristics"
@@ -139,10 +139,10 @@ def heuristic(problem: str, name: str) -> Callable[[F], F]:
     return register
 
 
-def own_names(problem: Problem) -> set[str]:
+def own_names(problem: AnyProblem) -> set[str]:
     """Return the names of a problem's own methods, which no rule can take."""
-    heuristics = problem.part("heuristics").HEURISTICS
-    return {AUTO, *EXACT, *problem.info.exact_methods, *heuristics}
+    heuristics = problem.heuristics.HEURISTICS
+    return {AUTO, *EXACT, *problem.exact_methods, *heuristics}
 
 
 def rule_names(problem: str) -> list[str]:
@@ -309,7 +309,7 @@ def as_solution(instance: InstanceEnvelope, returned: object) -> SolutionEnvelop
     RuleFailedError
         If it is not one; the message says why.
     """
-    solution: type[SolutionEnvelope] = get_problem(instance.problem).part("solution").Solution
+    solution: type[SolutionEnvelope] = get_problem(instance.problem).solution
     fields = [
         name
         for name, field in solution.model_fields.items()

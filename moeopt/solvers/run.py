@@ -17,7 +17,7 @@ from moeopt.solvers import arguments, in_parts
 from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.methods import automatic, get_method
-from moeopt.solvers.result import Result, Status
+from moeopt.solvers.result import Result, Status, Termination
 from moeopt.solvers.rules import AUTO, Rule
 from moeopt.solvers.task import MODELS, Method, Outcome, Progress, Task, Trace
 
@@ -38,7 +38,8 @@ def solve(
     instance: InstanceEnvelope,
     method: str | Rule | Callable[[Any], Any] = AUTO,
     *,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
     seed: int = 0,
     workers: int = 1,
     engine: str | None = None,
@@ -60,10 +61,15 @@ def solve(
         any function of the instance that returns a `Solution`, or what the problem's `Solution` is
         made of. ``auto`` is the problem's own exact method; what it leaves open goes to CP-SAT.
     time_limit_s
-        Seconds for building and solving together. Compiling kernels for the first time does not
-        count; `Result.compile_s` tells it, and ``moeopt warm`` does it beforehand.
+        Seconds for building and solving together; 60 where work is not limited either. Compiling
+        kernels for the first time does not count; `Result.compile_s` tells it, and ``moeopt warm``
+        does it beforehand.
+    work_limit
+        Units of work in place of seconds, or beside them: one is about a second of one core of
+        2024. The same input, seed and work limit give the same answer, on a busy machine too. For
+        one worker only.
     seed, workers
-        The same seed and one worker give the same answer, unless the limit cuts in.
+        The same seed and one worker give the same answer, unless a time limit cuts in.
     engine
         MILP engine: highs (default), cbc, scip, gurobi, cplex.
     without
@@ -114,37 +120,36 @@ def solve(
     >>> moeopt.solve(instance, method=lambda i: ["gpu"] * len(i.experts)).status
     'feasible'
     """
-    deadline = Deadline(arguments.seconds(time_limit_s))
-    instance = arguments.an_instance(instance)
-    left_out = arguments.constraint_ids(without)
-    problem = get_problem(instance.problem)
-    is_auto = isinstance(method, str) and method == AUTO
-    chosen = automatic(problem, bool(left_out)) if is_auto else get_method(problem, method)
-    arguments.a_function("on_progress", on_progress)
-    engine = arguments.engine_name(engine)
-    if engine is not None and chosen.backend != "milp":
-        only = f"goes with method 'milp' only, not with {chosen.name!r}"
-        raise InputError(f"engine: {engine!r} {only}")
-    if futures is not None:
-        expect("futures", futures, Futures, what="moeopt.Futures(...)")
-        if chosen.backend != "robust":
-            raise InputError(f"futures: goes with method 'robust' only, not with {chosen.name!r}")
-    _validate_without(left_out, problem.constraint_ids, chosen)
-    task = Task(
-        problem=problem,
-        instance=instance,
-        method=chosen,
-        deadline=deadline,
-        trace=Trace(deadline, on_progress, problem.packing(instance)),
-        seed=arguments.integer("seed", seed, 0, arguments.MAX_SEED),
-        workers=arguments.integer("workers", workers, 1, arguments.MAX_WORKERS),
-        engine=engine,
-        without=left_out,
-        verify=arguments.flag("verify", verify),
-        enough_gap=arguments.share("enough_gap", enough_gap),
-        futures=futures or THE_MEAN,
-    )
-    warm_start = arguments.flag("warm_start", warm_start)
+    workers = arguments.integer("workers", workers, 1, arguments.MAX_WORKERS)
+    limits = arguments.limits(time_limit_s, work_limit, workers)
+    with limits.clock():
+        deadline = Deadline(limits.first)
+        instance = arguments.an_instance(instance)
+        left_out = arguments.constraint_ids(without)
+        problem = get_problem(instance.problem)
+        is_auto = isinstance(method, str) and method == AUTO
+        chosen = automatic(problem, bool(left_out)) if is_auto else get_method(problem, method)
+        arguments.a_function("on_progress", on_progress)
+        task = Task(
+            problem=problem,
+            instance=instance,
+            method=chosen,
+            deadline=deadline,
+            trace=Trace(deadline, on_progress, problem.packing(instance)),
+            seed=arguments.integer("seed", seed, 0, arguments.MAX_SEED),
+            workers=workers,
+            engine=_engine(engine, chosen),
+            without=_left_out(left_out, problem.constraint_ids, chosen),
+            verify=arguments.flag("verify", verify),
+            enough_gap=arguments.share("enough_gap", enough_gap),
+            futures=_futures(futures, chosen),
+        )
+        return _run(task, is_auto, arguments.flag("warm_start", warm_start))
+
+
+def _run(task: Task, is_auto: bool, warm_start: bool) -> Result:
+    """Prepare, run and check a task."""
+    chosen, deadline = task.method, task.deadline
     prepared_s = 0.0
     try:
         if chosen.kind == "exact":
@@ -156,7 +161,7 @@ def solve(
                 prepared_s = deadline.elapsed_s
         outcome = _closed_by_bound(task) or in_parts.run(task)
     except TimeLimitError:
-        outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=engine)
+        outcome = Outcome(None, "TIME_LIMIT_BEFORE_SOLVING", "time_limit", engine=task.engine)
     outcome.build_s += prepared_s
     result = _checked(task, outcome)
     if is_auto and outcome.went_on_with is not None:
@@ -164,13 +169,31 @@ def solve(
     return result
 
 
-def _validate_without(without: Collection[str], known: Collection[str], method: Method) -> None:
+def _engine(engine: Any, chosen: Method) -> str | None:
+    name = arguments.engine_name(engine)
+    if name is not None and chosen.backend != "milp":
+        only = f"goes with method 'milp' only, not with {chosen.name!r}"
+        raise InputError(f"engine: {name!r} {only}")
+    return name
+
+
+def _futures(futures: Futures | None, chosen: Method) -> Futures:
+    if futures is None:
+        return THE_MEAN
+    expect("futures", futures, Futures, what="moeopt.Futures(...)")
+    if chosen.backend != "robust":
+        raise InputError(f"futures: goes with method 'robust' only, not with {chosen.name!r}")
+    return futures
+
+
+def _left_out(without: frozenset[str], known: Collection[str], method: Method) -> frozenset[str]:
     for constraint in without:
         if constraint not in known:
             names = ", ".join(known)
             raise InputError(f"without: {constraint!r} is not a constraint; known: {names}")
     if without and method.backend not in MODELS:
         raise InputError(f"without: method {method.name!r} has no constraints to leave out")
+    return without
 
 
 def _closed_by_bound(task: Task) -> Outcome | None:
@@ -202,7 +225,7 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         seed=task.seed,
         workers=task.workers,
         status=_status(outcome, objective, bound),
-        termination=outcome.termination,
+        termination=_termination(outcome, task.deadline),
         objective=_unpacked(task, objective),
         bound=_unpacked(task, bound),
         solution=outcome.solution,
@@ -213,7 +236,16 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         raw_status=outcome.raw_status,
         versions=_versions(method.backend).copy(),
         compile_s=task.deadline.compile_s,
+        work_limit=task.deadline.limit if task.deadline.counts_work else None,
+        work=task.deadline.work,
     )
+
+
+def _termination(outcome: Outcome, deadline: Deadline) -> Termination:
+    """Say which of two limits it was."""
+    if outcome.termination == "time_limit" and deadline.counts_work:
+        return "time_limit" if deadline.clock.out_of_seconds else "work_limit"
+    return outcome.termination
 
 
 def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[str, str]]]:
@@ -230,7 +262,7 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     if outcome.solution.instance != task.instance.name:
         theirs = shown(outcome.solution.instance)
         raise ModelMismatchError(f"{_where(task)}: its solution is of instance {theirs}")
-    check = task.problem.part("check")
+    check = task.problem.check
     actual = task.checked_objective(outcome.solution)
     claim = actual if outcome.claim is None else outcome.claim
     if abs(claim - actual) <= outcome.tolerance:

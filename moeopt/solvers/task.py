@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective, Packing
-from moeopt.problems.registry import Problem
+from moeopt.core.problem import BuiltModel, ExactMethod
+from moeopt.problems.registry import AnyProblem
 from moeopt.solvers.limits import Deadline, abandoned_at
 from moeopt.solvers.result import Termination
 from moeopt.solvers.rules import Rule
@@ -63,8 +64,10 @@ class Method:
     ----------
     backend
         The module of `moeopt.solvers.backends` that runs it.
-    module
-        The module of the problem that the backend runs, where it is not the method's name.
+    model
+        Imports and returns the class of the model that the backend builds, where it builds one.
+    own
+        The problem's own algorithm, where it is one.
     then
         The exact method that goes on from what this one leaves open; None if there is none.
     rule
@@ -76,10 +79,17 @@ class Method:
     name: str
     kind: Literal["heuristic", "exact"]
     backend: str
-    module: str = ""
+    model: Callable[[], Callable[[Any], BuiltModel]] | None = None
+    own: ExactMethod[Any] | None = None
     then: str | None = None
     rule: Rule | None = None
     settled: Mapping[str, str] = field(default_factory=dict)
+
+    def built(self, instance: InstanceEnvelope) -> BuiltModel:
+        """Return the model of an instance, without constraints; for methods that have one."""
+        if self.model is None:
+            raise TypeError(f"{self.name} builds no model")
+        return self.model()(instance)
 
     @property
     def warm_starts(self) -> bool:
@@ -97,7 +107,7 @@ class Task:
     in outcomes: `packing` says how.
     """
 
-    problem: Problem
+    problem: AnyProblem
     instance: InstanceEnvelope
     method: Method
     deadline: Deadline
@@ -121,7 +131,7 @@ class Task:
 
     def checked_objective(self, solution: SolutionEnvelope) -> int:
         """Return the checker's objective of a solution, packed."""
-        return self.packing.pack(self.problem.part("check").objective(self.instance, solution))
+        return self.packing.pack(self.problem.check.objective(self.instance, solution))
 
     def prepare(self) -> None:
         """Look for a starting solution and a combinatorial bound.
@@ -132,19 +142,19 @@ class Task:
             If the limit passes meanwhile.
         """
         with abandoned_at(self.deadline), self.deadline.told():
-            start = self.problem.part("heuristics").WARM_START(self.instance)
-            check = self.problem.part("check")
+            start = self.problem.heuristics.WARM_START(self.instance)
+            check = self.problem.check
             if start is not None and not check.violations(self.instance, start):
                 upper = self.checked_objective(start)
                 self.start, self.upper = start, upper
             if not self.without:  # a rule left out can lower the optimum below the bound
-                bounds = self.problem.part("bounds")
+                bounds = self.problem.bounds
                 self.lower = self.up_to_grid(self.packing.pack(bounds.lower_bound(self.instance)))
         self.trace.record(self.upper, self.lower)
 
     def up_to_grid(self, bound: int) -> int:
         """Round a bound up to the next number that an objective can be."""
-        grid: int = self.problem.part("bounds").objective_grid(self.instance)
+        grid = self.problem.bounds.objective_grid(self.instance)
         return -(-bound // grid) * grid
 
 

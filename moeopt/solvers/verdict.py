@@ -58,6 +58,6 @@ def check(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Verdict:
     ):
         if theirs != ours:
             raise InputError(f"{field}: the solution is for {theirs!r}, not for {ours!r}")
-    checker = get_problem(instance.problem).part("check")
+    checker = get_problem(instance.problem).check
     violations = checker.violations(instance, solution)
     return Verdict(None if violations else checker.objective(instance, solution), violations)

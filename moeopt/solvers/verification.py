@@ -28,7 +28,7 @@ def verified(task: Task, outcome: Outcome) -> Outcome:
     again = get_method(task.problem, BY)
     known = replace(task, method=again, verify=False)
     if outcome.solution is not None:
-        check = task.problem.part("check")
+        check = task.problem.check
         if check.violations(task.instance, outcome.solution):  # of a relaxed model, or a bug
             known.start = known.upper = None
         else:

@@ -20,9 +20,9 @@ import numpy as np
 
 from moeopt.core import compiled
 from moeopt.core.errors import InputError
-from moeopt.core.info import ROBUST
 from moeopt.core.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
-from moeopt.problems.registry import PROBLEMS, Problem, get_problem
+from moeopt.core.problem import ROBUST
+from moeopt.problems.registry import PROBLEMS, AnyProblem, get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
@@ -127,8 +127,7 @@ def _each(problems: list[str], jobs: int) -> Iterator[tuple[str, int]]:
 
 def warm_file(problem: str) -> Path | None:
     """Return the file with a problem's instances; None if it has no kernels."""
-    package = import_module(PROBLEMS[problem]).__file__
-    file = Path(package or "").with_name("warm.json")
+    file = PACKAGE / "problems" / problem / "warm.json"
     return file if file.is_file() else None
 
 
@@ -146,7 +145,7 @@ def compile_problem(problem: str) -> int:
 def warm_instances(problem: str) -> list[Any]:
     """Return a problem's instances for warming; none if it has no kernels."""
     file = warm_file(problem)
-    model = get_problem(problem).part("instance").Instance
+    model = get_problem(problem).instance
     texts = [] if file is None else json.loads(file.read_text(encoding="utf-8"))
     return [model.model_validate(data) for data in texts]
 
@@ -185,10 +184,10 @@ def _call_local_search() -> None:
         repartition(costs, at, lambda: False)
 
 
-def solve_with_all(instance: Any, home: Problem) -> None:
+def solve_with_all(instance: Any, home: AnyProblem) -> None:
     """Solve an instance with every method of its problem that may have kernels."""
-    methods = [*home.part("heuristics").HEURISTICS, *home.info.exact_methods]
-    for method in methods + [ROBUST] * home.info.robust:
+    methods = [*home.heuristics.HEURISTICS, *home.exact_methods]
+    for method in methods + [ROBUST] * (home.robust is not None):
         solve(instance, method, time_limit_s=LIMIT_S)
 
 

@@ -165,7 +165,7 @@ def _facts(job: Job, result: Result) -> Facts:
     if result.solution is None:
         return {}
     problem = get_problem(result.problem)
-    facts: Facts = dict(problem.part("view").facts(job.instance, result.solution))
+    facts: Facts = dict(problem.view.facts(job.instance, result.solution))
     if (knew := problem.knew(result.method, job.instance)) is not None:
         facts["knew"] = knew
     return facts

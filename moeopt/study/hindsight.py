@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import HINDSIGHT
 from moeopt.core.objective import first_key
+from moeopt.core.problem import HINDSIGHT
 from moeopt.problems.holdout import executed_on, separated
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT
@@ -126,7 +126,7 @@ def _costs(windows: Sequence[InstanceEnvelope], decision: SolutionEnvelope | Non
 
 def _rules_with_hindsight(problem: str) -> list[str]:
     """Return the heuristics that decide by the loads they are measured on."""
-    knows = get_problem(problem).info.knows
+    knows = get_problem(problem).knows
     return [name for name, what in knows.items() if what == HINDSIGHT]
 
 
@@ -140,7 +140,7 @@ def _solved(
     result = solve(instance, AUTO, time_limit_s=time_limit_s)
     bound = result.bound
     if bound is None:
-        bound = get_problem(instance.problem).part("bounds").lower_bound(instance)
+        bound = get_problem(instance.problem).bounds.lower_bound(instance)
     if result.status == "infeasible" or bound is None:
         raise InputError(f"{instance.name}: has no solution, and so no optimum in hindsight")
     cost = None if result.objective is None else first_key(result.objective)

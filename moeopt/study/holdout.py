@@ -8,8 +8,8 @@ from typing import Any
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.futures import Futures
-from moeopt.core.info import ROBUST
 from moeopt.core.objective import first_key
+from moeopt.core.problem import ROBUST
 from moeopt.problems.holdout import executed_on, is_scheduled, joined, windows_of
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
@@ -207,9 +207,9 @@ def holdout(
     """
     observed = arguments.an_instance(observed)
     instances = _instances(later)
-    problem, info = observed.problem, get_problem(observed.problem).info
+    problem = observed.problem
     distance = check_later(observed, instances) if check else 0
-    rule = sample_rule or info.sample_rule
+    rule = sample_rule or get_problem(problem).sample_rule
     if rule is None or any(one.problem != problem for one in instances):
         raise InputError(f"later: must be of {problem}, whose decisions must outlast their loads")
     limit, reference_limit = map(arguments.seconds, (time_limit_s, reference_limit_s))
@@ -271,7 +271,7 @@ def _methods(
     home = get_problem(problem)
     if isinstance(given, str):
         raise InputError(f"methods: must be a list of names, not one: write [{given!r}]")
-    usual = [next(iter(home.info.exact_methods)), *[ROBUST] * (ROBUST in problem_methods(home))]
+    usual = [next(iter(home.exact_methods)), *[ROBUST] * (ROBUST in problem_methods(home))]
     chosen: dict[str, Any] = {}
     for one in [rule, *(usual if given is None else given), *beside]:
         method = load_rule(one) if isinstance(one, str) and ":" in one else one

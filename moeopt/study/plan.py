@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import ROBUST
+from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import twins
 from moeopt.solvers.methods import Method, get_method, problem_methods
@@ -296,7 +296,7 @@ def _chosen(
     problem = get_problem(instance.problem)
     available = problem_methods(problem)
     exact = [m for m in available.values() if m.kind == "exact" and m.backend != "brute_force"]
-    needs = problem.info.needs
+    needs = problem.needs
     lacking = {name for name, field in needs.items() if getattr(instance, field, None) is None}
     left_out = lacking if observed else lacking | {ROBUST}
     heuristics = [m for m in available.values() if m.kind == "heuristic" and m.name not in left_out]

@@ -171,7 +171,7 @@ def _coinciding(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
         of = objectives.setdefault((row.result.problem, row.key.method), {})
         of[row.key._replace(method="")] = row.result.objective
     for problem in dict.fromkeys(problem for problem, _ in objectives):
-        for method, other in get_problem(problem).info.coincide.items():
+        for method, other in get_problem(problem).coincide.items():
             mine, its = objectives.get((problem, method)), objectives.get((problem, other))
             if mine is not None and mine == its:
                 found[problem, method] = other
@@ -218,7 +218,7 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 def labelled(problem: str, method: str) -> str:
     """Return a method's name, with what the problem wants to stand beside it in tables."""
-    label = get_problem(problem).info.labels.get(split_name(method.partition(" = ")[0])[0])
+    label = get_problem(problem).labels.get(split_name(method.partition(" = ")[0])[0])
     return f"{method} ({label})" if label else method
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.settlements import Settlement, settled_name
-from moeopt.problems.registry import Problem, get_problem
+from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.campaign import Campaign, Part, Settings, Source, load_all
@@ -128,7 +128,7 @@ def sensitivity(
 
 
 def _groups(
-    problem: Problem, instances: Sequence[InstanceEnvelope], methods: Sequence[str] | None
+    problem: AnyProblem, instances: Sequence[InstanceEnvelope], methods: Sequence[str] | None
 ) -> Iterator[_Group]:
     known = problem_methods(problem)
     for name in methods or ():
@@ -137,7 +137,7 @@ def _groups(
             raise InputError(
                 f"method: {name!r} is no heuristic of {problem.name}; known: {heuristics}"
             )
-    rule = problem.info.published_rule
+    rule = problem.published_rule
     for settlement in problem.settlements:
         if settlement.methods:
             taken = [name for name in methods or [rule] if name in settlement.methods]
@@ -168,9 +168,7 @@ def resettled(instance: InstanceEnvelope, settlement: str, value: str) -> Instan
     options = (instance.provenance or {}).get("options")
     if isinstance(options, Mapping) and options.get(settlement) == value:
         return instance
-    problem = get_problem(instance.problem)
-    generator = problem.part("generate") if problem.has("generate") else None
-    function = getattr(generator, "resettled", None)
+    function = get_problem(instance.problem).generator().resettled
     made: InstanceEnvelope | None = function(instance, settlement, value) if function else None
     return made
 

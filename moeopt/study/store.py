@@ -262,7 +262,7 @@ def packed_instance(instance: InstanceEnvelope) -> bytes:
 
 def unpacked_instance(problem: str, blob: bytes) -> InstanceEnvelope:
     """Return the instance again."""
-    model = get_problem(problem).part("instance").Instance
+    model = get_problem(problem).instance
     instance: InstanceEnvelope = model.model_validate(json.loads(gzip.decompress(blob)))
     return instance
 
@@ -340,6 +340,6 @@ def unpacked_solution(problem: str, blob: bytes | None) -> SolutionEnvelope | No
     """Return a stored solution; None where there is none."""
     if blob is None:
         return None
-    model = get_problem(problem).part("solution").Solution
+    model = get_problem(problem).solution
     solution: SolutionEnvelope = model.model_validate(json.loads(gzip.decompress(blob)))
     return solution

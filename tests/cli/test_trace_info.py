@@ -14,7 +14,7 @@ from moeopt.cli.trace_info import info_command
 from moeopt.core.errors import InputError
 from moeopt.sim.presets import find
 from moeopt.sim.traces.workload import Workload
-from tests.sim.small_traces import real_trace_file
+from tests.real_traces import real_trace_file
 
 Capture = pytest.CaptureFixture[str]
 

@@ -6,14 +6,14 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
+from types import ModuleType
 
-from moeopt.core.info import OPTIONAL_PARTS, ExactModel
 from moeopt.core.objective import entries
+from moeopt.core.problem import OPTIONAL_PARTS, ExactModel
 from moeopt.problems.files import load, load_solution
-from moeopt.problems.registry import REQUIRED_MODULES, Problem
+from moeopt.problems.registry import AnyProblem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.verdict import check
 
@@ -21,12 +21,19 @@ SPEC_ID = re.compile(r"^- \*\*([A-Z]{2}-C\d+)\*\* \S", re.MULTILINE)
 MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)
 MIN_INSTANCES = 3
 
+REQUIRED_MODULES = (
+    *("instance", "solution", "check", "bounds", "heuristics", "cpsat", "milp", "oracle", "view"),
+    "generate",
+)
+"""The modules every problem package has."""
+
 
 @dataclass(frozen=True)
 class Home:
-    """A problem, and where its formulation, instances and tests are."""
+    """A problem, its package, and where its formulation, instances and tests are."""
 
-    problem: Problem
+    problem: AnyProblem
+    package: ModuleType
     formulation: Path
     instances: Path
     tests: Path
@@ -45,30 +52,32 @@ def missing(home: Home) -> list[str]:
 
 def _modules(home: Home) -> Iterator[str]:
     for name in REQUIRED_MODULES:
-        if not home.problem.has(name):
+        if not Path(home.package.__file__ or "").with_name(f"{name}.py").is_file():
             yield f"{name}.py is missing"
     for name in ("spec.md", f"{home.problem.name}.mod"):
         if not (home.formulation / name).is_file():
             yield f"formulation: {name} is missing"
     if not list(home.tests.glob("test_*.py")):
         yield "tests: the problem has none of its own"
-    if not import_module(home.problem.package).__doc__:
+    if not home.problem.about:
         yield "__init__.py: no docstring, which `moeopt list problems` shows"
 
 
 def _schema(home: Home) -> Iterator[str]:
-    for module, name in (("instance", "Instance"), ("solution", "Solution")):
-        model = getattr(home.problem.part(module), name)
+    for module, model in (
+        ("instance", home.problem.instance),
+        ("solution", home.problem.solution),
+    ):
         schema = model.model_json_schema()
         if schema["properties"]["problem"].get("const") != home.problem.name:
             yield f"{module}.py: problem is not fixed to {home.problem.name!r}"
         if schema.get("additionalProperties", True) or not model.model_config["frozen"]:
-            yield f"{module}.py: {name} must be frozen and forbid unknown keys"
+            yield f"{module}.py: {model.__name__} must be frozen and forbid unknown keys"
 
 
 def _public(home: Home) -> Iterator[str]:
     """Name what a library user would miss: arrays with their shapes, and a size in words."""
-    instance = home.problem.part("instance").Instance
+    instance = home.problem.instance
     from_arrays = vars(instance).get("from_arrays")
     if from_arrays is None:
         yield "instance.py: Instance.from_arrays is missing"
@@ -79,61 +88,57 @@ def _public(home: Home) -> Iterator[str]:
                 yield f"instance.py: from_arrays: the docstring has no section {section}"
     if "size" not in vars(instance):
         yield "instance.py: Instance.size is missing, which its repr shows"
-    package = import_module(home.problem.package)
     for name in ("Instance", "Solution", "CONSTRAINTS", "OBJECTIVE", "HEURISTICS", "lower_bound"):
-        if not hasattr(package, name):
+        if not hasattr(home.package, name):
             yield f"__init__.py: {name} is no public name"
 
 
 def _info(home: Home) -> Iterator[str]:
-    """Name what INFO leaves unsaid: a part is there, or it says why not; never both."""
-    info, generator = home.problem.info, home.problem.part("generate")
+    """Name what PROBLEM leaves unsaid: a part is there, or it says why not; never both."""
+    info, generator = home.problem, home.problem.generator()
     for name, text in (("title", info.title), ("paper", info.paper)):
         if not text:
-            yield f"INFO: {name} is empty"
-    if info.published_rule not in home.problem.part("heuristics").HEURISTICS:
-        yield f"INFO: published_rule {info.published_rule!r} is no heuristic"
-    if odd := {*info.knows} ^ {*home.problem.part("heuristics").HEURISTICS}:
-        yield f"INFO: knows must say of each heuristic what it decides by, and of none else: {odd}"
+            yield f"PROBLEM: {name} is empty"
+    if info.published_rule not in home.problem.heuristics.HEURISTICS:
+        yield f"PROBLEM: published_rule {info.published_rule!r} is no heuristic"
+    if odd := {*info.knows} ^ {*home.problem.heuristics.HEURISTICS}:
+        yield f"PROBLEM: knows must say what each heuristic decides by, and of none else: {odd}"
     there = {
         "restrictions": info.restrictions is not None,
         "holdout": info.holdout is not None,
-        "robust": info.robust,
-        "lanes": hasattr(home.problem.part("view"), "lanes"),
-        "executor": home.problem.has("execute"),
+        "robust": info.robust is not None,
+        "lanes": info.lanes is not None,
+        "executor": info.executor is not None,
     }
     for part, present in there.items():
         if present == bool(info.absent.get(part)):
             wrong = (
                 "is there, but absent says why not" if present else "lacks, and absent is silent"
             )
-            yield f"INFO: {part} {wrong}"
-    if info.robust and not (home.problem.has("robust") and home.problem.has("forecast")):
-        yield "INFO: robust needs robust.py and forecast.py"
+            yield f"PROBLEM: {part} {wrong}"
     if odd := set(info.absent) - set(OPTIONAL_PARTS):
-        yield f"INFO: absent names {sorted(odd)}, which are no optional parts"
+        yield f"PROBLEM: absent names {sorted(odd)}, which are no optional parts"
     if odd := set(info.unpriced) - set(home.problem.constraint_ids):
-        yield f"INFO: unpriced {sorted(odd)} are no constraints"
+        yield f"PROBLEM: unpriced {sorted(odd)} are no constraints"
     if odd := set(info.restrictions or ()) - set(_fields(home.problem)):
-        yield f"INFO: restrictions {sorted(odd)} are no fields of the instance"
-    for name in {"Options", "generate"} - set(dir(generator)):
-        yield f"generator: {name} is missing"
-    options = set(generator.Options.model_fields)
+        yield f"PROBLEM: restrictions {sorted(odd)} are no fields of the instance"
+    options = set(generator.options.model_fields)
     holdout = info.holdout
     if holdout is not None and not holdout.options <= options:
         odd = sorted(holdout.options - options)
-        yield f"INFO: holdout: {odd} are no options of the generator"
-    heuristics = home.problem.part("heuristics").HEURISTICS
+        yield f"PROBLEM: holdout: {odd} are no options of the generator"
+    heuristics = home.problem.heuristics.HEURISTICS
     if (info.sample_rule in heuristics) != (holdout is not None):
-        yield f"INFO: sample_rule {info.sample_rule!r} must be a heuristic if there is a hold-out"
+        rule = info.sample_rule
+        yield f"PROBLEM: sample_rule {rule!r} must be a heuristic if there is a hold-out"
 
 
-def _fields(problem: Problem) -> set[str]:
-    return set(problem.part("instance").Instance.model_fields)
+def _fields(problem: AnyProblem) -> set[str]:
+    return set(problem.instance.model_fields)
 
 
 def _methods(home: Home) -> Iterator[str]:
-    heuristics = home.problem.part("heuristics")
+    heuristics = home.problem.heuristics
     if not heuristics.HEURISTICS:
         yield "heuristics.py: HEURISTICS is empty"
     if not callable(heuristics.WARM_START):
@@ -141,9 +146,9 @@ def _methods(home: Home) -> Iterator[str]:
     for name, function in heuristics.HEURISTICS.items():
         if not function.__doc__:
             yield f"heuristics.py: {name} does not say what its source states"
-    if "Proof" not in (home.problem.part("bounds").lower_bound.__doc__ or "") + (
-        home.problem.part("bounds").__doc__ or ""
-    ) and not _any_proof(home.problem.part("bounds")):
+    if "Proof" not in (home.problem.bounds.lower_bound.__doc__ or "") + (
+        home.problem.bounds.__doc__ or ""
+    ) and not _any_proof(home.problem.bounds):
         yield "bounds.py: no proof in any docstring"
     for part, names in (
         ("check", ("violations", "objective", "CONSTRAINTS", "OBJECTIVE")),
@@ -152,29 +157,29 @@ def _methods(home: Home) -> Iterator[str]:
         ("view", ("facts", "differences", "changes")),
     ):
         for name in names:
-            if not hasattr(home.problem.part(part), name):
+            if not hasattr(getattr(home.problem, part), name):
                 yield f"{part}.py: {name} is missing"
     problem_methods(home.problem)
     yield from _own_exact(home.problem)
 
 
-def _own_exact(problem: Problem) -> Iterator[str]:
+def _own_exact(problem: AnyProblem) -> Iterator[str]:
     """Name what lacks: an algorithm that claims proofs says why, what goes on after it exists."""
     known = set(problem.constraint_ids)
     models = {n for n, method in problem_methods(problem).items() if method.warm_starts}
-    for name, method in problem.info.exact_methods.items():
+    for name, method in problem.exact_methods.items():
         if isinstance(method, ExactModel):
-            if (here := set(problem.part(method.module).Model.constraints())) != known:
+            if (here := set(method.model().constraints())) != known:
                 odd = sorted(here ^ known)
-                yield f"{method.module}: constraints {odd} differ from check.CONSTRAINTS"
+                yield f"{name}: constraints {odd} differ from check.CONSTRAINTS"
             continue
-        algorithm = problem.part(method.module)
+        algorithm = method.algorithm()
         if not callable(getattr(algorithm, "solve", None)):
-            yield f"{method.module}: solve is missing, which method {name} needs"
+            yield f"{algorithm.__name__}: solve is missing, which method {name} needs"
         if "Proof" not in (algorithm.__doc__ or ""):
-            yield f"{method.module}: no proof in the module's docstring"
+            yield f"{name}: no proof in the module's docstring"
         if method.then is not None and method.then not in models:
-            yield f"INFO: {name} goes on with {method.then}, which is no model's method"
+            yield f"PROBLEM: {name} goes on with {method.then}, which is no model's method"
 
 
 def _any_proof(module: object) -> bool:
@@ -182,15 +187,15 @@ def _any_proof(module: object) -> bool:
 
 
 def _constraint_ids(home: Home) -> Iterator[str]:
-    known = set(home.problem.part("check").CONSTRAINTS)
+    known = set(home.problem.check.CONSTRAINTS)
     places: dict[str, Callable[[], set[str]]] = {
         "spec.md": lambda: set(SPEC_ID.findall((home.formulation / "spec.md").read_text())),
         f"{home.problem.name}.mod": lambda: {
             f"{letters}-C{number}" for letters, number in MOD_ID.findall(_mathprog(home))
         },
-        "check.py's violations": lambda: _ids_in_functions(home.problem.part("check").__file__),
-        "cpsat.py": lambda: set(home.problem.part("cpsat").Model.constraints()),
-        "milp.py": lambda: set(home.problem.part("milp").Model.constraints()),
+        "check.py's violations": lambda: _ids_in_functions(home.problem.check.__file__),
+        "cpsat.py": lambda: set(home.problem.cpsat().constraints()),
+        "milp.py": lambda: set(home.problem.milp().constraints()),
     }
     for place, ids in places.items():
         if (here := ids()) != known:

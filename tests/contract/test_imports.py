@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import networkx as nx
@@ -26,7 +27,7 @@ ALLOWED = {
     "library": {"core", "exporters", "problems", "sim", "solvers", "study"},
     "cli": {
         *("core", "exporters", "library", "planner", "problems", "sim", "solvers", "study"),
-        *(BENCHMARKS, ROOT),
+        ROOT,
     },
     "__main__": {"cli"},
 }
@@ -40,10 +41,11 @@ simulator.
 SOLVERS = {"ortools", "pulp", "swiglpk", "scipy", "highspy"}
 
 
-def imported(source: str, package: str = "") -> set[str]:
+def imported(source: str, package: str = "", modules: Collection[str] = ()) -> set[str]:
     """Return the full names of all modules a source imports, relative ones made absolute.
 
-    ``from a import b`` gives ``a`` and ``a.b``: whether `b` is a module, the text does not say.
+    ``from a import b`` gives ``a`` and ``a.b``: whether `b` is a module, the text does not say. If
+    `a.b` is among `modules`, it gives that alone.
     """
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -54,7 +56,8 @@ def imported(source: str, package: str = "") -> set[str]:
             if node.level:
                 parents = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*parents, base] if base else parents)
-            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+            names = {f"{base}.{alias.name}" for alias in node.names}
+            found |= names if names <= {*modules} else {base, *names}
     return found
 
 
@@ -111,7 +114,7 @@ def imports_between(package: Path) -> nx.DiGraph:
         if name == package.name:
             continue
         own = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        found = imported(path.read_text(), own)
+        found = imported(path.read_text(), own, files)
         graph.add_edges_from((name, other) for other in found if other in files and other != name)
     return graph
 

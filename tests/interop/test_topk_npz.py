@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import pickle
 import struct
 import tracemalloc
@@ -22,6 +21,7 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.readers import limits
 from moeopt.sim.traces.readers import npy as npy_files
+from tests.real_traces import real_trace_file
 
 IDS = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2) % 7
 WEIGHTS = (np.arange(5 * 3 * 2).reshape(5, 3, 2) / 30).astype(np.float16)
@@ -439,22 +439,10 @@ def test_any_damage_gives_a_trace_or_an_input_error(
     assert message is None or message.isprintable()
 
 
-@pytest.fixture(scope="module")
-def real_traces() -> Path:
-    """Return the folder of real traces; it is no part of the repository."""
-    beside = Path(__file__).parents[2].parent / "shared" / "data"
-    folder = Path(os.environ.get("MOEOPT_TRACES", beside))
-    if not folder.is_dir():
-        pytest.skip("no real traces: neither MOEOPT_TRACES nor ../shared/data is a folder")
-    return folder
-
-
 @pytest.mark.parametrize("task", ["intent", "law", "summary"])
-def test_counts_of_a_real_trace_are_the_published_ones(task: str, real_traces: Path) -> None:
+def test_counts_of_a_real_trace_are_the_published_ones(task: str) -> None:
     """ESFT publishes each expert's share of its tokens to four digits, for every layer."""
-    path = real_traces / "esft_deepseek_v2_lite" / f"{task}.npz"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not among the real traces")
+    path = real_trace_file(f"esft_deepseek_v2_lite/{task}.npz")
     trace = moeopt.load_trace(path)
     assert trace.topk_ids.shape[1:] == (26, 6)
     published = json.loads(path.with_name(f"{task}_summary.json").read_text())["token_scores"]
@@ -469,13 +457,9 @@ def test_counts_of_a_real_trace_are_the_published_ones(task: str, real_traces: P
     ("file", "experts"),
     [("esft_deepseek_v2_lite/law.npz", 64), ("hdmoe_mixtral_8x7b/writing.npz", 8)],
 )
-def test_counts_of_a_real_trace_are_those_of_a_plain_loop(
-    file: str, experts: int, real_traces: Path
-) -> None:
+def test_counts_of_a_real_trace_are_those_of_a_plain_loop(file: str, experts: int) -> None:
     """The member's bytes, unpacked without numpy, counted one by one."""
-    path = real_traces / file
-    if not path.is_file():
-        pytest.skip(f"{file} is not among the real traces")
+    path = real_trace_file(file)
     trace = moeopt.load_trace(path)
     tokens, layers, top_k = trace.topk_ids.shape
     with zipfile.ZipFile(path) as archive:

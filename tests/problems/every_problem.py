@@ -33,6 +33,7 @@ RANDOM: dict[str, list[Callable[[int], Any]]] = {
     "replication": [
         replication.random_instance,
         lambda seed: replication.random_instance(seed, split="free"),
+        replication.hard_instance,
     ],
 }
 
@@ -58,7 +59,7 @@ def decisions(problem: str, instance: Any, seed: int) -> Iterator[Any]:
             ],
         )
         return
-    rules = get_problem(problem).part("heuristics").HEURISTICS
+    rules = get_problem(problem).heuristics.HEURISTICS
     for name in rng.sample(sorted(rules), min(2, len(rules))):
         if (solution := rules[name](instance)) is not None:
             yield solution

@@ -25,6 +25,7 @@ from tests.problems.cache import cache_random_instances as usual_cache
 from tests.problems.deferral import random_schedules as usual_deferral
 from tests.problems.joint import joint_random_instances as usual_joint
 from tests.problems.placement import placement_random_instances as usual_placement
+from tests.problems.replication import replication_random_instances as replication
 
 Maker = Callable[[int], Any]
 
@@ -294,5 +295,9 @@ MAKERS: Mapping[str, Mapping[str, Maker]] = {
         **_kinds(usual_deferral.random_instance, usual_deferral.KINDS),
     },
     "balance": {"edges": balance, **_kinds(usual_balance.random_instance, usual_balance.KINDS)},
+    "replication": {
+        "edges": replication.hard_instance,
+        "tokens": replication.random_instance,
+    },
 }
 """Problem -> kind -> maker."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from moeopt.problems import balance, bitwidth, cache, deferral, joint, placement
+from tests.problems.replication.second_checker import replication_answer, replication_decision
 
 Answer = tuple[Any, set[str]]
 
@@ -367,5 +368,6 @@ SECOND: Mapping[str, tuple[Callable[[Any, Any], Answer], Callable[[random.Random
     "bitwidth": (bitwidth_answer, bitwidth_decision),
     "deferral": (deferral_answer, deferral_decision),
     "balance": (balance_answer, balance_decision),
+    "replication": (replication_answer, replication_decision),
 }
 """Problem -> its second checker, and what makes a random decision."""

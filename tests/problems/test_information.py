@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.core.info import HINDSIGHT, NOTHING, THIS_STEP
+from moeopt.core.problem import HINDSIGHT, NOTHING, THIS_STEP
 from moeopt.problems.registry import get_problem
 from moeopt.study.study import gap
 

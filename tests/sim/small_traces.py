@@ -1,25 +1,10 @@
-"""Small random traces for the tests of the statistics, and where the real ones lie."""
-
-import os
-from pathlib import Path
+"""Small random traces for the tests of the statistics."""
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
-
-ROOT = Path(__file__).parents[2]
-
-
-def real_trace_file(name: str) -> Path:
-    """Return a real trace's file, or skip the test."""
-    folder = Path(os.environ.get("MOEOPT_TRACES") or ROOT.parent / "shared" / "data")
-    path = folder / name
-    if not path.is_file():
-        pytest.skip(f"{path} is absent; MOEOPT_TRACES names the folder of the real traces")
-    return path
 
 
 def trace_of(

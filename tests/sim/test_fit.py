@@ -12,7 +12,8 @@ from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Recall, Sequences, Topic, Workload
-from tests.sim.small_traces import real_trace_file, routing_of
+from tests.real_traces import real_trace_file
+from tests.sim.small_traces import routing_of
 
 KNOWN = Workload(
     name="known",

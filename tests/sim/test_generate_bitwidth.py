@@ -9,12 +9,12 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
+from moeopt.core.rounding import rounded
 from moeopt.problems.bitwidth import view
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.generate import Options, generate, resettled
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
-from moeopt.sim.models.loss_rounding import to_bits
 from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source
@@ -176,10 +176,10 @@ def test_what_rounding_can_change_is_bounded(budget: str) -> None:
 def test_random_losses_do_not_hang_on_the_last_bits() -> None:
     """Tables that differ by a relative 1e-15, as those of two machines do: all alike."""
     losses = np.random.default_rng(0).lognormal(sigma=5, size=1000)
-    short = to_bits(losses, 20)
+    short = rounded(losses, 20)
     assert np.abs(short / losses - 1).max() < 2**-20
-    assert (to_bits(losses * (1 + 1e-15), 20) == short).all()
-    assert (to_bits(np.array([0.0, 1.0, 2.0**-1074]), 20) == [0.0, 1.0, 2.0**-1074]).all()
+    assert (rounded(losses * (1 + 1e-15), 20) == short).all()
+    assert (rounded(np.array([0.0, 1.0, 2.0**-1074]), 20) == [0.0, 1.0, 2.0**-1074]).all()
 
 
 def test_the_older_unit_is_still_there() -> None:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.generate import generator_of
+from moeopt.problems.layout import generate as layout_generate
 from moeopt.problems.layout.generate import resettled
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.registry import get_problem
+from moeopt.problems.tri_domain import generate as tri_domain_generate
 from moeopt.sim.machines.cost import computation_s, expert_costs
 from moeopt.sim.machines.table_noise import DEVICES, with_table_noise
 from moeopt.sim.presets import get_machine, get_model
@@ -375,11 +377,12 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
 @pytest.mark.parametrize("problem", ["tri_domain", "layout"])
 def test_the_generator_takes_every_settlement_of_instances(problem: str) -> None:
     """Their names and values are data; the generator knows each, and the default is its own."""
-    options = generator_of(problem).Options
+    options = generator_of(problem).options
     of_instances = [s for s in get_problem(problem).settlements if not s.methods]
     assert len(of_instances) > 3
+    settled = {"tri_domain": tri_domain_generate, "layout": layout_generate}[problem].SETTLED
     for settlement in of_instances:
         assert options().model_dump()[settlement.name] == settlement.default
         for value in settlement.values:
             assert options(**{settlement.name: value})
-        assert settlement.name in generator_of(problem).SETTLED
+        assert settlement.name in settled

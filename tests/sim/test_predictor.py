@@ -1,8 +1,5 @@
 """TriMoE's load predictor (Eq. 8) by hand, and its accuracy on real routing."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,6 +8,7 @@ from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
 from moeopt.sim.traces.predictor import LoadPredictor, decision_accuracy, load_classes, predict_run
 from moeopt.sim.traces.trace import Trace
+from tests.real_traces import real_trace_file
 
 
 def test_the_average_moves_three_tenths_of_the_way() -> None:
@@ -98,13 +96,9 @@ def test_what_cannot_be_predicted_is_refused(call: object, says: str) -> None:
         call()  # type: ignore[operator]
 
 
-def real_trace(task: str, root: Path) -> Trace:
+def real_trace(task: str) -> Trace:
     """Return an ESFT trace of DeepSeek-V2-Lite, or skip."""
-    folder = Path(os.environ.get("MOEOPT_TRACES", root.parent / "shared" / "data"))
-    file = folder / "esft_deepseek_v2_lite" / f"{task}.npz"
-    if not file.is_file():
-        pytest.skip(f"no routing trace at {file}: set MOEOPT_TRACES to the folder of traces")
-    return load_trace(file)
+    return load_trace(real_trace_file(f"esft_deepseek_v2_lite/{task}.npz"))
 
 
 def counts_of(trace: Trace, steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -117,12 +111,12 @@ def counts_of(trace: Trace, steps: list[NDArray[np.int64]]) -> NDArray[np.int64]
     return counts
 
 
-def test_accuracy_on_real_routing_is_near_trimoes(root: Path) -> None:
+def test_accuracy_on_real_routing_is_near_trimoes() -> None:
     """TriMoE 4.3 reports more than 78 %; DeepSeek-V2-Lite's intent trace gives 0.80 +- 0.05.
 
     Step t holds the t-th token of every sequence that is long enough.
     """
-    trace = real_trace("intent", root)
+    trace = real_trace("intent")
     assert trace.seq_len is not None
     lengths = trace.seq_len.astype(np.int64)
     starts = np.cumsum(lengths) - lengths
@@ -134,9 +128,9 @@ def test_accuracy_on_real_routing_is_near_trimoes(root: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["intent", "law", "summary"])
-def test_the_average_beats_the_last_step_alone(task: str, root: Path) -> None:
+def test_the_average_beats_the_last_step_alone(task: str) -> None:
     """In steps of 256 tokens smoothing helps: alpha 0.3 against 1, which is the step before."""
-    trace = real_trace(task, root)
+    trace = real_trace(task)
     windows = [np.arange(start, start + 256) for start in range(0, trace.tokens - 255, 256)]
     counts = counts_of(trace, windows)
     assert decision_accuracy(counts) > decision_accuracy(counts, alpha=1.0) + 0.01

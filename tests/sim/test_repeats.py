@@ -14,7 +14,8 @@ from moeopt.sim.traces import repeats
 from moeopt.sim.traces.repeats import MAX_SLIP, Repeat, dedupe_trace, find_repeats
 from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
-from tests.sim.small_traces import real_trace_file, trace_of
+from tests.real_traces import real_trace_file
+from tests.sim.small_traces import trace_of
 
 
 def text(tokens: int, seed: int = 0, layers: int = 3) -> Any:

@@ -1,5 +1,7 @@
 """The online scheduler: priced as generated instances are, solved as `moeopt.solve` does."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
@@ -168,6 +170,56 @@ def test_from_tables() -> None:
         make(path_ns | {"ndp": [0, -5] + [9] * (most - 1)}, read_ns, layout, dimms)
 
 
+KERNELS = """
+import gc, sys
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from moeopt import tri_domain
+
+def known():
+    return sum(len(d.signatures) for d in gc.get_objects() if isinstance(d, Dispatcher))
+
+rng = np.random.default_rng(1)
+for method in ("threshold", "trimoe", "greedy"):
+    layout = rng.integers(-1, 16, 64)
+    scheduler = tri_domain.Scheduler("trimoe", "deepseek-v2-lite", layout, method,
+                                     resident=rng.random(64) < 0.2, quantum_ns=1)
+    before = known()
+    for share in (0.1, 0.3, 1.0, 9.0) * 15:
+        tokens = rng.multinomial(int(rng.choice([8, 512, 4096])), rng.dirichlet(np.full(64, share)))
+        scheduler.schedule(tokens)
+    frozen = np.frombuffer(tokens.tobytes(), np.int64)
+    strided = np.repeat(tokens, 2)[::2]
+    for given in (frozen, strided, tokens.astype(np.int32), tokens.tolist()):
+        scheduler.schedule(given, layout=layout.tolist(), resident=rng.random(64) < 0.5, out=tokens)
+    print(before, known())
+"""
+
+
+def test_no_step_compiles() -> None:
+    """In a new process: the constructor has made, or loaded, every kernel that steps call."""
+    done = subprocess.run([sys.executable, "-c", KERNELS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        before, after = map(int, line.split())
+        assert before == after > 0, done.stdout
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_the_loads_may_make_room_for_the_answer() -> None:
+    """`out` may be the array of tokens, or overlap with it."""
+    source, _, given = window(1)
+    scheduler, tokens = scheduler_of(source, given), given["tokens"].astype(np.int64)
+    due = scheduler.schedule(tokens)
+    both = np.append(tokens, 0)
+    found = scheduler.schedule(both[:-1], out=both[1:])
+    assert found[0].tolist() == due[0].tolist()
+    assert found[1:] == due[1:]
+    found = scheduler.schedule(tokens, out=tokens)
+    assert found[0] is tokens
+    assert (tokens.tolist(), found[1:]) == (due[0].tolist(), due[1:])
+
+
 def test_nothing_to_do_and_room_for_the_answer() -> None:
     """A step without tokens takes no time; `out` is what comes back."""
     source, _, given = window(1)
@@ -188,7 +240,14 @@ def test_nothing_to_do_and_room_for_the_answer() -> None:
         ({"tokens": [9] + [101] * 63}, r"tokens\[1\]: must be at most 100, not 101"),
         ({"layout": [16] * 64}, r"layout\[0\]: must be at most 15, not 16"),
         ({"resident": [1] * 64}, r"resident\[0\]: must be true or false, not 1"),
-        ({"out": np.zeros(64)}, r"out: must be an int64 array of shape \(64,\)"),
+        ({"tokens": [[1], [2, 3]]}, r"tokens: must be an array of integers, all rows of one .*"),
+        (
+            {"out": np.zeros(64)},
+            r"out: must be a writable, contiguous int64 array of shape \(64,\)",
+        ),
+        ({"out": [0] * 64}, r"out: must be a writable, contiguous int64 array of shape \(64,\)"),
+        ({"out": np.zeros(128, np.int64)[::2]}, r"out: must be a writable, contiguous int64 .*"),
+        ({"out": np.frombuffer(bytes(512), np.int64)}, r"out: must be a writable, contiguous .*"),
     ],
 )
 def test_one_line_says_what_is_wrong(change: Any, message: str) -> None:
@@ -200,13 +259,19 @@ def test_one_line_says_what_is_wrong(change: Any, message: str) -> None:
 
 def test_a_wrong_construction() -> None:
     """Unknown methods, layouts of other models, machines without NDP units."""
+    for given in (0, -5, 2.5, True, None, 2**62):
+        with pytest.raises(InputError, match=r"^quantum_ns: must be "):
+            tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, quantum_ns=given)
+    for wrong in ({"most_tokens": 9.5}, {"most_tokens": 2**30}, {"dimms": 2.5}, {"dimms": 0}):
+        with pytest.raises(InputError, match=rf"^{next(iter(wrong))}: must be "):
+            tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, **wrong)
     with pytest.raises(InputError, match=r"^method: 'dp' is unknown; known: threshold, trimoe"):
         tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, "dp")
     with pytest.raises(InputError, match=r"^layout: must have shape \(64,\)"):
         tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 60)
     with pytest.raises(InputError, match=r"^machine ktransformers-a100: .* is missing"):
         tri_domain.Scheduler("ktransformers-a100", "deepseek-v2-lite", [None] * 64)
-    with pytest.raises(InputError, match=r"^most_tokens: must be from 1"):
+    with pytest.raises(InputError, match=r"^most_tokens: must be at least 1, not 0$"):
         tri_domain.Scheduler("trimoe", "deepseek-v2-lite", [None] * 64, most_tokens=0)
 
 

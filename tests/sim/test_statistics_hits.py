@@ -14,7 +14,8 @@ from moeopt.sim.traces.statistics.hits import HitRates, lru_hits, random_hits, s
 from moeopt.sim.traces.statistics.replay import belady_hits, fifo_hits
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
-from tests.sim.small_traces import real_trace_file, routing_of, small_traces
+from tests.real_traces import real_trace_file
+from tests.sim.small_traces import routing_of, small_traces
 
 Groups = list[list[int]]
 Update = Callable[[list[int], list[int], int], list[int]]

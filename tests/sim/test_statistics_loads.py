@@ -10,7 +10,8 @@ from moeopt.core.errors import InputError
 from moeopt.sim.traces.statistics import loads as load
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
-from tests.sim.small_traces import real_trace_file, routing_of, small_traces, trace_of
+from tests.real_traces import real_trace_file
+from tests.sim.small_traces import routing_of, small_traces, trace_of
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,7 +18,8 @@ from moeopt.sim.traces.statistics.similarity import (
     step_correlation,
 )
 from moeopt.sim.traces.trace import Trace
-from tests.sim.small_traces import real_trace_file, routing_of, small_traces, trace_of
+from tests.real_traces import real_trace_file
+from tests.sim.small_traces import routing_of, small_traces, trace_of
 
 
 def plain_reuse(sets: list[set[int]], starts: set[int]) -> dict[str, float]:

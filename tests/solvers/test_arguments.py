@@ -29,7 +29,7 @@ INSTANCE = random_instance(4, experts=7)
         ({"method": 5}, "method: must be a method's name or a function, not 5"),
         ({"method": None}, "method: must be a method's name or a function, not null"),
         ({"time_limit_s": "5"}, "time_limit_s: must be a number of seconds, not str '5'"),
-        ({"time_limit_s": None}, "time_limit_s: must be a number of seconds, not NoneType"),
+        ({"work_limit": "3"}, "work_limit: must be a number of units of work, not str '3'"),
         ({"time_limit_s": True}, "time_limit_s: must be a number of seconds, not bool True"),
         ({"time_limit_s": Decimal(5)}, "time_limit_s: must be a number of seconds, not Decimal"),
         (

@@ -9,7 +9,7 @@ import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
 import moeopt
 from formulations.TEMPLATE.problem.solution import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
-from moeopt.core.info import ExactMethod
+from moeopt.core.problem import ExactMethod
 from moeopt.core.search import Search
 from moeopt.problems.registry import PROBLEMS
 from moeopt.solvers.backends import own
@@ -27,6 +27,11 @@ SMALL = {
     "replication": "mixtral/mixtral-coding-slots3-free.json",
 }
 """Problem -> an instance of the library that its own exact method proves in an instant."""
+
+
+def own_algorithm() -> Any:
+    """Return the algorithm, which tests replace."""
+    return dynamic_program
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -61,7 +66,7 @@ class TestTemplate:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And the result says so."""
-        monkeypatch.setitem(template.INFO.exact_methods, "dp", ExactMethod("dynamic_program"))
+        monkeypatch.setitem(template.PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm))
         monkeypatch.setattr(dynamic_program, "solve", gives_up)
         result = moeopt.solve(KNAPSACK, warm_start=False)
         assert (result.status, result.method) == ("optimal", "dp, then cp-sat")
@@ -86,7 +91,7 @@ class TestTemplate:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As with models."""
-        monkeypatch.setitem(template.INFO.exact_methods, "dp", ExactMethod("dynamic_program"))
+        monkeypatch.setitem(template.PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm))
         monkeypatch.setattr(dynamic_program, "solve", lambda instance, search: search.stop())
         result = moeopt.solve(KNAPSACK)
         assert result.objective == moeopt.solve(KNAPSACK, "densest-first").objective

@@ -20,7 +20,7 @@ from tests.problems.tri_domain.random_instances import random_instance
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_devices_add_up_and_changes_are_single(problem: str) -> None:
     """In every problem; changes differ from the solution, and a valid one is found somewhere."""
-    check, view = (get_problem(problem).part(name) for name in ("check", "view"))
+    check, view = get_problem(problem).check, get_problem(problem).view
     tried = 0
     for seed in range(3):
         instance = RANDOM[problem][0](seed)
@@ -43,7 +43,7 @@ def test_devices_add_up_and_changes_are_single(problem: str) -> None:
 
 def test_the_best_change_is_the_best_of_all() -> None:
     """In tri_domain: by trying all pairs of an expert and a domain."""
-    check = get_problem("tri_domain").part("check")
+    check = get_problem("tri_domain").check
     helped = 0
     for seed in range(6):
         instance = random_instance(seed, experts=6)

@@ -103,8 +103,8 @@ def test_what_is_open_after_the_limit_is_a_bracket(monkeypatch: pytest.MonkeyPat
         def slow(part: Any) -> Any:
             tasks.append(part)
             if len(tasks) > 1:
-                part.deadline.limit_s = 0.0
-                task.deadline.limit_s = 0.0
+                part.deadline.limit = 0.0
+                task.deadline.limit = 0.0
             return backend(part)
 
         return run(task, found, slow)

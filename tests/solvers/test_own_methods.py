@@ -7,10 +7,10 @@ import pytest
 
 import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
 import moeopt
-from formulations.TEMPLATE.problem import INFO
+from formulations.TEMPLATE.problem import PROBLEM
 from formulations.TEMPLATE.problem.solution import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
-from moeopt.core.info import ExactMethod
+from moeopt.core.problem import ExactMethod
 from moeopt.core.search import Search
 from tests.solvers.test_interrupt import press_ctrl_c_after
 
@@ -20,6 +20,11 @@ INSTANCE = random_knapsack(17)
 OPTIMUM = 4402
 NOTHING = Solution(instance=INSTANCE.name, kept=(False,) * len(INSTANCE.experts))
 COST_OF_NOTHING = sum(expert.miss_ns for expert in INSTANCE.experts)
+
+
+def own_algorithm() -> Any:
+    """Return the algorithm, which tests replace."""
+    return dynamic_program
 
 
 def replace(monkeypatch: pytest.MonkeyPatch, algorithm: Any) -> None:
@@ -58,7 +63,7 @@ def test_what_it_claims_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
                 search.prove(claim[2])
 
         for then in (None, "cp-sat"):
-            monkeypatch.setitem(INFO.exact_methods, "dp", ExactMethod("dynamic_program", then))
+            monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, then))
             replace(monkeypatch, algorithm)
             with pytest.raises(moeopt.ModelMismatchError):
                 moeopt.solve(INSTANCE, "dp")
@@ -74,7 +79,7 @@ def test_without_a_proof_it_is_feasible(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("then", ["cp-sat", "milp"])
 def test_another_method_goes_on(then: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the incumbent: it finds the optimum where that is better, and keeps it where not."""
-    monkeypatch.setitem(INFO.exact_methods, "dp", ExactMethod("dynamic_program", then))
+    monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, then))
     best = moeopt.solve(INSTANCE, "cp-sat").solution
     for start, objective in ((NOTHING, COST_OF_NOTHING), (best, OPTIMUM)):
 
@@ -98,7 +103,7 @@ def wait_until_stopped(instance: Any, search: Search) -> None:
 
 def test_the_limit_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its best so far is kept, and nothing goes on after it."""
-    monkeypatch.setitem(INFO.exact_methods, "dp", ExactMethod("dynamic_program", "cp-sat"))
+    monkeypatch.setitem(PROBLEM.exact_methods, "dp", ExactMethod(own_algorithm, "cp-sat"))
     replace(monkeypatch, wait_until_stopped)
     result = moeopt.solve(INSTANCE, "dp", time_limit_s=0.3)
     assert (result.status, result.termination) == ("feasible", "time_limit")

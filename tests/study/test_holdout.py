@@ -28,7 +28,7 @@ def placement(name: str, experts: list[int], first_step: int, **changes: Any) ->
     options = {"first_step": first_step, "steps": len(experts), "batch": 1}
     steps = [[[[expert, 1]]] for expert in experts]
     said = {"provenance": {"options": options, "machine": "m"}}
-    model = get_problem("placement").part("instance").Instance
+    model = get_problem("placement").instance
     return model.model_validate(BASE | {"name": name, "steps": steps} | said | changes)
 
 

@@ -76,8 +76,8 @@ def test_the_critical_path_is_drawn_and_named() -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_bars_are_marked_where_there_is_no_slack(problem: str) -> None:
     """Without idling in between somewhere from 0 to the end, unless bars are sums."""
-    view = get_problem(problem).part("view")
-    check = get_problem(problem).part("check")
+    view = get_problem(problem).view
+    check = get_problem(problem).check
     for seed in range(4):
         instance = RANDOM[problem][0](seed)
         for solution in decisions(problem, instance, seed):
@@ -126,7 +126,7 @@ def test_windows_are_marked_each_on_its_own() -> None:
     (solution,) = decisions("layout", instance, 5)
     found = critical_lanes(instance, solution)
     assert found is not None
-    loads = get_problem("layout").part("check").loads(instance, solution)
+    loads = get_problem("layout").check.loads(instance, solution)
     for number, load in enumerate(loads):
         mine = [lane for lane in found.lanes if lane.device.startswith(f"scenario {number}: ")]
         for lane in mine:

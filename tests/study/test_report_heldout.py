@@ -23,13 +23,13 @@ def placement(name: str, experts: list[int], first_step: Any, **provenance: Any)
     options = {"first_step": first_step, "steps": len(experts), "batch": 1}
     steps = [[[[expert, 1]]] for expert in experts]
     said = {"provenance": {"options": options, "machine": "m", **provenance}}
-    model = get_problem("placement").part("instance").Instance
+    model = get_problem("placement").instance
     return model.model_validate(BASE | {"name": name, "steps": steps} | said)
 
 
 def gpu(instance: str, expert: int) -> Any:
     """Return the solution with one expert on the GPU."""
-    return get_problem("placement").part("solution").Solution(instance=instance, gpu=((expert,),))
+    return get_problem("placement").solution(instance=instance, gpu=((expert,),))
 
 
 def solves(instance: Any, **experts: int) -> list[Any]:
@@ -229,7 +229,7 @@ def test_the_page_has_both_references(problem: str, schedulers: int) -> None:
         options = {"machine": "trimoe", "batch": 8, "windows": 1}
     common = {"model": "deepseek-v2-lite", "workload": "trimoe-skew"} | options
     with Store() as store:
-        rule = get_problem(problem).info.sample_rule
+        rule = get_problem(problem).sample_rule
         rows = moeopt.gap(moeopt.generate_twins(problem, **common), [rule], store=store)
         page = to_html(Study.of(rows, store, ""))
     table = page.split("On loads that came later")[1].split("</table>")[0]

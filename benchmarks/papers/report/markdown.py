@@ -21,7 +21,7 @@ from benchmarks.papers.sweep import Sweep
 
 INTRODUCTION = """# Fidelity: the published figures, and ours
 
-Written by `moeopt reproduce`; do not edit.
+Written by `python -m benchmarks.papers`; do not edit.
 
 Error is ours / published - 1, 0 inside a published range. What is drawn is the mean over six
 seeds, with the 95 % interval of that mean (Student's t); what has no interval draws nothing.
@@ -53,7 +53,8 @@ def to_markdown(document: Document, pictures: Mapping[str, Sequence[str]] | None
     if document.sweeps:
         parts.append("## What the papers leave open, and how much it matters\n")
         parts.append(
-            "One parameter is moved at a time; `moeopt reproduce --sweep NAME` repeats it.\n"
+            "One parameter is moved at a time; `python -m benchmarks.papers --sweep NAME` repeats "
+            "it.\n"
         )
         parts += [_sweep(name, sweep) for name, sweep in document.sweeps.items()]
     if document.contradictions:

@@ -1,9 +1,10 @@
 """Which experts stay in GPU memory: a knapsack with a least number of items."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import ExactMethod, ProblemInfo
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import Algorithm, BuiltModel, ExactMethod, Generator, Parts, Problem
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -16,13 +17,48 @@ if TYPE_CHECKING:
     from .instance import Instance as Instance
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(Instance, Solution, check, bounds, heuristics, oracle, view)
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _dynamic_program() -> Algorithm["Instance"]:
+    from . import dynamic_program
+
+    return dynamic_program
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(generate.Options, generate.generate)
+
+
+PROBLEM = Problem(
+    name="TEMPLATE",
+    about=__doc__ or "",
     title="Which experts stay in GPU memory",
     paper="textbook",
     published_rule="densest-first",
     restrictions={"min_kept": 0},
     holdout=None,
-    exact_methods={"dp": ExactMethod("dynamic_program")},
+    exact_methods={"dp": ExactMethod(_dynamic_program)},
     absent={
         "holdout": "the data are sizes and costs; nothing comes later",
         "robust": "there are no loads to forecast",
@@ -32,6 +68,10 @@ INFO = ProblemInfo(
     knows={
         "densest-first": "sizes and miss costs",
     },
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})

@@ -29,7 +29,7 @@ def export_mps(job: Job) -> Exported:
 
 def _exported(job: Job, writer: str) -> Exported:
     problem = get_problem(job.instance.problem)
-    built = problem.part("milp").Model(job.instance)
+    built = problem.milp()(job.instance)
     built.post()
     model = built.model
     constant = model.objective.constant
@@ -37,7 +37,7 @@ def _exported(job: Job, writer: str) -> Exported:
         one = model.add_variable(CONSTANT, 1, 1)
         model.setObjective(model.objective - constant + constant * one)
     notes: dict[str, Any] = {
-        "minimise": list(problem.part("check").OBJECTIVE),
+        "minimise": list(job.instance.minimises()),
         "unit": built.objective_unit,
         "radix": problem.packing(job.instance).radix,
     }

@@ -1,9 +1,20 @@
 """How many slices of each expert the GPU takes over from the NDP units (edge GPU-NDP, Eq. 1-3)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import NOTHING, THIS_STEP, ExactMethod, ExactModel, ProblemInfo
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    NOTHING,
+    THIS_STEP,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    ExactModel,
+    Generator,
+    Parts,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -16,16 +27,90 @@ if TYPE_CHECKING:
     from .instance import Instance as Instance
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        lanes=view.lanes,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _dynamic_program() -> Algorithm["Instance"]:
+    from . import dynamic_program
+
+    return dynamic_program
+
+
+def _brief() -> "Callable[[Instance], bool]":
+    from .dynamic_program import brief
+
+    return brief
+
+
+def _closed_form() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat_closed_form import Model
+
+    return Model
+
+
+def _completion_times() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat_completion_times import Model
+
+    return Model
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(
+        generate.Options,
+        generate.generate,
+        resettled=generate.resettled,
+        quantum_ns=generate.QUANTUM_NS,
+    )
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+PROBLEM = Problem(
+    name="balance",
+    about=__doc__ or "",
     title="What the GPU takes from the NDP units",
     paper="Edge GPU-NDP",
     published_rule="framework",
     restrictions=None,
     holdout=None,
     exact_methods={
-        "dp": ExactMethod("dynamic_program", then="cp-sat-closed-form"),
-        "cp-sat-closed-form": ExactModel("cpsat_closed_form", "cp-sat"),
-        "cp-sat-completion-times": ExactModel("cpsat_completion_times", "cp-sat"),
+        "dp": ExactMethod(_dynamic_program, then="cp-sat-closed-form", brief=_brief),
+        "cp-sat-closed-form": ExactModel(_closed_form, "cp-sat"),
+        "cp-sat-completion-times": ExactModel(_completion_times, "cp-sat"),
     },
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",
@@ -41,6 +126,11 @@ INFO = ProblemInfo(
         "all-gpu": NOTHING,
     },
     unpriced={"BA-C1": "it says what is decided"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance"})

@@ -7,8 +7,8 @@ the units' side, and on the link when all slices are through, as Eq. 2 charges t
 
 from moeopt.problems.balance.instance import Instance
 from moeopt.problems.balance.solution import Solution
-from moeopt.problems.execute import Executed
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
 

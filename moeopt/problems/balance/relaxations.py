@@ -55,6 +55,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
 from moeopt.core.feasibility import Feasibility
 from moeopt.core.search import Search
 
@@ -66,6 +67,9 @@ Step = tuple["Parcel", Ints, NDArray[np.bool_]]
 
 MAX_STATES = 100_000
 """Some 20 ms of work per parcel."""
+
+PARCEL_WORK, STATES = 1e-4, 5e6
+"""Units of work that a parcel takes, and states that go into one of them."""
 
 NOBODY = -1
 
@@ -197,6 +201,7 @@ def gpu_relaxation(instance: Instance, below_ns: int, search: Search) -> Answer:
     for parcel in _parcels(instance):
         if search.stopped:
             return Answer(Feasibility.UNKNOWN, note="stopped")
+        spend(PARCEL_WORK + len(a) / STATES)
         kept = np.flatnonzero(_can_end(a, b, parcel, capacity, need))
         a, b, parent, took = _joined(a[kept], b[kept], parcel, capacity)
         steps.append((parcel, kept[parent], took))

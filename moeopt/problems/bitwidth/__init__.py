@@ -1,9 +1,21 @@
 """How many bits each expert's weights get under a budget (context-aware CXL-NDP 4.2)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import NOTHING, ExactMethod, Phases, ProblemInfo
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    NOTHING,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Later,
+    Parts,
+    Phases,
+    Problem,
+    Robust,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -17,15 +29,85 @@ if TYPE_CHECKING:
     from .instance import Layer as Layer
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, decomposition, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        decomposition=decomposition,
+        precision=view.precision,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _dynamic_program() -> Algorithm["Instance"]:
+    from . import dynamic_program
+
+    return dynamic_program
+
+
+def _brief() -> "Callable[[Instance], bool]":
+    from .dynamic_program import brief
+
+    return brief
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(generate.Options, generate.generate, resettled=generate.resettled)
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+def _later() -> Later["Instance", "Solution"]:
+    from . import holdout
+
+    return Later(joined=holdout.joined)
+
+
+def _robust() -> Robust["Instance"]:
+    from .forecast import draw
+    from .robust import decide
+
+    return Robust(draw, decide)
+
+
+PROBLEM = Problem(
+    name="bitwidth",
+    about=__doc__ or "",
     title="How many bits each expert gets",
     paper="Context-aware CXL-NDP",
     published_rule="prefix-split",
     restrictions={"granularity": "expert", "min_count": {}},
     holdout=Phases("phase", ("prefill", "decode")),
-    robust=True,
     sample_rule="prefix-split",
-    exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
+    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat", brief=_brief)},
     absent={"lanes": "widths are no schedule"},
     knows={
         "uniform": NOTHING,
@@ -33,6 +115,13 @@ INFO = ProblemInfo(
         "greedy-marginal": "the losses",
     },
     unpriced={"BW-C1": "without it no expert needs a width"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
+    later=_later,
+    robust=_robust,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Layer": "instance", "Expert": "instance"})

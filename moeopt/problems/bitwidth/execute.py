@@ -12,8 +12,8 @@ the reads, which do not count in the objective, comes a chain of losses, a nanos
 
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.solution import Solution
-from moeopt.problems.execute import Executed
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
 

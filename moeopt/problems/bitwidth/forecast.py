@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from moeopt.core.futures import Draw, Futures, drawn_from
+from moeopt.core.rounding import rounded
 from moeopt.problems.bitwidth.instance import Instance, Layer
 
 Floats = NDArray[np.float64]
@@ -77,7 +78,7 @@ def _layer(layer: Layer, choices: Choices | None, number: int, rng: np.random.Ge
             "experts": tuple(
                 expert.model_copy(update={"loss": tuple(row)})
                 for expert, row in zip(
-                    layer.experts, np.rint(summed).astype(np.int64).tolist(), strict=True
+                    layer.experts, np.rint(rounded(summed)).astype(np.int64).tolist(), strict=True
                 )
             ),
         }
@@ -139,5 +140,5 @@ def _choices(instance: Instance) -> Choices | None:
     shape = 1 / np.maximum(np.mean(variation) - 1 / n, 1e-3)
     none = -shape * np.log1p(n / shape)
     likely = unused * none + (experts - unused) * np.log(-np.expm1(none))
-    best = int(np.argmax(likely))
+    best = int(np.argmax(rounded(likely)))
     return Choices(float(n[best]), float(shape[best]))

@@ -28,9 +28,10 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
+from moeopt.core.rounding import rounded
 from moeopt.problems.bitwidth.instance import Expert, Granularity, Instance, Layer
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
-from moeopt.sim.models.loss_rounding import Rounded, by_loss, by_table, to_bits
+from moeopt.sim.models.loss_rounding import Rounded, by_loss, by_table
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
 from moeopt.sim.models.quantise.random_experts import law, random_table
 from moeopt.sim.presets import find, names
@@ -323,7 +324,7 @@ def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int)
         return LossTable("convex law", bits, np.stack(drawn), facts)
     losses = random_table(layers, experts, bits, options.losses, source.seed)
     if options.scale == "own":
-        losses = to_bits(losses, TABLE_BITS)
+        losses = rounded(losses, TABLE_BITS)
     return LossTable(f"random experts, {options.losses}", bits, losses, {"law": law()})
 
 

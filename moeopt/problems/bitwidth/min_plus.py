@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
+
 from .kernels import UNREACHABLE, cheapest_splits, lower_hull
 
 Ints = NDArray[np.int64]
@@ -24,6 +26,9 @@ Floats = NDArray[np.float64]
 
 SPLITS_PER_LOOK = 2**24
 """Sums between two looks at the clock, if all are computed: some 20 ms."""
+
+LOOKS, SUMS = 50, 4e8
+"""About how many splits are looked at for each entry, and how many in a second of a core."""
 
 RELATIVE_MARGIN = 2.0**-40
 
@@ -95,6 +100,7 @@ def merged(first: Curve, second: Curve, stopped: Callable[[], bool] = lambda: Fa
         if stopped():
             raise Stopped
         high = min(total, low + step)
+        spend((high - low) * LOOKS / SUMS)
         cheapest_splits(levels[0], levels[1], hulls[0], hulls[1], start, margin, low, high, losses)
     losses += first.losses[-1] + second.losses[-1]
     return Curve(first.least_bits + second.least_bits, first.unit, losses)

@@ -15,6 +15,8 @@ from math import gcd, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
+
 from .instance import Instance
 from .kernels import UNREACHABLE, extend, trace_back
 from .min_plus import Curve, Stopped
@@ -23,6 +25,9 @@ Ints = NDArray[np.int64]
 
 SUMS_PER_LOOK = 2**25
 """Sums between two looks at the clock: some 20 ms."""
+
+SUMS = 1.5e9
+"""Sums that a core makes in a second."""
 
 MAX_ENTRIES = 2**27
 """Most entries of a layer's tables: 1 GiB."""
@@ -99,6 +104,7 @@ class LayerKnapsack:
             if self.stopped():
                 raise Stopped
             last = min(experts, first + block)
+            spend((last - first) * sums / SUMS)
             extend(tables, self.losses, self.steps, self.following, first, last)
         return tables
 

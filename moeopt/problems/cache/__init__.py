@@ -1,9 +1,22 @@
 """How many GPU cache ways each layer gets for its experts (CPU-GPU collaborative, III-B)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import HINDSIGHT, NOTHING, ExactMethod, ProblemInfo, Stretch
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    HINDSIGHT,
+    NOTHING,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Later,
+    Parts,
+    Problem,
+    Robust,
+    Stretch,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -16,15 +29,90 @@ if TYPE_CHECKING:
     from .online import Lru as Lru
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        lanes=view.lanes,
+        lanes_are_sums=True,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _dynamic_program() -> Algorithm["Instance"]:
+    from . import dynamic_program
+
+    return dynamic_program
+
+
+def _brief() -> "Callable[[Instance], bool]":
+    from .dynamic_program import brief
+
+    return brief
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(
+        generate.Options,
+        generate.generate,
+        resettled=generate.resettled,
+        trace_of=generate.trace_of,
+    )
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+def _later() -> Later["Instance", "Solution"]:
+    from . import holdout
+
+    return Later(joined=holdout.joined, separated=holdout.separated)
+
+
+def _robust() -> Robust["Instance"]:
+    from .forecast import draw
+    from .robust import decide
+
+    return Robust(draw, decide)
+
+
+PROBLEM = Problem(
+    name="cache",
+    about=__doc__ or "",
     title="How many experts of each layer the GPU caches",
     paper="CPU-GPU collaborative",
     published_rule="uniform-ways",
     restrictions=None,
     holdout=Stretch("first_token", "tokens"),
-    robust=True,
     sample_rule="best-uniform",
-    exact_methods={"dp": ExactMethod("dynamic_program", then="cp-sat")},
+    exact_methods={"dp": ExactMethod(_dynamic_program, then="cp-sat", brief=_brief)},
     absent={
         "restrictions": "slots are the machine's, not a choice",
     },
@@ -35,6 +123,13 @@ INFO = ProblemInfo(
         "greedy-marginal": HINDSIGHT,
     },
     unpriced={"CA-C1": "it says what is decided"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
+    later=_later,
+    robust=_robust,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Lru": "online"})

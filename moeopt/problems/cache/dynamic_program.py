@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 from moeopt.core.feasibility import Feasibility
 from moeopt.core.search import Search
@@ -40,6 +41,9 @@ CHUNK = 2**20
 
 MOST = 2**22
 """Most states of a layer before it is left to another method."""
+
+EXTENSIONS, SORTED = 5e7, 4e6
+"""Extensions of states that a core makes, and states that it sorts and compares, in a second."""
 
 SHARES = (256, 64, 16, 4, 1)
 """A target leaves so many parts of the gap, of which it takes one."""
@@ -145,6 +149,7 @@ def within(
         found = _extensions(sides, weights, target_ns, layer, options, layers[-1], stopped)
         if isinstance(found, Answer):
             return found
+        spend(len(found.slots) / SORTED)
         order = np.lexsort((found.slots, found.copy_ns, found.compute_ns))
         found = States(*(column[order] for column in found))
         keep = undominated(found.slots, found.copy_ns, sides.slots)
@@ -194,6 +199,7 @@ def _extensions(
     for begin in range(0, len(states.slots), step):
         if stopped():
             return Answer(Feasibility.UNKNOWN, note="STOPPED")
+        spend(len(states.slots[begin : begin + step]) * len(options) / EXTENSIONS)
         slots, compute_ns, copy_ns = (column[begin : begin + step] for column in states[:3])
         found = extend(
             slots, compute_ns, copy_ns, options, compute, copy, p, sides.scale, rest, limit

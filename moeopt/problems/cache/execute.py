@@ -10,8 +10,8 @@ import numpy as np
 
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.solution import Solution
-from moeopt.problems.execute import Executed
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
 

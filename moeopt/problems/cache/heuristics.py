@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from moeopt.core.clock import spend
+
 from .curves import Ints
 from .instance import Instance
 from .sides import sides_of
@@ -80,6 +82,7 @@ def greedy_marginal(instance: Instance) -> Solution:
     rows, counts = np.arange(instance.layers), np.arange(instance.experts + 1)
     ways = np.zeros(instance.layers, dtype=np.int64)
     while True:
+        spend(5e-5 + sides.compute_ns.size / 1e8)
         now = sides.trace_ns(ways)
         added = counts - ways[:, None]
         compute = _totals(sides.compute_ns, rows, ways)

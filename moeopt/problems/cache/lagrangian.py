@@ -16,10 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 
 from .curves import Ints
 from .sides import Sides
+
+ENTRIES = 6e8
+"""Sums of a table that a core makes in a second."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class DualValue:
 def dual_function(sides: Sides, p: int) -> DualValue:
     """Return the bound of one weight."""
     cost = sides.weighted(p)
+    spend(cost.size * (sides.slots + 1) / ENTRIES)
     table = completions(cost, sides.slots)
     bound_ns = -(-int(table[0, -1]) // sides.scale)
     return DualValue(p, bound_ns, cheapest(cost, table), table)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from moeopt.problems.deferral.instance import Instance
 from moeopt.problems.deferral.solution import Solution
-from moeopt.problems.execute import Executed
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
 Kind = Literal["attention", "shared", "immediate", "deferred"]

@@ -48,6 +48,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
+
 from .instance import Instance
 from .kernels import extensions, pareto
 
@@ -55,6 +57,9 @@ Ints = NDArray[np.int64]
 
 EXTENSIONS_PER_LOOK = 2**18
 """Most states made between two looks at the clock: some 20 ms."""
+
+STEP_WORK, EXTENSIONS = 1e-4, 5e6
+"""Units of work that a block of states takes, and extensions that go into one of them."""
 
 NO_LIMIT = 2**62
 """Above all penalties, and all times: the file's limits keep these below 2**61."""
@@ -239,6 +244,7 @@ def _after(
         if stopped():
             raise Stopped
         end = min(len(states), first + block)
+        spend(STEP_WORK + (end - first) * len(penalties) / EXTENSIONS)
         made = extensions(states, times, penalties, limits, raised, first, end)
         kept = np.concatenate([kept, made]) if len(kept) else made
         kept = kept[pareto(kept, np.argsort(kept[:, 0], kind="stable"))]

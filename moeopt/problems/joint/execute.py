@@ -8,10 +8,10 @@ problem, copies belong to no instant and only their sum counts.
 
 import numpy as np
 
-from moeopt.problems.execute import Executed
 from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
 

@@ -4,9 +4,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from moeopt.core.clock import spend
+
 from .check import loss, memory_bytes, objective, violations
 from .instance import Instance
 from .solution import Solution
+
+ENTRIES = 5e5
+"""Entries of all steps that the checker executes in a second of a core."""
 
 Rule = Callable[[Instance], Solution | None]
 
@@ -221,6 +226,7 @@ def _best_count(instance: Instance, plan: Solution, name: str, most: int) -> Sol
         last = 0 if name == "deferred" else count
         row = (count,) * (instance.layers - 1) + (last,)
         found = plan.model_copy(update={name: row})
+        spend(2 * instance.rows.entries / ENTRIES)
         if not violations(instance, found) and (found_ns := objective(instance, found)) < best_ns:
             best, best_ns = found, found_ns
     return best

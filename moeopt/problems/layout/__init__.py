@@ -1,9 +1,22 @@
 """Layout and schedule decided together: what is resident, striped or localized (TriMoE 4.3)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import HINDSIGHT, THIS_STEP, ExactMethod, ProblemInfo, Stretch
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    HINDSIGHT,
+    THIS_STEP,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Later,
+    Parts,
+    Problem,
+    Robust,
+    Stretch,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -16,16 +29,86 @@ if TYPE_CHECKING:
     from .instance import Scenario as Scenario
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        lanes=view.lanes,
+        knew=view.knew,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _bound_and_pack() -> Algorithm["Instance"]:
+    from . import bound_and_pack
+
+    return bound_and_pack
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(generate.Options, generate.generate, resettled=generate.resettled)
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+def _later() -> Later["Instance", "Solution"]:
+    from . import holdout
+
+    return Later(
+        run=holdout.run,
+        adopted=holdout.adopted,
+        windows_of=holdout.windows_of,
+        joined=holdout.joined,
+        is_scheduled=True,
+    )
+
+
+def _robust() -> Robust["Instance"]:
+    from .forecast import draw
+    from .robust import decide
+
+    return Robust(draw, decide)
+
+
+PROBLEM = Problem(
+    name="layout",
+    about=__doc__ or "",
     title="Where the experts lie",
     paper="TriMoE",
     published_rule="trimoe",
     restrictions={"dimm_slots": None},
     holdout=Stretch("first_window", "windows", spacing="spacing", unseen="held_out"),
     sample_rule="lpt",
-    robust=True,
     needs=dict.fromkeys(["dual-copies", "two-localized", "copies-by-load"], "copies"),
-    exact_methods={"bound-and-pack": ExactMethod("bound_and_pack", then="cp-sat")},
+    exact_methods={"bound-and-pack": ExactMethod(_bound_and_pack, then="cp-sat")},
     labels={
         "trimoe": "cold localized",
         "trimoe-best-schedule": "TriMoE's layout",
@@ -54,6 +137,13 @@ INFO = ProblemInfo(
     | dict.fromkeys(["dual-copies", "two-localized"], THIS_STEP),
     coincide={"hybrimoe": "ktransformers"},
     unpriced={"LA-C1": "without it nothing has to run"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
+    later=_later,
+    robust=_robust,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Scenario": "instance"})

@@ -20,7 +20,7 @@ from .idle import with_idle_localized
 from .instance import Instance
 from .paths import Path
 from .solution import Solution
-from .systems import SYSTEMS
+from .systems import SYSTEMS, Layout
 from .with_copies import COPIES
 
 MAX_WORK = 3 * 10**8
@@ -60,7 +60,7 @@ def trimoe_layout_tuned(
     Every share is tried, or evenly spaced ones where that would be more than `MAX_WORK`.
     """
     reading = {"tie_order": tie_order, "refinement": refinement}
-    return _best(instance, round_robin(instance), _cold_counts(instance), **reading)
+    return _best(instance, round_robin(instance), cold_counts_of(instance), **reading)
 
 
 def lpt(instance: Instance) -> Solution:
@@ -69,7 +69,7 @@ def lpt(instance: Instance) -> Solution:
     By falling weighted sum of NDP costs, each cold expert goes to the DIMM whose sum is least so
     far among those with a slot left (ties: lowest DIMM).
     """
-    return _best(instance, longest_first(instance), _cold_counts(instance))
+    return _best(instance, longest_first(instance), cold_counts_of(instance))
 
 
 def local_search(instance: Instance) -> Solution:
@@ -133,22 +133,24 @@ def longest_first(instance: Instance) -> Packing:
 
 def _best(instance: Instance, packing: Packing, cold_counts: list[int], **reading: str) -> Solution:
     """Return the best solution over the given numbers of cold experts (ties: the first)."""
-    from .second_stage import Layout, as_solution, refined  # compiled loops are imported when run
+    from .second_stage import as_solution, refined  # compiled loops are imported when run
 
     def tried() -> Iterator[tuple[int, Layout, NDArray[np.int64]]]:
-        for resident, dimm in _layouts(instance, packing, cold_counts):
-            layout = Layout(resident, dimm)
-            device, value = refined(instance, layout, **reading)
-            yield value, layout, device
+        for layout in family(instance, packing, cold_counts):
+            device, makespans = refined(instance, layout, **reading)
+            yield _weighted(instance, makespans), layout, device
 
     _, layout, device = min(tried(), key=lambda of: of[0])
     return as_solution(instance, layout, device)
 
 
-def _layouts(
-    instance: Instance, packing: Packing, cold_counts: list[int]
-) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-    """Yield (resident, dimm) for each number of cold experts; -1 is striped."""
+def _weighted(instance: Instance, makespans: list[int]) -> int:
+    pairs = zip(instance.scenarios, makespans, strict=True)
+    return sum(scenario.weight * makespan for scenario, makespan in pairs)
+
+
+def family(instance: Instance, packing: Packing, cold_counts: list[int]) -> Iterator[Layout]:
+    """Yield a layout for each number of cold experts."""
     order = _hottest_first(instance)
     idle = instance.experts - len(order)
     room = len(order) if instance.dimm_slots is None else instance.dimm_slots * instance.dimms
@@ -159,7 +161,7 @@ def _layouts(
         dimm = np.full(instance.experts, -1)
         cold = order[len(order) - local :]
         dimm[cold] = packing(cold)
-        yield resident, within_memory(instance, dimm)
+        yield Layout(resident, within_memory(instance, dimm))
 
 
 def _hottest_first(instance: Instance) -> NDArray[np.int64]:
@@ -178,7 +180,8 @@ def _weighted_sums(instance: Instance, values: NDArray[np.int64]) -> list[int]:
     return total
 
 
-def _cold_counts(instance: Instance) -> list[int]:
+def cold_counts_of(instance: Instance) -> list[int]:
+    """Return the numbers of cold experts to try: all, or evenly spaced ones (`MAX_WORK`)."""
     counts = MAX_WORK // (len(instance.scenarios) * instance.experts**2)
     if counts > instance.experts:
         return list(range(instance.experts + 1))

@@ -1,10 +1,9 @@
 """The second stage: given a layout, the schedule of each scenario (TriMoE 4.2)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
 from moeopt.core.device_loads import loads_of, makespan_of, refine, table_for
 from moeopt.problems.tri_domain.heuristics import cheapest_path
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
@@ -12,22 +11,18 @@ from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 from .instance import Instance
 from .paths import IDLE, STRIPED, Device
 from .solution import DOMAINS, Solution
+from .systems import Layout as Layout
 
 GPU, CPU, NDP = Device
 
 EFFORT = 2**18
 """Labels that one scenario's best schedule may take: some milliseconds."""
 
+REFINED = 1_000_000
+"""So many experts of scenarios are refined in a unit of work, on an idle core."""
+
 Devices = NDArray[np.int64]
 """A `Device` or `IDLE` per scenario and expert."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The first-stage decision: who is resident, and each expert's DIMM (`STRIPED` if on all)."""
-
-    resident: NDArray[np.bool_]
-    dimm: NDArray[np.int64]
 
 
 def as_solution(instance: Instance, layout: Layout, device: Devices) -> Solution:
@@ -61,22 +56,22 @@ def tables(instance: Instance, layout: Layout) -> list[NDArray[np.int64]]:
 
 def refined(
     instance: Instance, layout: Layout, *, tie_order: str = "cpu", refinement: str = "one"
-) -> tuple[Devices, int]:
+) -> tuple[Devices, list[int]]:
     """Schedule every scenario as `moeopt.problems.tri_domain.heuristics.trimoe` does.
 
     Each expert starts where it alone is cheapest; then TriMoE's refinement, both under its
-    settlements. A test holds the two together. The second result is the weighted sum of the
-    makespans, in ns.
+    settlements. A test holds the two together. The second result has the makespans, in ns.
     """
     times = instance.path_times
     cost = times.under(times.alone, layout.resident, layout.dimm)
     cost[NDP, :, layout.dimm == STRIPED] = np.iinfo(np.int64).max
     device = np.where(times.active, cheapest_path(cost, tie_order), IDLE)
-    objective = 0
-    for s, table in enumerate(tables(instance, layout)):
-        makespan = refine(table, device[s], instance.dimms, refinement == "all", True)
-        objective += instance.scenarios[s].weight * int(makespan)
-    return device, objective
+    makespans = [
+        int(refine(table, device[s], instance.dimms, refinement == "all", True))
+        for s, table in enumerate(tables(instance, layout))
+    ]
+    spend(instance.path_times.active.sum() / REFINED)
+    return device, makespans
 
 
 def best_schedules(instance: Instance, layout: Layout, device: Devices) -> Devices:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.cold_cut import ColdCut
+from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
@@ -190,7 +191,7 @@ def expected_ns(instance: Instance, layout: Layout) -> int:
     """
     times, table = instance.path_times, _table(instance)
     expected = _expected(instance)
-    comes = -np.expm1(-expected)
+    comes = rounded(-np.expm1(-expected))
     given = np.divide(expected, comes, out=np.ones_like(expected), where=comes > 0)
     striped = layout.dimm == STRIPED
     read = np.where(striped, times.read[Path.CPU_STRIPED], times.read[Path.CPU_LOCAL])

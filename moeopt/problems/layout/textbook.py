@@ -45,7 +45,11 @@ class Runs:
 
 
 def places(instance: Instance) -> dict[int, tuple[int, ...]]:
-    """Return the experts with tokens anywhere, each with the DIMMs it may lie on.
+    """Return the experts whose place is decided, each with the DIMMs it may lie on.
+
+    Those with tokens anywhere. Where several copies are permitted all of them, as a place takes
+    bytes from others (LA-C11) whether it is used or not; else one without tokens is striped, which
+    takes no slot.
 
     DIMMs of one channel are identical, and so are channels of as many DIMMs. So they may be
     numbered in the order of their first expert, the channels first: before an expert lies on a
@@ -54,12 +58,9 @@ def places(instance: Instance) -> dict[int, tuple[int, ...]]:
     the k-th expert lies on one of the first k DIMMs. Where several copies are permitted, each may
     lie on any DIMM: an expert may be the first of several DIMMs at once.
     """
-    rows = [
-        row for row, of in enumerate(zip(*(s.tokens for s in instance.scenarios), strict=True))
-        if any(of)
-    ]  # fmt: skip
     if instance.copies is not None:
-        return dict.fromkeys(rows, tuple(range(instance.dimms)))
+        return dict.fromkeys(range(instance.experts), tuple(range(instance.dimms)))
+    rows = np.flatnonzero(instance.path_times.active.any(axis=0)).tolist()
     before = experts_before(instance.channels or (0,) * instance.dimms)
     return {
         row: tuple(dimm for dimm, least in enumerate(before) if least <= k)
@@ -111,8 +112,7 @@ def bytes_on_dimm(
 ) -> tuple[list[tuple[Any, int]], int]:
     """Return a DIMM's weights as variables with their bytes, and the bytes that there are for them.
 
-    Experts without tokens have no variables: they are striped. What all numbers are a multiple of
-    is taken out of them.
+    What all numbers are a multiple of is taken out of them.
     """
     of = instance.copies
     if of is None:
@@ -121,8 +121,7 @@ def bytes_on_dimm(
     terms = [(at, share) for at in striped.values()]
     terms += [(at[dimm], of.expert_bytes) for at in local.values()]
     unit = gcd(share, of.expert_bytes)
-    room = of.room_bytes - share * (instance.experts - len(local))
-    return [(at, size // unit) for at, size in terms], room // unit
+    return [(at, size // unit) for at, size in terms], of.room_bytes // unit
 
 
 def read_off(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from moeopt.core.info import HINDSIGHT, THIS_STEP
+from moeopt.core.problem import HINDSIGHT, THIS_STEP
 from moeopt.core.view import Changes, Difference, Kind, Lane, expert_words, longest_first, replaced
 
 from .check import loads, miss_ns

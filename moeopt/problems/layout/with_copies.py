@@ -198,7 +198,7 @@ def anneal(instance: Instance, search: Search, seed: int, moves: int, until_s: f
     seed
         Of the random numbers, at least 1.
     moves
-        Moves for each expert with tokens.
+        Moves for each expert.
     until_s
         It ends when so many seconds are left.
     """
@@ -209,7 +209,7 @@ def anneal(instance: Instance, search: Search, seed: int, moves: int, until_s: f
     rules = kernel.rules_of(instance)
     state = kernel.state_of(instance, rules, start)
     best = state._replace(lies=state.lies.copy(), run=state.run.copy())
-    rows = np.flatnonzero(instance.path_times.active.any(axis=0))
+    rows = np.arange(instance.experts)  # one without tokens takes bytes from others
     random = np.array([seed * 0x9E3779B97F4A7C15 % 2**64 or 1], dtype=np.uint64)
     value = float(objective(instance, start))
     spans = np.array([kernel.value_of(rules, state), np.inf])

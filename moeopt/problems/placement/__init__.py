@@ -1,9 +1,22 @@
 """placement: which experts live on the GPU for good, and which are computed elsewhere."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import HINDSIGHT, NOTHING, ExactMethod, ProblemInfo, Stretch
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    HINDSIGHT,
+    NOTHING,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Later,
+    Parts,
+    Problem,
+    Robust,
+    Stretch,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -17,15 +30,87 @@ if TYPE_CHECKING:
     from .online import Residents as Residents
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        lanes=view.lanes,
+        lanes_are_sums=True,
+        knew=view.knew,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _lagrangian() -> Algorithm["Instance"]:
+    from . import lagrangian
+
+    return lagrangian
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(
+        generate.Options,
+        generate.generate,
+        resettled=generate.resettled,
+        trace_of=generate.trace_of,
+        from_counts=True,
+    )
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+def _later() -> Later["Instance", "Solution"]:
+    from . import holdout
+    from .solution import for_other_steps
+
+    return Later(joined=holdout.joined, unchanged=for_other_steps)
+
+
+def _robust() -> Robust["Instance"]:
+    from .forecast import draw
+    from .robust import decide
+
+    return Robust(draw, decide)
+
+
+PROBLEM = Problem(
+    name="placement",
+    about=__doc__ or "",
     title="Which experts live on the GPU",
     paper="KTransformers",
     published_rule="frequency",
     restrictions={"restriction": None, "fill": False},
     holdout=Stretch("first_step", "steps"),
-    robust=True,
     sample_rule="frequency-hindsight",
-    exact_methods={"price-and-swap": ExactMethod("lagrangian", then="cp-sat")},
+    exact_methods={"price-and-swap": ExactMethod(_lagrangian, then="cp-sat")},
     knows={
         "frequency": "offline profile",
         "per-layer-frequency": "offline profile",
@@ -47,6 +132,13 @@ INFO = ProblemInfo(
         "offload-time-stop": HINDSIGHT,
     },
     unpriced={"PL-C9": "it says what an expert on the GPU is for"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
+    later=_later,
+    robust=_robust,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Known": "known", "Residents": "online"})

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from moeopt.core.clock import out_of_time
+from moeopt.core.clock import out_of_time, spend
 
 from .capacity import Capacity, capacity_of
 from .instance import Instance
 from .layer_steps import Flags, Ints
 from .solution import Solution, solution_of
+
+COST_WORK, ENTRIES = 4e-5, 5e7
+"""Units of work that the time of one layer takes, and entries that go into one of them."""
 
 Block = tuple[int, ...]
 """Experts that go on the GPU together, as layer x experts + expert."""
@@ -52,7 +55,8 @@ def best_prefix(instance: Instance, order: Ints) -> Solution | None:
     for block in _fitting(blocks(instance, order), capacity, capacity.most):
         flags.ravel()[list(block)] = True
         taken += block
-        for layer in {number // instance.experts for number in block}:
+        for layer in sorted({number // instance.experts for number in block}):
+            spend(COST_WORK + len(instance.layer_steps[layer].expert) / ENTRIES)
             costs[layer] = instance.layer_steps[layer].cost_ns(
                 flags[layer], instance.layer_offload_fixed_ns
             )

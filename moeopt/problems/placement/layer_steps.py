@@ -43,6 +43,11 @@ class LayerSteps:
         return len(self.weight)
 
     @cached_property
+    def pairs(self) -> int:
+        """Pairs of entries of one row, in all rows: what looking at all swaps takes."""
+        return int((np.diff(self.start) ** 2).sum())
+
+    @cached_property
     def row(self) -> Ints:
         """The row of every entry."""
         return np.repeat(np.arange(self.rows), np.diff(self.start))

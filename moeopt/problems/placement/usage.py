@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moeopt.core.info import HINDSIGHT
+from moeopt.core.problem import HINDSIGHT
 
 from .instance import Instance
 from .layer_steps import Ints

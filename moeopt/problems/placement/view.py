@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from moeopt.core.info import HINDSIGHT
+from moeopt.core.problem import HINDSIGHT
 from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words
 
 from .check import computed, layer_steps

@@ -1,9 +1,21 @@
 """Which expert migrations fit into the overlap window before the next layer (TriMoE 4.3)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import NOTHING, ExactMethod, Phases, ProblemInfo
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    NOTHING,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Later,
+    Parts,
+    Phases,
+    Problem,
+    Robust,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -17,15 +29,79 @@ if TYPE_CHECKING:
     from .solution import Migration as Migration
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        lanes=view.lanes,
+        knew=view.knew,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _striped_reads() -> Algorithm["Instance"]:
+    from . import striped_reads
+
+    return striped_reads
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(generate.Options, generate.generate, resettled=generate.resettled)
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+def _later() -> Later["Instance", "Solution"]:
+    from . import holdout
+
+    return Later(run=holdout.run, adopted=holdout.adopted, is_scheduled=True)
+
+
+def _robust() -> Robust["Instance"]:
+    from .forecast import draw
+    from .robust import decide
+
+    return Robust(draw, decide)
+
+
+PROBLEM = Problem(
+    name="relayout",
+    about=__doc__ or "",
     title="Which experts migrate before a layer",
     paper="TriMoE",
     published_rule="benefit-greedy",
     restrictions=None,
     holdout=Phases("loads", ("predicted", "actual")),
     sample_rule="none",
-    robust=True,
-    exact_methods={"evacuation": ExactMethod("striped_reads", then="cp-sat")},
+    exact_methods={"evacuation": ExactMethod(_striped_reads, then="cp-sat")},
     absent={
         "restrictions": "windows and free slots are the machine's, not a choice",
     },
@@ -36,6 +112,13 @@ INFO = ProblemInfo(
         "none": NOTHING,
     },
     unpriced={"RE-C1": "without it nothing has to run", "RE-C4": "it says what a migration is"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
+    later=_later,
+    robust=_robust,
 )
 
 __getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance", "Migration": "solution"})

@@ -6,11 +6,11 @@ serves host reads and its own NDP work (Eq. 6). Schema 2: the GPU has its base l
 go over PCIe, a read keeps its channels busy besides the DIMMs, every DIMM may have its own link.
 """
 
-from moeopt.problems.execute import Executed
 from moeopt.problems.relayout.check import link_time_ns
 from moeopt.problems.relayout.instance import Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline
 

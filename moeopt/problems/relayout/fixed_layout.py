@@ -120,7 +120,7 @@ def refined_ns(instance: Instance, migrations: Sequence[Migration] = ()) -> int:
     gpu = np.where(resident, c.gpu_hit_ns, miss)
     cpu = np.where(striped, c.cpu_striped_ns, c.cpu_localized_ns)
     ndp = np.where(striped, np.iinfo(np.int64).max, c.ndp_ns)
-    active = np.argsort(c.expert)  # of equally costly experts the first is moved
+    active = np.argsort(c.expert, kind="stable")  # of equally costly experts the first is moved
     active = active[c.tokens[active] > 0]
     choice = tri_domain.cheapest_path(np.stack([gpu, cpu, ndp])[:, active])
     columns = (gpu, cpu, ndp, np.where(resident, 0, read), read, dimm)

@@ -39,47 +39,6 @@ class Executed:
     proven: bool
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """What migrations promised on the predicted loads and what they brought on the real ones.
-
-    Attributes
-    ----------
-    predicted_unmoved_ns, predicted_ns
-        Makespan on the predicted loads, without and with the migrations.
-    unmoved_ns
-        Makespan on the real loads without any migration.
-    executed
-        The run on the real loads, with them.
-    """
-
-    predicted_unmoved_ns: int
-    predicted_ns: int
-    unmoved_ns: int
-    executed: Executed
-
-    @property
-    def predicted_gain_ns(self) -> int:
-        """By how much the makespan was to fall."""
-        return self.predicted_unmoved_ns - self.predicted_ns
-
-    @property
-    def gain_ns(self) -> int:
-        """By how much it fell; negative if the migrations did harm."""
-        return self.unmoved_ns - self.executed.makespan_ns
-
-    def regret_ns(self, optimum_ns: int) -> int:
-        """Return how far the run is above the optimum in hindsight.
-
-        Parameters
-        ----------
-        optimum_ns
-            The optimum of the instance with the real loads, which may choose its migrations
-            knowing them, or a lower bound of it: then this is an upper limit of the regret.
-        """
-        return self.executed.makespan_ns - optimum_ns
-
-
 def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Expert, ...]:
     """Return the experts where they lie after the migrations.
 
@@ -147,45 +106,3 @@ def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
 def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
     """Return a decision's migrations with a schedule for `instance`; see `execute`."""
     return execute(instance, decision.migrations, schedule).solution
-
-
-def hold_out_migrations(
-    predicted: Instance, actual: Instance, decision: Solution, schedule: Schedule = EXACT
-) -> HeldOut:
-    """Hold what migrations promised against what they bring.
-
-    Parameters
-    ----------
-    predicted, actual
-        The same layout with the predicted and the real loads: made by the generator with ``loads``
-        "predicted" and "actual" and all else equal.
-    decision
-        A solution of `predicted`; only its migrations are used.
-    schedule
-        Decides what runs where, in all four runs.
-
-    Raises
-    ------
-    InputError
-        If the two instances differ in more than loads.
-    """
-    _check_same_layout(predicted, actual)
-    return HeldOut(
-        predicted_unmoved_ns=execute(predicted, (), schedule).makespan_ns,
-        predicted_ns=execute(predicted, decision.migrations, schedule).makespan_ns,
-        unmoved_ns=execute(actual, (), schedule).makespan_ns,
-        executed=execute(actual, decision.migrations, schedule),
-    )
-
-
-def _check_same_layout(predicted: Instance, actual: Instance) -> None:
-    def places(instance: Instance) -> object:
-        rows = [(expert.expert, expert.resident, expert.dimm) for expert in instance.experts]
-        rest = instance.model_dump(exclude={"name", "provenance", "experts"})
-        return rows, rest
-
-    if places(predicted) != places(actual):
-        raise InputError(
-            f"{predicted.name}, {actual.name}: must be the same machine and layout; only tokens"
-            " and the costs of experts may differ"
-        )

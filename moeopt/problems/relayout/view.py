@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from moeopt.core.info import HINDSIGHT
+from moeopt.core.problem import HINDSIGHT
 from moeopt.core.view import Changes, Difference, Lane, different_domains, expert_words, replaced
 from moeopt.problems.tri_domain import view as tri_domain
 

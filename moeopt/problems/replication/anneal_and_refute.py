@@ -1,40 +1,48 @@
-"""anneal-and-refute: placements by simulated annealing, and a refutation of anything better.
+"""anneal-and-refute: placements by simulated annealing, and bounds that refute anything better.
 
-1. Bounds: each window alone (`bounds`); several windows by the copies they share (`joint_bound`).
-2. Starts: the heuristics; with nodes, other shares of groups over nodes (`node_starts`).
-3. Annealing (`kernels`) in rounds of rising length, from the best so far and from the starts.
-4. One window with an even split, one node and no moves: the next better peak is refuted or found by
-   packing with copies as an arc flow (`arc_flow`), if its graph is small.
+1. Bounds: each window alone (`bounds`), and all by the copies and nodes that they share
+   (`joint_bound`).
+2. Starts: the heuristics; with nodes, other shares of groups over nodes.
+3. Annealing (`annealing`) in rounds of rising length, from the best so far and from the starts. It
+   goes by even splits; where shares are to be decided, `dispatch` decides them for its copies.
+4. CP-SAT goes on where instances are small (`ExactMethod.then`).
 
-Proof. Objectives offered are the checker's. Bounds are those of `bounds` and `joint_bound`, with
-their proofs, and the grid above a refuted peak: every objective is a multiple of the grid, so that
-nothing is between them. An incumbent that meets a bound is optimal.
+Proof. Objectives offered are the checker's. Bounds are those of these modules, in integers, with
+their proofs. An incumbent that meets a bound is optimal.
 """
 
-from moeopt.core.feasibility import Feasibility
+import numpy as np
+
+from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
-from .annealing import Arrays
-from .arc_flow import placement
-from .bounds import has_room, lower_bound, objective_grid
+from .annealing import HEAT, HOT, Arrays
+from .bounds import has_room, lower_bound
 from .check import objective
+from .dispatch import best_shares
+from .eplb import placed, within_nodes
 from .heuristics import HEURISTICS
-from .instance import Instance
-from .joint_bound import copies_bound
-from .node_starts import node_starts
+from .instance import Instance, Ints
+from .joint_bound import joint_bound
 from .solution import Solution
 
 FIRST_STEPS = 50_000
-"""Steps of annealing in the first round; one window of 32 devices takes 0.15 us per step."""
+"""Steps of annealing in the first round; one window of 32 devices takes 0.3 us per step."""
 
-ROUNDS = 10
+ROUNDS = 12
 """Rounds at most, each of twice as many steps as the one before."""
 
-SMALL = 3000
-"""Experts times devices times copies up to which CP-SAT may close what is left."""
+SMALL, SMALL_ROUNDS = 3000, 3
+"""Experts times devices times copies up to which CP-SAT may close what is left, after rounds."""
 
-BOUND_NODES = 200
-"""Nodes of branch and bound for the numbers of copies."""
+BOUND_WORK = 2.0
+"""Deterministic time for the numbers of copies; most take some hundredths."""
+
+NODE_STARTS, EXCHANGES = 4, 20_000
+"""Shares of groups over nodes that are looked for, and pairs compared for each, at most."""
+
+EXCHANGES_PER_UNIT = 2e5
+"""Pairs of groups that are compared in a second of one core."""
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -44,24 +52,27 @@ def solve(instance: Instance, search: Search) -> None:
         return
     search.prove(lower_bound(instance))
     starts = _starts(instance, search)
-    if (len(instance.windows) > 1 or instance.nodes > 1) and not search.closed:
-        limit_s = search.remaining_s / 4
-        bound = copies_bound(instance, limit_s, BOUND_NODES)
+    if not search.closed and _is_joint(instance):
+        bound = joint_bound(instance, min(BOUND_WORK, search.remaining_s / 4))
         if bound is not None:
             search.prove(bound)
     small = instance.experts * instance.devices * instance.most_copies <= SMALL
     if not search.closed:
-        _improve(instance, search, starts, 3 if small else ROUNDS)
-    if not search.closed and not _near_enough(search):
-        _refute(instance, search)
+        _improve(instance, search, starts, SMALL_ROUNDS if small else ROUNDS)
     search.enough = not small or _near_enough(search)
+
+
+def _is_joint(instance: Instance) -> bool:
+    """Tell whether the windows' own bounds leave out something that `joint_bound` has."""
+    moves = instance.current is not None and instance.move_cost > 0
+    return len(instance.windows) > 1 or instance.nodes > 1 or instance.slot_cost > 0 or moves
 
 
 def _starts(instance: Instance, search: Search) -> list[Solution]:
     """Return placements to start from, offered; the best one first."""
     found = [rule(instance) for rule in HEURISTICS.values()]
     solutions = [solution for solution in found if solution is not None]
-    solutions += node_starts(instance, search.seed)
+    solutions += _node_starts(instance, search.seed)
     values = {id(solution): objective(instance, solution) for solution in solutions}
     solutions.sort(key=lambda solution: values[id(solution)])
     for solution in solutions:
@@ -82,7 +93,9 @@ def _improve(instance: Instance, search: Search, starts: list[Solution], rounds:
             if ended():
                 return
             seed = 10**6 * search.seed + 10**4 * (2 * number + turn)
-            solution = arrays.annealed(start, steps, seed, ended)
+            heat = HOT if turn else HEAT
+            copies = arrays.annealed(start, steps, seed, ended, heat).copies
+            solution = best_shares(instance, copies)
             search.offer(solution, objective(instance, solution))
         steps *= 2
 
@@ -93,18 +106,51 @@ def _near_enough(search: Search) -> bool:
     return bool(search.enough_gap) and objective - bound <= search.enough_gap * objective
 
 
-def _refute(instance: Instance, search: Search) -> None:
-    """Refute the next better peak, or find it and try the next; HiGHS is not asked to verify."""
-    plain = len(instance.windows) == 1 and instance.split == "even" and instance.nodes == 1
-    if not plain or search.verify or (instance.current is not None and instance.move_cost):
-        return
-    weight, grid = int(instance.weights[0]), objective_grid(instance)
-    while not search.closed and not search.stopped:
-        below = int(search.objective) - grid  # type: ignore[arg-type]  # one integer
-        answer, solution = placement(instance, below // weight, search.remaining_s)
-        if answer is Feasibility.INFEASIBLE:
-            search.prove_incumbent()
-        elif solution is not None:
-            search.offer(solution, objective(instance, solution))
-        else:
-            return
+def _node_starts(instance: Instance, seed: int) -> list[Solution]:
+    """Return placements with different groups in the nodes; none where there is one node.
+
+    From random shares, two groups change places as long as the weighted sum over windows of the
+    fullest node's load falls. Within the nodes copies are made and placed as EPLB does.
+    """
+    if instance.nodes == 1:
+        return []
+    rng, size = np.random.default_rng(seed), instance.group_size
+    groups = instance.experts // size
+    loads = instance.loads_units.reshape(len(instance.windows), groups, size).sum(axis=2)
+    summed = (instance.weights @ (instance.loads_units // instance.units_per_token)).tolist()
+    found = []
+    for _ in range(NODE_STARTS):
+        node = rng.permutation(np.arange(groups) % instance.nodes)
+        _exchange(instance, loads, node)
+        members = [np.flatnonzero(node == n).tolist() for n in range(instance.nodes)]
+        slots = instance.devices * instance.slots
+        on_device = within_nodes(
+            summed, members, groups, slots, instance.devices, instance.most_copies
+        )
+        rows = placed(on_device, summed, instance.devices_per_node, True)
+        found.append(best_shares(instance, rows))
+    return found
+
+
+def _exchange(instance: Instance, loads: Ints, node: Ints) -> None:
+    """Let groups change places while that helps; `node` is changed."""
+    of_node = np.zeros((len(loads), instance.nodes), dtype=np.int64)
+    for group, at in enumerate(node.tolist()):
+        of_node[:, at] += loads[:, group]
+    best, left, improved = int(instance.weights @ of_node.max(axis=1)), EXCHANGES, True
+    while improved and left > 0:
+        improved = False
+        for a in range(len(node)):
+            for b in range(a):
+                left -= 1
+                if left <= 0 or node[a] == node[b]:
+                    continue
+                differ = loads[:, a] - loads[:, b]
+                after = of_node.copy()
+                after[:, node[a]] -= differ
+                after[:, node[b]] += differ
+                value = int(instance.weights @ after.max(axis=1))
+                if value < best:
+                    best, of_node, improved = value, after, True
+                    node[a], node[b] = node[b], node[a]
+    spend((EXCHANGES - left) / EXCHANGES_PER_UNIT)

@@ -1,4 +1,4 @@
-"""Lower bounds that need no solver, each with its proof."""
+"""Lower bounds that need no solver, each with its proof, in integers."""
 
 from math import gcd
 
@@ -10,66 +10,30 @@ from .instance import Instance, Ints
 def objective_grid(instance: Instance) -> int:
     """Return a number that every objective is a multiple of; 1 if nothing better is known.
 
-    Even shares are multiples of a load over each number of copies; a free split is rounded up.
+    Even shares are multiples of a load over each number of copies; a free split is rounded up. A
+    kernel takes whole numbers of readings or of tokens, where there are no links.
     """
     moves = instance.move_cost if instance.current is not None else 0
+    if instance.work == "kernel":
+        weights = gcd(*(int(weight) for weight in instance.weights))
+        return gcd(weights * time_grid(instance), moves, instance.slot_cost)
     if instance.split == "free":
         return gcd(*(int(weight) for weight in instance.weights), moves)
+    # Also of copies in several nodes, which a model without RP-C4 has.
+    numbers = range(1, min(instance.max_copies, instance.devices) + 1)
     shares = [
-        gcd(*(int(load) // copies for load in row for copies in range(1, instance.most_copies + 1)))
+        gcd(*(int(load) // copies for load in row for copies in numbers))
         for row in instance.loads_units
     ]
     weighted = (int(w) * share for w, share in zip(instance.weights, shares, strict=True))
     return gcd(*weighted, moves) or 1
 
 
-def lower_bound(instance: Instance) -> int:
-    """Return the weighted sum of each window's own bound.
-
-    Proof. One placement serves all windows and each by itself is at least its bound, see
-    `window_bounds`; moves cost nothing or more.
-    """
-    return int(instance.weights @ window_bounds(instance))
-
-
-def window_bounds(instance: Instance) -> Ints:
-    """Return a bound on the fullest device of each window alone, in units, shape (windows,).
-
-    Proof. (1) The fullest device has at least the mean of all devices. (2) Some device has at least
-    an expert's load over its copies, since these are on different devices; for a peak T an expert
-    of load l needs ceil(l / T) copies. If that is more than `most_copies` for some expert, or more
-    than there are slots for all of them, or for those of a group and its node, T is refuted. What
-    is not refuted is monotone in T, so that bisection finds the least.
-    """
-    return np.array([_window_bound(instance, row) for row in instance.loads_units], dtype=np.int64)
-
-
-def _window_bound(instance: Instance, loads: Ints) -> int:
-    low = max(-(-int(loads.sum()) // instance.devices), 0)
-    high = max(low, int(loads.max()))
-    while low < high:
-        middle = (low + high) // 2
-        if _enough_slots(instance, loads, middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _enough_slots(instance: Instance, loads: Ints, peak: int) -> bool:
-    """Tell whether the copies that a peak needs find slots, as far as their numbers say."""
-    if peak == 0:
-        return not loads.any() and instance.experts <= instance.devices * instance.slots
-    needed = np.maximum(1, -(-loads // peak))
-    if needed.max() > instance.most_copies:
-        return False
-    if instance.nodes == 1:
-        return int(needed.sum()) <= instance.devices * instance.slots
-    of_group = needed.reshape(-1, instance.group_size).sum(axis=1)
-    return bool(
-        of_group.max() <= instance.devices_per_node * instance.slots
-        and of_group.sum() <= instance.devices * instance.slots
-    )
+def time_grid(instance: Instance) -> int:
+    """Return a number that every device's kernel time is a multiple of."""
+    if instance.links is not None:
+        return 1
+    return gcd(instance.read_ns or 0, instance.token_ns or 0)
 
 
 def has_room(instance: Instance) -> bool:
@@ -82,3 +46,120 @@ def has_room(instance: Instance) -> bool:
         return instance.experts <= instance.devices * instance.slots
     per_node = instance.devices_per_node * instance.slots // instance.group_size
     return instance.experts // instance.group_size <= instance.nodes * per_node
+
+
+def lower_bound(instance: Instance) -> int:
+    """Return the weighted sum of each window's own bound.
+
+    Proof. One placement serves all windows and each by itself is at least its bound, see
+    `window_bounds`; moves and slots cost nothing or more.
+    """
+    return int(instance.weights @ window_bounds(instance))
+
+
+def window_bounds(instance: Instance) -> Ints:
+    """Return a bound on the fullest device of each window alone, shape (windows,).
+
+    Proof. (1) The fullest device has at least the mean of all devices. (2) Some device has at least
+    an expert's load over its copies, since these are on different devices; for a peak T an expert
+    of load l needs ceil(l / T) copies. If that is more than `most_copies` for some expert, or more
+    than there are slots for all of them, or for those of a group and its node, T is refuted. What
+    is not refuted is monotone in T, so that bisection finds the least.
+
+    With kernel times a device has room for so many tokens in T, and it reads at most T / read_ns
+    experts: the tokens that all devices have room for are at least all tokens, and the copies of
+    experts with tokens that they read are at least the copies that such experts need.
+    """
+    bound = _kernel_bound if instance.work == "kernel" else _window_bound
+    return np.array([bound(instance, row) for row in instance.loads_units], dtype=np.int64)
+
+
+def _window_bound(instance: Instance, loads: Ints) -> int:
+    low = max(-(-int(loads.sum()) // instance.devices), 0)
+    high = max(low, int(loads.max()))
+    while low < high:
+        middle = (low + high) // 2
+        if _enough_slots(instance, _needed(loads, middle)):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _kernel_bound(instance: Instance, loads: Ints) -> int:
+    if not loads.any():
+        return 0
+    token = np.array(instance.scaled_token_ns, dtype=np.int64)
+    link = np.array(instance.scaled_link_ns, dtype=np.int64)
+    low, high = 1, int(loads.sum() * token.max()) + instance.scaled_read_ns * instance.experts
+    while low < high:
+        middle = (low + high) // 2
+        # Times are multiplied by the scale: with links they are rounded up to it.
+        peak = middle * instance.scale
+        tokens = peak // token
+        if _reachable(instance, loads, tokens, _readings(instance, peak, link)):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _readings(instance: Instance, peak: int, link: Ints) -> Ints:
+    """Return how many experts each device reads in a time: each has a token that comes there."""
+    return np.minimum(peak // (instance.scaled_read_ns + link), instance.slots)
+
+
+def _reachable(instance: Instance, loads: Ints, tokens: Ints, readings: Ints) -> bool:
+    """Tell whether devices with room for so many tokens and readings may serve all experts."""
+    if int(tokens.sum()) < int(loads.sum()):
+        return False
+    needed = _needed(loads, int(tokens.max()))
+    return _enough_slots(instance, needed) and int(needed[loads > 0].sum()) <= int(readings.sum())
+
+
+def _needed(loads: Ints, peak: int) -> Ints:
+    """Return the copies that experts need so that none has more than a peak."""
+    if peak == 0:
+        return np.where(loads > 0, np.iinfo(np.int64).max // (len(loads) + 1), 1)
+    return np.maximum(1, -(-loads // peak))
+
+
+def _enough_slots(instance: Instance, needed: Ints) -> bool:
+    """Tell whether the copies that are needed find slots, as far as their numbers say."""
+    if needed.max() > instance.most_copies:
+        return False
+    if instance.nodes == 1:
+        return int(needed.sum()) <= instance.devices * instance.slots
+    of_group = needed.reshape(-1, instance.group_size).sum(axis=1)
+    return bool(
+        of_group.max() <= instance.devices_per_node * instance.slots
+        and of_group.sum() <= instance.devices * instance.slots
+    )
+
+
+def share_times(instance: Instance) -> Ints:
+    """Return the least that the copy with the most tokens takes, shape (windows, experts, copies).
+
+    Of k copies, k from 1, one has at least the k-th part: in units, or ns on the cheapest device.
+    """
+    numbers = np.arange(1, instance.most_copies + 1)
+    loads = instance.loads_units[:, :, None]
+    if instance.work == "tokens":
+        return loads // numbers
+    largest = -(-loads // numbers)
+    computed = largest * min(instance.scaled_token_ns)
+    least = np.maximum(computed, instance.scaled_read_ns * (loads > 0))
+    times: Ints = -(-least // instance.scale)
+    return times
+
+
+def objective_limit(instance: Instance) -> int:
+    """Return what no objective is above: all tokens on one device, and every copy paid."""
+    total = int(instance.weights @ instance.loads_units.sum(axis=1))
+    if instance.work == "kernel":
+        read = int(instance.weights.sum()) * instance.scaled_read_ns * instance.slots
+        slowest = max(instance.scaled_token_ns)
+        total = -(-(read + slowest * total) // instance.scale) + int(instance.weights.sum())
+    copies = instance.devices * instance.slots
+    moves = instance.move_cost if instance.current is not None else 0
+    return total + (moves + instance.slot_cost) * copies

@@ -1,11 +1,11 @@
-"""The checker: copies, slots, nodes, loads and moves. Written first; knows no solvers."""
+"""The checker: copies, slots, nodes, loads, moves and shares. Written first; knows no solvers."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from .instance import Instance
-from .solution import Solution
+from .solution import Shares, Solution
 
 CONSTRAINTS = {
     "RP-C1": "every expert has a copy, and at most max_copies",
@@ -14,10 +14,12 @@ CONSTRAINTS = {
     "RP-C4": "all copies of a group lie within one node",
     "RP-C5": "every device has the tokens of its copies, at most as many as the fullest one",
     "RP-C6": "every copy that is not there now costs move_cost",
+    "RP-C7": "with kernel times and a free split, an expert's shares are its tokens in each window",
+    "RP-C8": "every copy beyond one per expert costs slot_cost",
 }
 
 OBJECTIVE = ("peak_load_units",)
-"""What is minimised; a unit is 1 / lcm(1..max_copies) of a token."""
+"""What is minimised; a unit is 1 / lcm(1..max_copies) of a token. Kernel times: ``peak_ns``."""
 
 Found = Iterator[tuple[str, str]]
 
@@ -32,24 +34,35 @@ def violations(
     instance, solution
         The problem and the decision to check.
     peak_load_units
-        The objective claimed for the solution, if there is a claim: RP-C5 and RP-C6 hold it to
-        what its loads and its moves come to.
+        The objective claimed for the solution, if there is a claim: RP-C5, RP-C6 and RP-C8 hold it
+        to what its loads, its moves and its copies come to.
     """
     found = list(_shape(instance, solution))
     found += _slots(instance, solution)
     found += _nodes(instance, solution)
+    found += _shares(instance, solution)
     if peak_load_units is not None:
         found += _below(instance, solution, peak_load_units)
     return found
 
 
 def objective(instance: Instance, solution: Solution) -> int:
-    """Return the weighted sum of the fullest devices' loads and the cost of moves, in units."""
-    return peaks_units(instance, solution) + moves_units(instance, solution)
+    """Return the weighted sum of the fullest devices' loads or times, and the costs of copies."""
+    paid = moves_units(instance, solution) + slots_ns(instance, solution)
+    return peaks_units(instance, solution) + paid
+
+
+def slots_ns(instance: Instance, solution: Solution) -> int:
+    """Return what copies beyond one per expert cost."""
+    beyond = sum(max(0, len(row) - 1) for row in _fitting(instance, solution))
+    return instance.slot_cost * beyond
 
 
 def peaks_units(instance: Instance, solution: Solution) -> int:
-    """Return the sum over windows of weight times the load of the fullest device, in units."""
+    """Return the sum over windows of weight times the load of the fullest device.
+
+    In units; with kernel times that of the slowest device's time, in ns.
+    """
     of_window = zip(instance.windows, device_loads(instance, solution), strict=True)
     return sum(window.weight * max(loads) for window, loads in of_window)
 
@@ -70,7 +83,7 @@ def moved(instance: Instance, solution: Solution) -> list[tuple[int, int]]:
 
 
 def device_loads(instance: Instance, solution: Solution) -> list[list[int]]:
-    """Return the load of every device in every window, in units.
+    """Return the load of every device in every window, in units; with kernel times its ns.
 
     With an even split each copy of an expert has an equal share, rounded up where an invalid
     solution has more copies than `max_copies`. With a free one, loads are those of a split whose
@@ -81,6 +94,11 @@ def device_loads(instance: Instance, solution: Solution) -> list[list[int]]:
         [device for device in row if device < instance.devices]
         for row in _fitting(instance, solution)
     ]
+    if instance.work == "kernel":
+        return [
+            device_times(instance, copies, tokens)
+            for tokens in tokens_of_copies(instance, copies, solution.shares)
+        ]
     found = []
     for window in instance.windows:
         units = [load * instance.units_per_token for load in window.loads]
@@ -95,8 +113,73 @@ def device_loads(instance: Instance, solution: Solution) -> list[list[int]]:
     return found
 
 
+def tokens_of_copies(
+    instance: Instance, copies: Sequence[Sequence[int]], shares: Shares | None
+) -> list[list[list[int]]]:
+    """Return the tokens of each copy by window and expert, with kernel times.
+
+    With an even split each copy of an expert with l tokens and c copies gets l // c, and the first
+    l % c of them by device number one more. With a free one shares say; what they lack is 0.
+    """
+    if instance.split == "even":
+        return [
+            [even_shares(load, row) for load, row in zip(window.loads, copies, strict=True)]
+            for window in instance.windows
+        ]
+    return [
+        [
+            [_at(shares, w, expert, place) for place in range(len(row))]
+            for expert, row in enumerate(copies)
+        ]
+        for w in range(len(instance.windows))
+    ]
+
+
+def even_shares(load: int, devices: Sequence[int]) -> list[int]:
+    """Return each copy's tokens: equally many, and one more on the devices of lowest number."""
+    if not devices:
+        return []
+    order = sorted(range(len(devices)), key=lambda place: devices[place])
+    found = [load // len(devices)] * len(devices)
+    for place in order[: load % len(devices)]:
+        found[place] += 1
+    return found
+
+
+def device_times(
+    instance: Instance, copies: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]
+) -> list[int]:
+    """Return the time of each device in one window, in ns.
+
+    Reading the weights of each expert that has a token there, or computing all tokens, whichever
+    takes longer. Where there are links, the tokens' way there is added, rounded up: each device
+    sends an equal part of them.
+    """
+    here, read = [0] * instance.devices, [0] * instance.devices
+    for row, of_expert in zip(copies, tokens, strict=True):
+        for device, count in zip(row, of_expert, strict=True):
+            here[device] += count
+            read[device] += count > 0
+    read_ns, token_ns = instance.read_ns or 0, instance.token_ns or 0
+    times = []
+    for device in range(instance.devices):
+        time = max(read_ns * read[device], token_ns * here[device])
+        if instance.links is not None:
+            way = here[device] * sum(row[device] for row in instance.links)
+            time += -(-way // instance.devices)
+        times.append(time)
+    return times
+
+
 def free_split(supply: Sequence[int], copies: Sequence[Sequence[int]], devices: int) -> list[int]:
-    """Return device loads in units whose largest is the least possible: one window, free split.
+    """Return device loads whose largest is the least possible: those of `free_flow`."""
+    return [sum(of.values()) for of in free_flow(supply, copies, devices)]
+
+
+def free_flow(
+    supply: Sequence[int], copies: Sequence[Sequence[int]], devices: int
+) -> list[dict[int, int]]:
+    """Return what each device takes of each expert in the best free split of one window.
 
     Experts send their units to the devices that hold a copy. With T units of room on every device
     all fit if and only if for every set R of devices the experts that have no copy elsewhere have
@@ -118,7 +201,7 @@ def free_split(supply: Sequence[int], copies: Sequence[Sequence[int]], devices: 
     """
     active = [e for e, where in enumerate(copies) if where and supply[e]]
     if not active:
-        return [0] * devices
+        return [{} for _ in range(devices)]
     least = max(-(-supply[e] // len(set(copies[e]))) for e in active)
     peak = max(least, -(-sum(supply[e] for e in active) // devices))
     flow: list[dict[int, int]] = [{} for _ in range(devices)]
@@ -143,7 +226,38 @@ def free_split(supply: Sequence[int], copies: Sequence[Sequence[int]], devices: 
                 if number + 1 < len(path):
                     flow[device][path[number + 1][0]] -= step
             left -= step
-    return [sum(of.values()) for of in flow]
+    return flow
+
+
+def _at(shares: Shares | None, window: int, expert: int, place: int) -> int:
+    """Return a share; 0 where there is none."""
+    if shares is None or window >= len(shares) or expert >= len(shares[window]):
+        return 0
+    return shares[window][expert][place] if place < len(shares[window][expert]) else 0
+
+
+def _shares(instance: Instance, solution: Solution) -> Found:
+    """Hold shares to the tokens of each expert; other instances have none."""
+    shares = solution.shares
+    if instance.work == "tokens" or instance.split == "even":
+        if shares is not None:
+            yield "RP-C7", "shares go with kernel times and a free split only"
+        return
+    if shares is None or len(shares) != len(instance.windows):
+        have = "no" if shares is None else str(len(shares))
+        yield "RP-C7", f"shares has {have} windows for {len(instance.windows)}"
+        return
+    for w, (window, rows) in enumerate(zip(instance.windows, shares, strict=True)):
+        if len(rows) != instance.experts:
+            yield "RP-C7", f"shares[{w}] has {len(rows)} rows for {instance.experts} experts"
+        for expert, (load, row, copies) in enumerate(
+            zip(window.loads, rows, solution.copies, strict=False)
+        ):
+            if len(row) != len(copies):
+                said = f"has {len(row)} entries for {len(copies)} copies"
+                yield "RP-C7", f"shares[{w}][{expert}] {said}"
+            elif sum(row) != load:
+                yield "RP-C7", f"shares[{w}][{expert}] are {sum(row)} tokens, not {load}"
 
 
 def _fitting(instance: Instance, solution: Solution) -> list[tuple[int, ...]]:
@@ -194,14 +308,17 @@ def _nodes(instance: Instance, solution: Solution) -> Found:
 
 
 def _below(instance: Instance, solution: Solution, claim: int) -> Found:
-    """Name what a claim below the objective leaves out: the loads, the moves, or both."""
+    """Name what a claim below the objective leaves out: loads, moves, slots, or several."""
     loads, moves = peaks_units(instance, solution), moves_units(instance, solution)
-    if loads + moves <= claim:
+    slots, unit = slots_ns(instance, solution), "ns" if instance.work == "kernel" else "units"
+    total = loads + moves + slots
+    if total <= claim:
         return
-    if loads > claim or moves == 0:
-        yield "RP-C5", f"the fullest devices have {loads} units, the claim is {claim}"
-    if moves and (loads <= claim or moves > claim):
-        yield "RP-C6", f"with moves for {moves} it is {loads + moves} units, the claim is {claim}"
+    if loads > claim or moves + slots == 0:
+        yield "RP-C5", f"the fullest devices have {loads} {unit}, the claim is {claim}"
+    for rule, what, cost in (("RP-C6", "moves", moves), ("RP-C8", "slots", slots)):
+        if cost and (loads <= claim or cost > claim):
+            yield rule, f"with {what} for {cost} it is {total} {unit}, the claim is {claim}"
 
 
 def _path(

@@ -7,7 +7,8 @@ from ortools.sat.python import cp_model
 
 from moeopt.core.formulation import Formulation
 
-from .bounds import objective_grid
+from .bounds import objective_grid, objective_limit, time_grid
+from .dispatch import is_dispatched
 from .instance import Instance
 from .solution import Solution
 
@@ -24,6 +25,9 @@ class Model(Formulation):
         ``counts[e][k]``: whether expert e has k + 1 copies.
     lies
         ``lies[e][g][k]``: how many of these k + 1 copies are on device g.
+    at
+        ``at[e][g][k][r]``: which of them it is, by device number: what an even split of whole
+        tokens hangs on. Empty where that does not matter.
     """
 
     parameters: ClassVar[dict[str, Any]] = {}
@@ -34,6 +38,7 @@ class Model(Formulation):
         self.model = cp_model.CpModel()
         self.numbers = range(1, min(instance.max_copies, instance.devices) + 1)
         experts, devices = range(instance.experts), range(instance.devices)
+        weights = instance.weights
         flag, number = self.model.new_bool_var, self.model.new_int_var
         self.counts = [[flag(f"counts[{e},{k}]") for k in self.numbers] for e in experts]
         self.lies = [
@@ -43,13 +48,20 @@ class Model(Formulation):
         for e in experts:
             for k, count in zip(self.numbers, self.counts[e], strict=True):
                 self.model.add(sum(self.lies[e][g][k - 1] for g in devices) == k * count)
-        self.peaks = [
-            number(0, self._steps(weight * int(loads.sum())), f"peak[{w}]")
-            for w, (weight, loads) in enumerate(self._windows())
-        ]
-        most = instance.move_cost * TWICE * instance.devices * instance.experts
-        self.moves = number(0, self._steps(most), "moves")
-        self.total = sum(self.peaks) + self.moves
+        self.at = self._ordered() if instance.work == "kernel" and instance.split == "even" else []
+        self.tokens = self._dispatched() if is_dispatched(instance) else []
+        # A peak counts with its weight, in steps; one of kernels is a time by itself, in steps.
+        self.step, factors = self.objective_unit, [1] * len(weights)
+        if instance.work == "kernel":
+            self.step = time_grid(instance)
+            factors = [int(weight) * self.step // self.objective_unit for weight in weights]
+        limit = TWICE * objective_limit(instance) // self.step
+        self.peaks = [number(0, limit, f"peak[{w}]") for w in range(len(weights))]
+        copies = TWICE * instance.devices * instance.experts
+        self.moves = number(0, self._steps(instance.move_cost * copies), "moves")
+        self.slots = number(0, self._steps(instance.slot_cost * copies), "slots")
+        self.total = sum(f * peak for f, peak in zip(factors, self.peaks, strict=True))
+        self.total += self.moves + self.slots
         self.model.minimize(self.total)
 
     def rp_c1_copies(self) -> None:
@@ -85,6 +97,8 @@ class Model(Formulation):
         i = self.instance
         for peak, (weight, loads) in zip(self.peaks, self._windows(), strict=True):
             # The peak counts with its weight, in steps; a free split's loads are in units.
+            if i.work == "kernel":
+                continue
             if i.split == "free":
                 self._free(peak, weight, loads.tolist())
                 continue
@@ -95,6 +109,8 @@ class Model(Formulation):
                     for k in self.numbers
                 ]
                 self.model.add(sum(share * lies for share, lies in held if share) <= peak)
+        if i.work == "kernel":
+            self._kernel_times()
 
     def rp_c6_moves(self) -> None:
         """Post RP-C6: copies that are not there now cost."""
@@ -108,6 +124,19 @@ class Model(Formulation):
             ]
             self.model.add(self._steps(i.move_cost) * sum(new) <= self.moves)
 
+    def rp_c7_shares(self) -> None:
+        """Post RP-C7: the shares of an expert's tokens are all of them."""
+        for window, of_window in zip(self.instance.windows, self.tokens, strict=False):
+            for load, of_expert in zip(window.loads, of_window, strict=True):
+                self.model.add(sum(tokens for tokens, _ in of_expert) == load)
+
+    def rp_c8_slots(self) -> None:
+        """Post RP-C8: copies beyond one per expert cost."""
+        i = self.instance
+        if i.slot_cost:
+            beyond = [k * count for counts in self.counts for k, count in enumerate(counts) if k]
+            self.model.add(self._steps(i.slot_cost) * sum(beyond) <= self.slots)
+
     def start_from(self, solution: Solution, objective: int) -> None:
         """Look for nothing worse than a known solution, starting from it."""
         self.model.add(self.total <= self._steps(objective))
@@ -117,9 +146,65 @@ class Model(Formulation):
                 for g, on_device in enumerate(lies):
                     self.model.add_hint(on_device[k - 1], int(k == len(row) and g in row))
 
+        for of_window, rows in zip(self.tokens, solution.shares or (), strict=False):
+            for of_expert, row, copies in zip(of_window, rows, solution.copies, strict=True):
+                for g, (tokens, _) in enumerate(of_expert):
+                    self.model.add_hint(tokens, row[copies.index(g)] if g in copies else 0)
+
     def decode(self, value: Callable[[Any], int]) -> Solution:
         """Read the decision off the solver's values."""
-        return decoded(self.instance, self.lies, value)
+        return decoded(self.instance, self.lies, value, self.tokens)
+
+    def _ordered(self) -> list[Any]:
+        """Return which of an expert's k copies each device has, in order of the devices' numbers.
+
+        On one device there may be two here, one after the other: RP-C3 forbids it.
+        """
+        devices, found = range(self.instance.devices), []
+        for e, of_expert in enumerate(self.lies):
+            at = [
+                [[self.model.new_bool_var(f"at[{e},{g},{k},{r}]") for r in range(k)]
+                 for k in self.numbers]
+                for g in devices
+            ]  # fmt: skip
+            for k, count in zip(self.numbers, self.counts[e], strict=True):
+                for g in devices:
+                    self.model.add(sum(at[g][k - 1]) == of_expert[g][k - 1])
+                places = [[at[g][k - 1][r] for g in devices] for r in range(k)]
+                for r, place in enumerate(places):
+                    self.model.add(sum(place) == count)
+                    if r:
+                        before = sum(g * here for g, here in enumerate(places[r - 1]))
+                        self.model.add(before <= sum(g * here for g, here in enumerate(place)))
+            found.append(at)
+        return found
+
+    def _dispatched(self) -> list[Any]:
+        """Return the tokens of each window's experts on each device, and whether there are any."""
+        found = []
+        for w, window in enumerate(self.instance.windows):
+            of_window = []
+            for e, load in enumerate(window.loads):
+                of_expert = []
+                for g, lies in enumerate(self.lies[e]):
+                    tokens = self.model.new_int_var(0, load, f"tokens[{w},{e},{g}]")
+                    reads = self.model.new_bool_var(f"reads[{w},{e},{g}]")
+                    self.model.add(tokens <= load * reads)
+                    self.model.add(reads <= sum(lies))
+                    of_expert.append((tokens, reads))
+                of_window.append(of_expert)
+            found.append(of_window)
+        return found
+
+    def _kernel_times(self) -> None:
+        """Let each device's time, multiplied by the scale, be within the window's peak."""
+        i = self.instance
+        for peak, of_window in zip(self.peaks, kernel_loads(self), strict=True):
+            for g, (reads, tokens) in enumerate(of_window):
+                within = i.scale * self.step * peak
+                way = i.scaled_link_ns[g] * tokens
+                self.model.add(i.scaled_read_ns * reads + way <= within)
+                self.model.add(i.scaled_token_ns[g] * tokens <= within)
 
     def _free(self, peak: Any, weight: int, loads: list[int]) -> None:
         """Let each device take what it likes of the experts that it holds."""
@@ -144,8 +229,35 @@ class Model(Formulation):
         return units // self.objective_unit
 
 
-def decoded(instance: Instance, lies: Any, value: Callable[[Any], int]) -> Solution:
-    """Return the solution in which each device has so many copies of each expert."""
+def kernel_loads(model: Any) -> list[list[tuple[Any, Any]]]:
+    """Return the experts read and the tokens of each device in each window, of a model's variables.
+
+    The model has `instance`, `numbers`, `at` and `tokens`, as `Model` does; sums are Python's.
+    """
+    i, found = model.instance, []
+    for w, window in enumerate(i.windows):
+        of_window = []
+        for g in range(i.devices):
+            if model.tokens:
+                here = [of_expert[g] for of_expert in model.tokens[w]]
+                of_window.append((sum(reads for _, reads in here), sum(count for count, _ in here)))
+                continue
+            shares = [
+                (load // k + (r < load % k), at)
+                for load, of_expert in zip(window.loads, model.at, strict=True)
+                for k in model.numbers
+                for r, at in enumerate(of_expert[g][k - 1])
+            ]
+            reads = sum(at for share, at in shares if share)
+            of_window.append((reads, sum(share * at for share, at in shares if share)))
+        found.append(of_window)
+    return found
+
+
+def decoded(
+    instance: Instance, lies: Any, value: Callable[[Any], int], tokens: Any = ()
+) -> Solution:
+    """Return the solution in which each device has so many copies of each expert, and tokens."""
     rows = tuple(
         tuple(
             device
@@ -154,4 +266,12 @@ def decoded(instance: Instance, lies: Any, value: Callable[[Any], int]) -> Solut
         )
         for of_expert in lies
     )
-    return Solution(instance=instance.name, copies=rows)
+    shares = tuple(
+        tuple(
+            # Two copies on one device, if RP-C3 is left out: the first has all tokens.
+            tuple(value(of_expert[g][0]) * (g not in row[:n]) for n, g in enumerate(row))
+            for row, of_expert in zip(rows, of_window, strict=True)
+        )
+        for of_window in tokens
+    )
+    return Solution(instance=instance.name, copies=rows, shares=shares or None)

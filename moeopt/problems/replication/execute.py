@@ -1,14 +1,16 @@
 """Executing a placement of copies: window after window, each device works off its tokens.
 
-A unit of load takes a nanosecond on any device. A window ends with its fullest device, and the next
-one begins then. Copies that are not there yet are moved before, one after the other.
+A unit of load takes a nanosecond on any device. With kernel times a device receives its tokens, and
+then reads experts' weights and computes tokens at once, each by itself. A window ends with its last
+device, and the next one begins then. Copies that are not there yet are moved before, one after the
+other, and so is paid for slots.
 """
 
-from moeopt.problems.execute import BETWEEN, Executed, Windows
-from moeopt.problems.replication.check import device_loads, moved
+from moeopt.problems.replication.check import device_loads, moved, tokens_of_copies
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
 from moeopt.sim.engine.resource import Resource
 
 
@@ -28,13 +30,26 @@ def execute(instance: Instance, solution: Solution) -> Executed:
         With the sum of weight x length of the windows, and the moves, in units as objective.
     """
     devices = [f"device {number}" for number in range(instance.devices)]
+    parts = devices
+    if instance.work == "kernel":
+        parts = [f"{name} {does}" for name in devices for does in ("receives", "reads", "computes")]
     copies = moved(instance, solution)
-    several = bool(copies) or len(instance.windows) > 1
-    engine = Engine([*map(Resource, [*devices, "moves"]), *[BETWEEN] * several])
+    slots = sum(len(row) - 1 for row in solution.copies) if instance.slot_cost else 0
+    several = bool(copies or slots) or len(instance.windows) > 1
+    engine = Engine([*map(Resource, [*parts, "moves"]), *[BETWEEN] * several])
     for expert, _ in copies:
         engine.add("moves", instance.move_cost, kind="copy", number=expert)
+    for _ in range(slots):
+        engine.add("moves", instance.slot_cost, kind="slot")
     windows = Windows(engine)
     objective = windows.end(1, "")
+    if instance.work == "kernel":
+        for number, tokens in enumerate(
+            tokens_of_copies(instance, solution.copies, solution.shares)
+        ):
+            _add_kernels(engine, instance, solution, tokens, windows.before, f"window {number}")
+            objective += windows.end(instance.windows[number].weight, f"window {number}")
+        return Executed(engine.timeline(), objective, weights=windows.weights)
     loads = device_loads(instance, solution) if instance.split == "free" else None
     for number, window in enumerate(instance.windows):
         label = f"window {number}"
@@ -51,3 +66,34 @@ def execute(instance: Instance, solution: Solution) -> Executed:
                     )  # fmt: skip
         objective += windows.end(window.weight, label)
     return Executed(engine.timeline(), objective, weights=windows.weights)
+
+
+def _add_kernels(
+    engine: Engine,
+    instance: Instance,
+    solution: Solution,
+    tokens: list[list[int]],
+    before: tuple[int, ...],
+    label: str,
+) -> None:
+    """Add one window: tokens come to each device, which then reads and computes them."""
+    received: list[list[tuple[int, int]]] = [[] for _ in range(instance.devices)]
+    for expert, (row, counts) in enumerate(zip(solution.copies, tokens, strict=True)):
+        for device, count in zip(row, counts, strict=True):
+            if count:
+                received[device].append((expert, count))
+    read_ns, token_ns = instance.read_ns or 0, instance.token_ns or 0
+    for device, held in enumerate(received):
+        after = before
+        if instance.links is not None and held:
+            each = sum(count for _, count in held)
+            way = sum(each * row[device] for row in instance.links)
+            ns = -(-way // instance.devices)
+            name = f"device {device} receives"
+            after = (engine.add(name, ns, after=before, kind="tokens", label=label),)
+        for expert, count in held:
+            for does, ns in (("reads", read_ns), ("computes", token_ns * count)):
+                engine.add(
+                    f"device {device} {does}", ns, after=after, kind="expert", label=label,
+                    number=expert,
+                )  # fmt: skip

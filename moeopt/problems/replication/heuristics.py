@@ -1,6 +1,7 @@
 """The runtimes' rules and the baselines; each says what its source leaves unsaid.
 
 They see the sum of all windows' loads with their weights; `flashlb` sees the windows one by one.
+Where tokens' shares are decided too, copies have equal ones unless a rule says otherwise.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,12 +10,16 @@ from typing import Literal
 import numpy as np
 
 from .bounds import has_room
+from .dispatch import is_dispatched, linear_shares, shared_evenly, single_copies, static_shares
 from .eplb import pack, placed, rebalance
 from .flashlb import flashlb_counts_and_places
 from .instance import Instance
 from .solution import Solution
 
 SameDevice = Literal["exchange", "drop"]
+
+MAX_EXCHANGES, WORTH_MOVING = 100, 0.99
+"""SwiftBalancer's exchanges at most, and what the heaviest device's load has to fall to."""
 
 
 def eplb(instance: Instance, same_device: SameDevice = "exchange") -> Solution | None:
@@ -48,7 +53,113 @@ def lplb(instance: Instance, same_device: SameDevice = "exchange") -> Solution |
     Source: github.com/deepseek-ai/LPLB. The copies are those of `eplb`; the free split of the
     instance is the program's optimum, without the links' topology. No solution for an even split.
     """
-    return eplb(instance, same_device) if instance.split == "free" else None
+    if instance.split == "even":
+        return None
+    return _dispatched(instance, eplb(instance, same_device), linear_shares)
+
+
+def static_split(instance: Instance, same_device: SameDevice = "exchange") -> Solution | None:
+    """Solve the program of `lplb` once, on all windows' sum: each copy has its part in each.
+
+    Source: github.com/HYGON-AI/sglang-das, pull request 386 (static probabilities of copies). For
+    instances whose solutions have shares.
+    """
+    if not is_dispatched(instance):
+        return None
+    return _dispatched(instance, eplb(instance, same_device), static_shares)
+
+
+def metro(instance: Instance, same_device: SameDevice = "exchange") -> Solution | None:
+    """METRO: copies of `eplb`, all of an expert's tokens to the copy whose device reads fewest.
+
+    Source: Yu, Ma et al., arXiv:2512.09277: experts that are read are balanced, not tokens. The
+    order of experts is not said: fewest copies first, then most tokens. For instances whose
+    solutions have shares.
+    """
+    if not is_dispatched(instance):
+        return None
+    return _dispatched(instance, eplb(instance, same_device), single_copies)
+
+
+def eplb_without_copies(instance: Instance) -> Solution | None:
+    """EPLB with as many slots as experts: by falling load to the lightest device with room.
+
+    Source: github.com/deepseek-ai/EPLB; each device has room for equally many experts, rounded up.
+    Knows no nodes.
+    """
+    if instance.nodes > 1 or not has_room(instance):
+        return None
+    loads = np.array(_summed(instance), dtype=np.float32)
+    held = pack(loads, instance.devices, -(-instance.experts // instance.devices))
+    return _solution(instance, _rows(instance, held))
+
+
+def biased(instance: Instance) -> Solution | None:
+    """Put the experts with the most tokens on every device, the others once, longest first.
+
+    Source: github.com/ROCm/ATOM, pull request 1210 (``biased``). As many experts as the slots that
+    are left over allow; with `max_copies` below the devices, on the lightest ones. Knows no nodes.
+    """
+    if instance.nodes > 1 or not has_room(instance):
+        return None
+    loads, most = _summed(instance), instance.most_copies
+    spare = instance.devices * instance.slots - instance.experts
+    hot = min(spare // max(1, most - 1), instance.experts) if most > 1 else 0
+    order = sorted(range(instance.experts), key=lambda e: (-loads[e], e))
+    held: list[list[int]] = [[] for _ in range(instance.devices)]
+    total = [0.0] * instance.devices
+    for number, expert in enumerate(order):
+        copies = most if number < hot else 1
+        room = [d for d in range(instance.devices) if len(held[d]) < instance.slots]
+        for device in sorted(room, key=lambda d: (total[d], d))[:copies]:
+            held[device].append(expert)
+            total[device] += loads[expert] / copies
+    return _solution(instance, _rows(instance, held))
+
+
+def swift_balancer(instance: Instance) -> Solution | None:
+    """SwiftBalancer: few moves from where copies lie, at most one between two devices.
+
+    Source: vllm-ascend, ``policy_swift_balancer``. The first copy of each expert stays; the slots
+    of the others are given out anew, each to the expert with the most tokens per copy, on the
+    lightest device that has not received from the first copy's. Then the heaviest device exchanges
+    experts with lighter ones as long as its load falls by a hundredth, one exchange a pair. No
+    solution without `current`, with nodes, or where experts lie nowhere.
+    """
+    if instance.current is None or instance.nodes > 1 or not all(instance.current):
+        return None
+    return _swift(instance, [list(row) for row in instance.current])
+
+
+def topology_swaps(instance: Instance) -> Solution | None:
+    """Exchanges that make tokens' ways cheaper, from one copy each, within a small loss of balance.
+
+    Source: sgl-project/sglang, pull request 37923: from the default placement, without copies,
+    swaps that lower communication; the busiest rank's load may rise by a fiftieth. No solution
+    without links or with nodes.
+    """
+    start = eplb_without_copies(instance)
+    if start is None or instance.links is None:
+        return None
+    loads, way = _summed(instance), instance.scaled_link_ns
+    where = [row[0] for row in start.copies]
+    total = [0] * instance.devices
+    for expert, device in enumerate(where):
+        total[device] += loads[expert]
+    most = max(total) * 51 // 50
+    improved = True
+    while improved:
+        improved = False
+        for a in range(instance.experts):
+            for b in range(a):
+                differ, gain = loads[a] - loads[b], way[where[a]] - way[where[b]]
+                cheaper = differ * gain > 0
+                if cheaper and max(total[where[a]] - differ, total[where[b]] + differ) <= most:
+                    total[where[a]] -= differ
+                    total[where[b]] += differ
+                    where[a], where[b] = where[b], where[a]
+                    improved = True
+    return _solution(instance, [[device] for device in where])
 
 
 def flashlb(instance: Instance) -> Solution | None:
@@ -80,7 +191,7 @@ def longest_first(instance: Instance) -> Solution | None:
     of_group = loads.reshape(-1, size).sum(axis=1)
     rows: list[list[int]] = [[] for _ in loads]
     fair = -(-len(of_group) // instance.nodes)
-    for node, members in enumerate(pack(of_group, instance.nodes, max(2, min(per_node, fair)))):
+    for node, members in enumerate(pack(of_group, instance.nodes, min(per_node, max(2, fair)))):
         experts = [group * size + number for group in members for number in range(size)]
         on_device = pack(loads[experts], instance.devices_per_node, instance.slots)
         for device, held in enumerate(on_device):
@@ -126,6 +237,90 @@ def _balanced(instance: Instance, groups: int, same_device: SameDevice) -> Solut
     return _solution(instance, placed(on_device, loads, instance.devices_per_node, exchange))
 
 
+def _swift(instance: Instance, rows: list[list[int]]) -> Solution | None:
+    """Return the copies of `swift_balancer`; rows are where they lie now."""
+    loads, devices = _summed(instance), range(instance.devices)
+    first = [row[0] for row in rows]
+    slots = [sum(device in row for row in rows) for device in devices]
+    if max(slots) > instance.slots:
+        return None
+    left = [slots[device] - first.count(device) for device in devices]
+    now, rows = rows, [[device] for device in first]
+    received: set[tuple[int, int]] = set()
+
+    def share(expert: int) -> float:
+        return loads[expert] / len(rows[expert])
+
+    def total(device: int) -> float:
+        return sum(share(e) for e, row in enumerate(rows) if device in row)
+
+    for _ in range(sum(left)):
+        for expert in sorted(range(len(rows)), key=lambda e: (-share(e), e)):
+            source = first[expert]
+            free = [
+                device
+                for device in devices
+                if left[device]
+                and device not in rows[expert]
+                and (device in now[expert] or (source, device) not in received)
+            ]
+            if free and len(rows[expert]) < instance.max_copies:
+                device = min(free, key=lambda d: (total(d), d))
+                rows[expert].append(device)
+                left[device] -= 1
+                if device not in now[expert]:
+                    received.add((source, device))
+                break
+    _exchanged(rows, loads, devices, received)
+    return _solution(instance, rows)
+
+
+def _exchanged(
+    rows: list[list[int]], loads: list[int], devices: range, received: set[tuple[int, int]]
+) -> None:
+    """Let the heaviest device exchange experts with lighter ones; `rows` is changed."""
+    share = [load / len(row) for load, row in zip(loads, rows, strict=True)]
+    held = [[e for e, row in enumerate(rows) if device in row] for device in devices]
+    for _ in range(MAX_EXCHANGES):
+        total = [sum(share[e] for e in experts) for experts in held]
+        heavy = max(devices, key=lambda d: (total[d], -d))
+        best: tuple[float, int, int, int] | None = None
+        for light in devices:
+            if light == heavy or {(heavy, light), (light, heavy)} & received:
+                continue
+            for a in held[heavy]:
+                for b in held[light]:
+                    if a in held[light] or b in held[heavy]:
+                        continue
+                    differ = share[a] - share[b]
+                    after = max(total[heavy] - differ, total[light] + differ)
+                    if best is None or after < best[0]:
+                        best = after, light, a, b
+        if best is None or best[0] > WORTH_MOVING * total[heavy]:
+            return
+        _, light, a, b = best
+        received.add((heavy, light))
+        for expert, source, target in ((a, heavy, light), (b, light, heavy)):
+            held[source].remove(expert)
+            held[target].append(expert)
+            rows[expert][rows[expert].index(source)] = target
+
+
+def _dispatched(
+    instance: Instance, plan: Solution | None, shares: Callable[..., Solution]
+) -> Solution | None:
+    return plan if plan is None or not is_dispatched(instance) else shares(instance, plan.copies)
+
+
+def _rows(instance: Instance, held: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the devices of each expert, by the experts of each device."""
+    rows: list[list[int]] = [[] for _ in range(instance.experts)]
+    for device, experts in enumerate(held):
+        for expert in experts:
+            rows[expert].append(device)
+    return rows
+
+
 def _summed(instance: Instance) -> list[int]:
     """Return the weighted sum of all windows' loads in tokens."""
     tokens = instance.weights @ (instance.loads_units // instance.units_per_token)
@@ -134,7 +329,7 @@ def _summed(instance: Instance) -> list[int]:
 
 
 def _solution(instance: Instance, rows: Sequence[Sequence[int]]) -> Solution:
-    return Solution(instance=instance.name, copies=tuple(tuple(sorted(row)) for row in rows))
+    return shared_evenly(instance, [sorted(row) for row in rows])
 
 
 HEURISTICS: dict[str, Callable[..., Solution | None]] = {
@@ -142,6 +337,12 @@ HEURISTICS: dict[str, Callable[..., Solution | None]] = {
     "eplb-hierarchical": eplb_hierarchical,
     "flashlb": flashlb,
     "lplb": lplb,
+    "static-split": static_split,
+    "metro": metro,
+    "eplb-without-copies": eplb_without_copies,
+    "biased": biased,
+    "swift-balancer": swift_balancer,
+    "topology-swaps": topology_swaps,
     "longest-first": longest_first,
     "round-robin": round_robin,
 }

@@ -1,15 +1,25 @@
 """Windows of replication instances one by one and together: copies stay where they were decided.
 
-What moving copies costs is paid when they are decided, and no part of later loads.
+What moving copies costs is paid when they are decided, and no part of later loads. Which of its
+copies an expert's tokens go to is decided anew where it is a part of the decision.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from moeopt.core.errors import InputError
+from moeopt.problems.replication.dispatch import best_shares, is_dispatched
 from moeopt.problems.replication.instance import MAX_WINDOWS, Instance
+from moeopt.problems.replication.solution import Solution
 
 PAID: dict[str, Any] = {"current": None, "move_cost": 0}
+
+
+def for_other_loads(instance: Instance, decision: Solution) -> Solution:
+    """Return copies that were decided on other loads, with these loads' tokens dispatched."""
+    if is_dispatched(instance) and len(decision.copies) == instance.experts:
+        return best_shares(instance, decision.copies)
+    return decision.model_copy(update={"instance": instance.name})
 
 
 def windows_of(instance: Instance) -> list[Instance]:

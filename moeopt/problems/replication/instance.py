@@ -2,11 +2,18 @@
 
 from functools import cached_property
 from math import lcm
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from moeopt.core.arrays import integers, made
 from moeopt.core.envelope import Count, Data, InstanceEnvelope, field_error
@@ -26,6 +33,8 @@ Ints = NDArray[np.int64]
 Device = Annotated[Count, Field(lt=MAX_DEVICES)]
 Copies = tuple[tuple[Device, ...], ...]
 """The devices of each expert's copies."""
+
+Links = tuple[tuple[int, ...], ...]
 
 
 class Window(Data):
@@ -67,20 +76,62 @@ class Instance(InstanceEnvelope):
         Where copies lie now, if that matters: the devices of each expert's.
     move_cost
         What each copy costs that is not in `current`, in units of the objective.
+    work
+        What takes a device's time. "tokens": their number. "kernel": reading the weights of each
+        expert that has tokens there, or computing all tokens, whichever takes longer.
+    read_ns, token_ns
+        With "kernel": the time of reading one expert's weights, and of computing one token.
+    slot_cost
+        With "kernel": what each copy beyond one per expert costs, in ns.
+    links
+        With "kernel": what a token from one device costs on another, in ns, shape (devices,
+        devices), by source and target; each device sends an equal part of every expert's tokens.
     """
 
     problem: Literal["replication"] = "replication"
+    work: Literal["tokens", "kernel"] = "tokens"
+    read_ns: Annotated[Count, Field(ge=1)] | None = None
+    token_ns: Annotated[Count, Field(ge=1)] | None = None
+    slot_cost: Count = 0
     devices: Annotated[Count, Field(ge=1, le=MAX_DEVICES)]
     slots: Annotated[Count, Field(ge=1, le=MAX_EXPERTS)]
     nodes: Annotated[Count, Field(ge=1)] = 1
     groups: Annotated[Count, Field(ge=1)] | None = None
     split: Literal["even", "free"] = "even"
-    max_copies: Annotated[Count, Field(ge=1, le=MAX_COPIES)]
+    max_copies: Annotated[Count, Field(ge=1, le=MAX_DEVICES)]
     windows: Annotated[
         tuple[Window, ...], Field(min_length=1, max_length=MAX_WINDOWS, fail_fast=True)
     ]
     current: Copies | None = None
     move_cost: Count = 0
+    links: tuple[tuple[Count, ...], ...] | None = None
+
+    @field_validator("read_ns", "token_ns")
+    @classmethod
+    def _times_of_kernels(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("work") == "tokens":
+            raise field_error([], 'goes with work "kernel" only')
+        return value
+
+    @field_validator("max_copies")
+    @classmethod
+    def _units_fit(cls, most: int, info: ValidationInfo) -> int:
+        if info.data.get("work") == "tokens" and most > MAX_COPIES:
+            raise field_error([], f"must be at most {MAX_COPIES}, not {most}")
+        return most
+
+    @field_validator("links")
+    @classmethod
+    def _square(cls, links: Links | None, info: ValidationInfo) -> Links | None:
+        devices = info.data.get("devices")
+        if links is None or devices is None:
+            return links
+        if len(links) != devices:
+            raise field_error([], f"has {len(links)} rows for {devices} devices")
+        for source, row in enumerate(links):
+            if len(row) != devices:
+                raise field_error([source], f"has {len(row)} entries for {devices} devices")
+        return links
 
     @field_validator("nodes")
     @classmethod
@@ -122,12 +173,45 @@ class Instance(InstanceEnvelope):
 
     @model_validator(mode="after")
     def _sums_fit(self) -> Self:
+        if self.work == "kernel":
+            return self._kernel_fits()
+        for name in ("links", "slot_cost"):
+            if getattr(self, name):
+                raise InputError(f'{name}: goes with work "kernel" only')
         tokens = sum(window.weight * sum(window.loads) for window in self.windows)
         moves = self.move_cost * self.devices * self.slots
         if tokens * self.units_per_token + moves > LARGEST_SUM:
             raise InputError(
                 f"windows: all loads with their weights, times lcm(1..{self.max_copies}) = "
                 f"{self.units_per_token}, and the cost of moving every copy must be at most 2**60"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_has_no_meaning(
+        self, handler: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        """Write what a kernel needs only where there is one: other files are as they were."""
+        fields: dict[str, Any] = handler(self)
+        if self.work == "tokens":
+            for name in ("work", "read_ns", "token_ns", "slot_cost", "links"):
+                del fields[name]
+        return fields
+
+    def _kernel_fits(self) -> Self:
+        for name in ("read_ns", "token_ns"):
+            if getattr(self, name) is None:
+                raise InputError(f'{name}: work "kernel" needs it')
+        slowest = max(self.scaled_token_ns)
+        copies = self.devices * self.slots
+        time = sum(
+            w.weight * (self.scaled_read_ns * self.slots + slowest * sum(w.loads))
+            for w in self.windows
+        )
+        if time + (self.move_cost + self.slot_cost) * copies * self.scale > LARGEST_SUM:
+            raise InputError(
+                "windows: all times with their weights, times the devices where there are links, "
+                "and the costs of all copies must be at most 2**60"
             )
         return self
 
@@ -146,6 +230,7 @@ class Instance(InstanceEnvelope):
         current: Copies | None = None,
         move_cost: int = 0,
         name: str | None = None,
+        **kernel: Any,
     ) -> Self:
         """Return the instance of loads with one row per window.
 
@@ -169,6 +254,8 @@ class Instance(InstanceEnvelope):
             Cost of a copy that is not in `current`, in units.
         name
             What the instance is called.
+        kernel
+            `work`, `read_ns`, `token_ns`, `slot_cost`, `links`, as the class has them.
 
         Raises
         ------
@@ -204,14 +291,20 @@ class Instance(InstanceEnvelope):
             windows=[{"weight": w, "loads": row} for w, row in rows],
             current=current,
             move_cost=move_cost,
+            **kernel,
         )
+
+    def minimises(self) -> tuple[str, ...]:
+        """Return the objective's name: of kernels it is a time."""
+        return ("peak_ns",) if self.work == "kernel" else super().minimises()
 
     def size(self) -> str:
         """Return experts, devices, slots, windows and the split in words."""
         windows = f"{len(self.windows)} window{'s' if len(self.windows) > 1 else ''}"
         nodes = f" on {self.nodes} nodes" if self.nodes > 1 else ""
         devices = f"{self.devices} devices of {self.slots} slots{nodes}"
-        return f"{self.experts} experts, {devices}, {windows}, {self.split} split"
+        work = ", kernel times" if self.work == "kernel" else ""
+        return f"{self.experts} experts, {devices}, {windows}, {self.split} split{work}"
 
     @property
     def experts(self) -> int:
@@ -220,8 +313,35 @@ class Instance(InstanceEnvelope):
 
     @cached_property
     def units_per_token(self) -> int:
-        """lcm(1..max_copies): in these units every even share is an integer."""
+        """lcm(1..max_copies): in these units every even share is an integer.
+
+        With kernel times tokens are not divided, and their unit is the token.
+        """
+        if self.work == "kernel":
+            return 1
         return lcm(*range(1, self.max_copies + 1))
+
+    @property
+    def scale(self) -> int:
+        """What times are multiplied by within methods, so that shares of links are integers."""
+        return 1 if self.links is None else self.devices
+
+    @property
+    def scaled_read_ns(self) -> int:
+        """`read_ns` times `scale`; 0 where tokens alone count."""
+        return (self.read_ns or 0) * self.scale
+
+    @cached_property
+    def scaled_link_ns(self) -> tuple[int, ...]:
+        """What a token costs on each device on its way there: mean of all sources, scaled."""
+        if self.links is None:
+            return (0,) * self.devices
+        return tuple(map(sum, zip(*self.links, strict=True)))
+
+    @property
+    def scaled_token_ns(self) -> tuple[int, ...]:
+        """What a token costs on each device, computing and the way there, scaled."""
+        return tuple((self.token_ns or 1) * self.scale + way for way in self.scaled_link_ns)
 
     @property
     def devices_per_node(self) -> int:
@@ -245,9 +365,9 @@ class Instance(InstanceEnvelope):
 
     @cached_property
     def loads_units(self) -> Ints:
-        """The experts' loads in units, shape (windows, experts)."""
+        """The experts' loads in units, shape (windows, experts); with kernel times in tokens."""
         tokens = np.array([window.loads for window in self.windows], dtype=np.int64)
-        return tokens * self.units_per_token
+        return tokens if self.work == "kernel" else tokens * self.units_per_token
 
 
 def _is_flat(values: list[object]) -> bool:

@@ -1,92 +1,105 @@
-"""A bound for several windows and nodes: windows share the copies, and the groups' nodes."""
+"""A bound for several windows, nodes, moves and slots: windows share copies, groups nodes."""
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from ortools.sat.python import cp_model
 
-from moeopt.core.highs import Program, Vector, minimize
+from moeopt.core.clock import spend
 
-from .bounds import objective_grid, window_bounds
-from .instance import Instance, Ints
-
-LARGEST = 10**7
-"""Numbers that HiGHS takes well, in the program's units."""
+from .bounds import objective_grid, objective_limit, share_times, window_bounds
+from .instance import Instance
 
 MAX_PLACES = 64
 """Groups times nodes up to which it is decided where groups lie."""
 
+LARGEST = 10**15
+"""Largest sum in CP-SAT's program: its bound comes as a float, which is exact up to 2**53."""
 
-def copies_bound(instance: Instance, limit_s: float, max_nodes: int) -> int | None:
-    """Return the least weighted sum of peaks that copies and nodes allow; None if unknown.
+LINEAR = 2
+"""CP-SAT's level of linear relaxation: all rows."""
+
+
+def joint_bound(instance: Instance, work: float) -> int | None:
+    """Return the least objective that copies and nodes allow; None if unknown.
 
     Proof. In a placement let z_ek = 1 if expert e has k copies, and y_jn = 1 if group j is in node
     n. Then sum_k z_ek = 1 and sum_n y_jn = 1, the sum of k z_ek is at most the number of slots, and
-    the fullest device of window w has at least sum_k (l_we / k) z_ek for each e, even if tokens are
-    split freely, the mean of each node's devices, and the window's own bound. So the placement
-    gives a solution of this program with its own peaks.
+    the fullest device of window w has at least what a copy of e with the most tokens of k takes,
+    even if tokens are split freely, the mean of each node's devices, and the window's own bound.
+    Copies beyond one per expert cost, and of k copies at least k less those that are there now are
+    moves. So the placement gives a solution of this program with its own peaks. Numbers are rounded
+    down to a unit, and CP-SAT computes in integers.
+
+    Parameters
+    ----------
+    instance
+        One with room.
+    work
+        Limit of CP-SAT's deterministic time.
     """
-    experts, windows, most = instance.experts, len(instance.windows), instance.most_copies
-    own, loads = window_bounds(instance), instance.loads_units
-    unit = instance.units_per_token
-    while int(instance.weights.max()) * int(loads.max()) > LARGEST * unit:
-        unit *= 10
-    rows = _Rows()
-    number = np.arange(experts * most).reshape(experts, most)
-    copies = np.arange(1, most + 1)
-    peak = experts * most + np.arange(windows)
-    for expert in range(experts):
-        rows.add(number[expert], np.ones(most), 1, 1)
-    rows.add(number.ravel(), np.tile(copies, experts), 0, instance.devices * instance.slots)
+    own, times = window_bounds(instance), share_times(instance)
+    most = times.shape[2]
+    total = objective_limit(instance)
+    unit = 1
+    while total > LARGEST * unit:
+        unit *= 2
+    model = cp_model.CpModel()
+    peaks = [
+        model.new_int_var(int(bound) // unit, max(int(bound), total) // unit + 1, f"peak[{w}]")
+        for w, bound in enumerate(own)
+    ]
+    z = [[model.new_bool_var(f"z[{e},{k}]") for k in range(most)] for e in range(instance.experts)]
+    for row in z:
+        model.add_exactly_one(row)
+    copies = sum((k + 1) * flag for row in z for k, flag in enumerate(row))
+    model.add(copies <= instance.devices * instance.slots)
     # An expert matters in a window only where a single copy has more than the window's own bound.
-    for w, expert in zip(*np.nonzero(loads > own[:, None]), strict=True):
-        shares = -loads[w, expert] / copies / unit
-        rows.add(np.append(number[expert], peak[w]), np.append(shares, 1.0), 0, np.inf)
-    columns = experts * most + windows
-    groups = experts // instance.group_size
-    if instance.nodes > 1 and groups * instance.nodes <= MAX_PLACES:
-        lies = columns + np.arange(groups * instance.nodes).reshape(groups, instance.nodes)
-        columns += lies.size
-        for group in range(groups):
-            rows.add(lies[group], np.ones(instance.nodes), 1, 1)
-        of_group = loads.reshape(windows, groups, -1).sum(axis=2) / instance.devices_per_node
-        for node in range(instance.nodes):
-            held = np.full(groups, float(instance.group_size))
-            rows.add(lies[:, node], held, 0, instance.devices_per_node * instance.slots)
-            for w in range(windows):
-                means = np.append(-of_group[w] / unit, 1.0)
-                rows.add(np.append(lies[:, node], peak[w]), means, 0, np.inf)
-        # Nodes are alike: the first group lies in the first one.
-        rows.add(lies[:1, 0], np.ones(1), 1, 1)
-    cost, lower, upper = np.zeros(columns), np.zeros(columns), np.ones(columns)
-    integer = np.ones(columns, dtype=np.int64)
-    cost[peak], integer[peak] = instance.weights, 0
-    lower[peak] = own / unit
-    # No device needs more than all tokens.
-    upper[peak] = np.maximum(loads.sum(axis=1), own) / unit
-    matrix, row_lower, row_upper = rows.matrix(columns)
-    program = Program(cost, lower, upper, integer, matrix, row_lower, row_upper)
-    found = minimize(program, limit_s, max_nodes=max_nodes)
-    return found.safe_bound(unit, objective_grid(instance))
+    for w, e in zip(*np.nonzero(times[:, :, 0] > own[:, None]), strict=True):
+        shares = (times[w, e] // unit).tolist()
+        model.add(peaks[w] >= sum(share * flag for share, flag in zip(shares, z[e], strict=True)))
+    _add_nodes(instance, model, peaks, unit)
+    paid: list[cp_model.LinearExpr] = []
+    for e, row in enumerate(z):
+        now = instance.experts if instance.current is None else len(instance.current[e])
+        for k, flag in enumerate(row):
+            new = 0 if instance.current is None else max(0, k + 1 - now)
+            cost = (instance.move_cost * new + instance.slot_cost * k) // unit
+            paid += [cost * flag] if cost else []
+    weights = instance.weights.tolist()
+    model.minimize(sum(w * peak for w, peak in zip(weights, peaks, strict=True)) + sum(paid))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.linearization_level = LINEAR
+    solver.parameters.max_deterministic_time = work
+    status = solver.solve(model)
+    spend(solver.response_proto.deterministic_time)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
+        return None
+    # The objective has integer coefficients: the bound is an integer, as a float below 2**53.
+    bound = unit * int(np.ceil(solver.best_objective_bound - 0.5))
+    grid = objective_grid(instance)
+    return -(-bound // grid) * grid if status != cp_model.UNKNOWN else None
 
 
-class _Rows:
-    """The rows of a program, one after the other."""
-
-    def __init__(self) -> None:
-        self.columns: list[Ints] = []
-        self.entries: list[Vector] = []
-        self.limits: list[tuple[float, float]] = []
-
-    def add(self, columns: Ints, entries: Vector, lower: float, upper: float) -> None:
-        """Add a row with these entries in these columns."""
-        self.columns.append(columns)
-        self.entries.append(np.asarray(entries, dtype=np.float64))
-        self.limits.append((lower, upper))
-
-    def matrix(self, columns: int) -> tuple[csr_array, Vector, Vector]:
-        """Return the matrix, and the rows' lower and upper limits."""
-        lengths = [len(row) for row in self.columns]
-        at = np.repeat(np.arange(len(lengths)), lengths)
-        entries = (np.concatenate(self.entries), (at, np.concatenate(self.columns)))
-        limits = np.array(self.limits)
-        matrix = csr_array(coo_array(entries, shape=(len(lengths), columns)))
-        return matrix, limits[:, 0], limits[:, 1]
+def _add_nodes(
+    instance: Instance, model: cp_model.CpModel, peaks: list[cp_model.IntVar], unit: int
+) -> None:
+    """Let each group lie in a node, whose devices' mean is no more than the peak."""
+    groups = instance.experts // instance.group_size
+    if instance.nodes == 1 or groups * instance.nodes > MAX_PLACES:
+        return
+    flag = model.new_bool_var
+    lies = [[flag(f"lies[{j},{n}]") for n in range(instance.nodes)] for j in range(groups)]
+    for row in lies:
+        model.add_exactly_one(row)
+    # Nodes are alike but for their links: the first group lies in the first one.
+    if instance.links is None:
+        model.add(lies[0][0] == 1)
+    token = min(instance.scaled_token_ns)
+    loads = instance.loads_units.reshape(len(peaks), groups, -1).sum(axis=2) * token
+    loads //= instance.scale * unit
+    for node in range(instance.nodes):
+        held = sum(instance.group_size * row[node] for row in lies)
+        model.add(held <= instance.devices_per_node * instance.slots)
+        for peak, of_group in zip(peaks, loads.tolist(), strict=True):
+            mean = sum(load * row[node] for load, row in zip(of_group, lies, strict=True))
+            model.add(instance.devices_per_node * peak >= mean)

@@ -15,6 +15,6 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         },
         default="exchange",
         why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
-        methods=("eplb", "eplb-hierarchical", "lplb"),
+        methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
     ),
 )

@@ -1,9 +1,18 @@
 """Expert scheduling on a fixed layout: GPU, CPU or DIMM-NDP for each expert (TriMoE 4.2)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moeopt.core.info import THIS_STEP, ExactMethod, ProblemInfo
 from moeopt.core.lazy import lazy_names
+from moeopt.core.problem import (
+    THIS_STEP,
+    Algorithm,
+    BuiltModel,
+    ExactMethod,
+    Generator,
+    Parts,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from .bounds import lower_bound as lower_bound
@@ -16,13 +25,70 @@ if TYPE_CHECKING:
     from .instance import Instance as Instance
     from .solution import Solution as Solution
 
-INFO = ProblemInfo(
+
+def _parts() -> Parts["Instance", "Solution"]:
+    from . import bounds, check, heuristics, oracle, settlements, view
+    from .instance import Instance
+    from .solution import Solution
+
+    return Parts(
+        Instance,
+        Solution,
+        check,
+        bounds,
+        heuristics,
+        oracle,
+        view,
+        settlements.SETTLEMENTS,
+        lanes=view.lanes,
+    )
+
+
+def _cpsat() -> "Callable[[Instance], BuiltModel]":
+    from .cpsat import Model
+
+    return Model
+
+
+def _milp() -> "Callable[[Instance], BuiltModel]":
+    from .milp import Model
+
+    return Model
+
+
+def _threshold() -> Algorithm["Instance"]:
+    from . import threshold
+
+    return threshold
+
+
+def _brief() -> "Callable[[Instance], bool]":
+    from .threshold import brief
+
+    return brief
+
+
+def _generator() -> Generator["Instance"]:
+    from . import generate
+
+    return Generator(generate.Options, generate.generate, resettled=generate.resettled)
+
+
+def _executor() -> "Callable[[Instance, Solution], object]":
+    from .execute import execute
+
+    return execute
+
+
+PROBLEM = Problem(
+    name="tri_domain",
+    about=__doc__ or "",
     title="Where each expert of a layer runs",
     paper="TriMoE",
     published_rule="trimoe",
     restrictions=None,
     holdout=None,
-    exact_methods={"threshold": ExactMethod("threshold", then="cp-sat")},
+    exact_methods={"threshold": ExactMethod(_threshold, then="cp-sat", brief=_brief)},
     absent={
         "restrictions": "a given layout leaves every path open that it allows",
         "holdout": "a schedule is made anew for the loads of every step",
@@ -43,6 +109,11 @@ INFO = ProblemInfo(
         "hybrimoe": THIS_STEP,
     },
     unpriced={"TD-C1": "without it nothing has to run"},
+    parts=_parts,
+    cpsat=_cpsat,
+    milp=_milp,
+    generator=_generator,
+    executor=_executor,
 )
 
 __getattr__, __dir__ = lazy_names(

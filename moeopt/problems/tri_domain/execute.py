@@ -6,12 +6,12 @@ Schema 2: the GPU has its base load first, transfers go over a PCIe link of thei
 keeps its channels busy besides the DIMMs.
 """
 
-from moeopt.problems.execute import Executed
 from moeopt.problems.tri_domain.check import used_copy
 from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance
 from moeopt.problems.tri_domain.solution import Solution
 from moeopt.sim.engine.core import Engine
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
 READS_FIRST, WORK = 0, 1

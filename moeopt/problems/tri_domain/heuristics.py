@@ -96,7 +96,9 @@ def refine(
     """
     from moeopt.core import device_loads  # compiled loops are imported when they are run
 
-    order = np.argsort(instance.columns.expert)  # of equally costly experts the first is moved
+    order = np.argsort(
+        instance.columns.expert, kind="stable"
+    )  # of equally costly experts the first is moved
     table = instance.device_table
     # The base load, if any, stays last. Kernels are compiled for tables in C order.
     experts = np.ascontiguousarray(np.hstack([table[:, order], table[:, len(order) :]]))

@@ -8,14 +8,16 @@ no objects of solutions. What a window costs is looked up in tables made once; t
 import pathlib
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.arrays import NOT_THERE, flags, integers
+from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.errors import InputError
-from moeopt.problems.tri_domain.online import METHODS, price, scheduled
+from moeopt.problems.tri_domain.expert import MAX_DIMMS
+from moeopt.problems.tri_domain.online import METHODS, prepare, price, scheduled
 from moeopt.sim.machines.cost import (
     DEFAULT_QUANTUM_NS,
     NS_PER_S,
@@ -45,7 +47,7 @@ class Scheduler:
     """Where each expert of a layer runs, decided for the loads that come (TriMoE 4.2).
 
     Made once per layout, asked once per layer and step. Several threads may ask at once; each has
-    buffers of its own. Making it compiles the search, in the first process of an installation.
+    buffers of its own. Making it compiles, or loads, whatever a step may need.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class Scheduler:
     dimms
         Number of DIMMs. Default: the machine's.
     quantum_ns
-        Costs are rounded up to multiples of this.
+        Costs are rounded up to multiples of this, at least 1.
     most_tokens
         Most tokens that one expert gets in a step; the tables are so long.
 
@@ -100,8 +102,9 @@ class Scheduler:
     ) -> None:
         machine = machine if isinstance(machine, Machine) else get_machine(machine)
         model = model if isinstance(model, ModelShape) else get_model(model)
-        if not 1 <= most_tokens <= MAX_TOKENS:
-            raise InputError(f"most_tokens: must be from 1 to {MAX_TOKENS}, not {most_tokens}")
+        most_tokens = _number("most_tokens", most_tokens, MAX_TOKENS)
+        quantum_ns = _number("quantum_ns", quantum_ns, MAX_NUMBER)
+        dimms = machine.dram.dimms if dimms is None else _number("dimms", dimms, MAX_DIMMS)
         tokens = np.arange(1, most_tokens + 1)
         path_ns = np.zeros((len(PATHS), most_tokens + 1), np.int64)
         for row, path in enumerate(PATHS):
@@ -111,9 +114,9 @@ class Scheduler:
         self._begin(
             path_ns,
             to_quanta(reads, quantum_ns),
-            _dimms_of("layout", layout, experts, dimms or machine.dram.dimms),
+            _dimms_of("layout", layout, experts, dimms),
             _residents_of("resident", resident, experts),
-            dimms or machine.dram.dimms,
+            dimms,
             method,
         )
 
@@ -146,9 +149,14 @@ class Scheduler:
             If a table is missing, of another shape, or has an entry that is no duration.
         """
         for name, given, due in (("path_ns", path_ns, PATHS), ("read_ns", read_ns, LAYOUTS)):
+            if not isinstance(given, Mapping):
+                raise InputError(f"{name}: must be a dictionary with keys {', '.join(due)}")
             if missing := [key for key in due if key not in given]:
                 raise InputError(f"{name}: {missing[0]} is missing")
-        length = len(np.atleast_1d(np.asarray(path_ns[PATHS[0]])))
+        dimms = _number("dimms", dimms, MAX_DIMMS)
+        length = len(integers(f"path_ns.{PATHS[0]}", path_ns[PATHS[0]], (None,), axes="(tokens,)"))
+        if not length:
+            raise InputError(f"path_ns.{PATHS[0]}: must have an entry, for no tokens")
         rows = [integers(f"path_ns.{p}", path_ns[p], (length,), axes="(tokens,)") for p in PATHS]
         reads = [int(integers(f"read_ns.{how}", read_ns[how], ())) for how in LAYOUTS]
         experts = len(np.atleast_1d(np.asarray(layout, dtype=object)))
@@ -172,7 +180,8 @@ class Scheduler:
         self._path_ns, self._read_ns = path_ns, read_ns
         self._dimm, self._resident = dimm, resident
         self._own = threading.local()
-        self.schedule(np.ones(self.experts, np.int64))  # compiles what is not compiled yet
+        prepare(method)
+        self.schedule(np.zeros(self.experts, np.int64))
 
     def schedule(
         self,
@@ -192,7 +201,8 @@ class Scheduler:
             In place of the scheduler's own, for this call: where experts migrate, or a cache
             changes what is on the GPU.
         out
-            An int64 array of shape (experts,) to write the assignment to. Default: a new one.
+            A contiguous int64 array of shape (experts,) to write the assignment to; it may be
+            `tokens`. Default: a new one.
 
         Returns
         -------
@@ -209,9 +219,11 @@ class Scheduler:
         InputError
             If an array is of another shape or type, or an entry is out of range.
         """
-        load = np.asarray(tokens)
-        if load.dtype != np.int64 or load.shape != (self.experts,):
-            load = integers("tokens", tokens, (self.experts,), axes="(experts,)")
+        size = self.experts
+        if _plain(tokens, size):
+            load = tokens
+        else:
+            load = integers("tokens", tokens, (size,), axes="(experts,)")
         dimm, held = self._dimm, self._resident
         if layout is not None:
             dimm = _dimms_of("layout", layout, self.experts, self.dimms)
@@ -219,8 +231,10 @@ class Scheduler:
             held = _residents_of("resident", resident, self.experts)
         if out is None:
             out = np.empty(self.experts, np.int64)
-        elif out.dtype != np.int64 or out.shape != (self.experts,):
-            raise InputError(f"out: must be an int64 array of shape ({self.experts},)")
+        elif not _plain(out, size):
+            raise InputError(f"out: must be a writable, contiguous int64 array of shape ({size},)")
+        elif np.may_share_memory(load, out):
+            load = load.copy()
         buffer = getattr(self._own, "buffer", None)
         if buffer is None:
             buffer = self._own.buffer = np.empty(7 * self.experts, np.int64)
@@ -235,6 +249,18 @@ class Scheduler:
 
     def __repr__(self) -> str:
         return f"<tri_domain scheduler {self.method}: {self.experts} experts, {self.dimms} DIMMs>"
+
+
+def _number(name: str, value: int, most: int) -> int:
+    """Return a positive integer argument."""
+    return int(integers(name, value, (), least=1, most=most))
+
+
+def _plain(values: object, size: int) -> TypeGuard[Ints]:
+    """Tell whether a value is an array of the kind that kernels are compiled for, and so long."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        return False
+    return values.shape == (size,) and values.flags.carray
 
 
 def _dimms_of(name: str, layout: Any, experts: int, dimms: int) -> Ints:

@@ -189,7 +189,10 @@ def cpu_read_s(machine: Machine, model: ModelShape, layout: str) -> float:
 
 
 def to_quanta(ns: ArrayLike, quantum_ns: int) -> Times:
-    """Round durations up to multiples of the quantum: here, once, floats become integers."""
+    """Round durations up to multiples of the quantum: here, once, floats become integers.
+
+    What comes here is elementary arithmetic on rates that are rounded (`moeopt.core.rounding`).
+    """
     quanta = np.ceil(np.asarray(ns, dtype=float) / quantum_ns - 1e-9)
     if (longest := float(quanta.max(initial=0)) * quantum_ns) > MAX_NUMBER:
         raise InputError(f"machine, model: a cost of {longest:.3g} ns is above {MAX_NUMBER} ns")

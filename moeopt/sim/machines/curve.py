@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen, field_error
+from moeopt.core.rounding import rounded
 from moeopt.sim.machines.fields import about
 
 Device = Literal["gpu", "cpu", "ndp", "pcie"]
@@ -60,9 +61,9 @@ class Curve(Frozen):
         x, y = np.array(self.points, dtype=float).T
         at = np.asarray(tokens, dtype=float)
         if self.scale == "linear":
-            return np.asarray(np.interp(at, x, y))
+            return rounded(np.interp(at, x, y))
         log = np.interp(np.log(np.maximum(at, 1e-9)), np.log(x), np.log(y))
-        return np.asarray(np.exp(log))
+        return rounded(np.exp(log))
 
 
 class TimeTable(Frozen):
@@ -113,4 +114,4 @@ class TimeTable(Frozen):
         at = np.asarray(tokens, dtype=float)
         slope = max((y[-1] - y[-2]) / (x[-1] - x[-2]), 0.0)
         beyond = np.maximum(at - x[-1], 0) * slope
-        return np.asarray(np.maximum(np.interp(at, x, y) + beyond, 0.0))
+        return rounded(np.maximum(np.interp(at, x, y) + beyond, 0.0))

@@ -89,10 +89,3 @@ def by_table(losses: Floats, usage: Floats, largest: float) -> Rounded:
     scale = largest / TABLE_STEPS or 1.0
     whole = np.rint(losses * usage[:, :, None] / scale).astype(np.int64)
     return Rounded(whole, [scale] * len(losses), True, None)
-
-
-def to_bits(losses: Floats, bits: int) -> Floats:
-    """Return the nearest floats with so many significant bits; exact, whatever the machine."""
-    mantissa, exponent = np.frexp(losses)
-    rounded: Floats = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
-    return rounded

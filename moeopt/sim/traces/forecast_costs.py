@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from moeopt.core.rounding import rounded
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -67,5 +69,5 @@ class CostCurve:
         above = max(0.0, y[-1] - rising[0]) / (x[-1] - max(x[-1] / 2, x[0])) if len(x) > 1 else 0.0
         below = max(0.0, rising[1] - y[0]) / (min(2 * x[0], x[-1]) - x[0]) if len(x) > 1 else 0.0
         costs += above * np.maximum(counts - x[-1], 0) - below * np.maximum(x[0] - counts, 0)
-        quanta = np.rint(np.maximum(costs, 0) * self.factor / self.quantum_ns)
+        quanta = np.rint(rounded(np.maximum(costs, 0) * self.factor / self.quantum_ns))
         return np.where(counts > 0, quanta.astype(np.int64) * self.quantum_ns, 0)

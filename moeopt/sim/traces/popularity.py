@@ -35,6 +35,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
 
 from moeopt.core.errors import InputError
+from moeopt.core.rounding import rounded
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -135,7 +136,7 @@ class Forecast:
         """Return the least count that an expert does not exceed with this chance."""
         points, cumulated = self._table
         at = [np.interp(share, c, p) for c, p in zip(cumulated, points, strict=True)]
-        return np.maximum(np.ceil(np.array(at) - 0.5), 0).astype(np.int64)
+        return np.maximum(np.ceil(rounded(at) - 0.5), 0).astype(np.int64)
 
     def cdf(self, counts: ArrayLike) -> Floats:
         """Return the chance that an expert has at most so many tokens, shape (..., experts)."""
@@ -166,9 +167,9 @@ class Forecast:
     def _grid(self) -> tuple[Floats, Floats]:
         """Counts at which each expert's distribution is evaluated, and how far apart they lie."""
         spread = np.sqrt(self.variance)
-        low = np.maximum(np.floor(self.mean - SPREADS * spread), 0.0)
+        low = np.maximum(np.floor(rounded(self.mean - SPREADS * spread)), 0.0)
         high = self.mean + SPREADS * spread + 20.0
-        steps = np.maximum(np.ceil((high - low) / GRID), 1.0)
+        steps = np.maximum(np.ceil(rounded((high - low) / GRID)), 1.0)
         return low[:, None] + np.arange(GRID + 1) * steps[:, None], steps
 
     @cached_property
@@ -180,7 +181,7 @@ class Forecast:
         cumulated = np.concatenate([np.zeros((len(points), 1)), cumulated], axis=1)
         half = steps[:, None] / 2
         edges = np.concatenate([points[:, :1] - half, points + half], axis=1)
-        return edges, cumulated / cumulated[:, -1:]
+        return edges, rounded(cumulated / cumulated[:, -1:])
 
 
 def fit(loads: ArrayLike, horizon: int = HORIZON) -> Forecast:
@@ -217,7 +218,7 @@ def forecast(loads: ArrayLike, dynamics: Dynamics, horizon: int = HORIZON) -> Fo
     values = _values(dynamics)
     pair = np.array([len(windows)]), np.array([(1 + horizon) / 2])
     mean, variance = _moments(windows, pair, np.array([totals.mean()]), values)
-    return Forecast(mean[0], variance[0], totals.astype(np.int64), dynamics)
+    return Forecast(rounded(mean[0]), rounded(variance[0]), totals.astype(np.int64), dynamics)
 
 
 def _fitted(windows: Floats, horizon: int) -> Dynamics:
@@ -234,12 +235,13 @@ def _fitted(windows: Floats, horizon: int) -> Dynamics:
         mean, variance = _moments(windows, (origins, aheads), totals, np.exp(inside))
         fits = (_log_density(target, mean, variance) - _log_constant(mean, variance)).sum()
         far = (((logs - start) / PRIOR_SPREAD) ** 2).sum() / 2
-        return float(far - fits + 1e3 * np.abs(logs - inside).sum())
+        return float(rounded(far - fits + 1e3 * np.abs(logs - inside).sum()))
 
     simplex = np.vstack([start, start + np.diag(PRIOR_SPREAD)])
     options: Any = {"maxfev": 240, "xatol": 0.02, "fatol": 0.02, "initial_simplex": simplex}
     best = minimize(loss, start, method="Nelder-Mead", options=options)
-    a, lost, dispersion, volatility = np.exp(np.clip(best.x, low, high)).tolist()
+    found = rounded(np.exp(np.clip(best.x, low, high)), 20)
+    a, lost, dispersion, volatility = found.tolist()
     return Dynamics(a, 1 - lost, dispersion, volatility)
 
 
@@ -319,7 +321,7 @@ def _to_total(drawn: Floats, totals: Ints, start: Floats) -> Ints:
     sums = positive.sum(axis=1)
     positive[sums == 0] = 1.0
     scaled = positive * (totals / positive.sum(axis=1))[:, None]
-    ends = np.floor(np.cumsum(scaled, axis=1) + start[:, None] + 1e-9)
+    ends = np.floor(rounded(np.cumsum(scaled, axis=1) + start[:, None]) + 1e-9)
     ends[:, -1] = totals
     counts: Ints = np.diff(ends, axis=1, prepend=0.0).astype(np.int64)
     return np.maximum(counts, 0)

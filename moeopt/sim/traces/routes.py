@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.rounding import rounded
 from moeopt.sim.traces.popularity import PRIOR, Forecast
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ def forecast(seen: ArrayLike, now: ArrayLike, experts: int, batch: int) -> Forec
     inputs = np.concatenate([_taken(ids, experts) for ids in before[:, :-1].swapaxes(0, 1)], axis=1)
     taken = _taken(before[:, -1], experts)
     coming = np.concatenate([_taken(ids, experts) for ids in own.swapaxes(0, 1)], axis=1)
-    mean = _loads(inputs, taken, coming)
+    mean = rounded(_loads(inputs, taken, coming))
     loads = taken.reshape(windows, batch, experts).sum(axis=1)
     wrong, expected = 0.0, 0.0
     window_of = np.arange(len(before)) // batch
@@ -66,7 +67,7 @@ def forecast(seen: ArrayLike, now: ArrayLike, experts: int, batch: int) -> Forec
             guess = _loads(inputs[~held], taken[~held], inputs[window_of == window])
             wrong += float(((loads[window] - guess) ** 2 / guess).sum())
             expected += experts
-    variance = max(wrong / expected, LEAST_DISPERSION) * mean
+    variance = rounded(max(wrong / expected, LEAST_DISPERSION) * mean)
     totals = np.array([round(mean.sum())], dtype=np.int64)
     return Forecast(mean, variance, totals, PRIOR)
 

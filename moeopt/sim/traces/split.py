@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.info import HELD_OUT
+from moeopt.core.problem import HELD_OUT
 from moeopt.sim.traces.batching import Tokens
 from moeopt.sim.traces.repeats import MIN_RUN, dedupe_trace
 from moeopt.sim.traces.trace import Trace

@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.rounding import rounded
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Popularity, Recall, Sequences, Topic, Workload
@@ -266,8 +267,8 @@ def _top(scores: Noise, top_k: int) -> tuple[Ints, NDArray[np.float64]]:
     """Return the experts of the highest scores, highest first, and the softmax of their scores."""
     chosen = np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k]
     found = np.take_along_axis(scores, chosen, axis=1)
-    order = np.argsort(-found, axis=1)
+    order = np.argsort(-found, axis=1, kind="stable")
     found = np.take_along_axis(found, order, axis=1)
     exponents = np.exp(found - found[:, :1])
-    weights = exponents / exponents.sum(axis=1, keepdims=True)
+    weights = rounded(exponents / exponents.sum(axis=1, keepdims=True))
     return np.take_along_axis(chosen, order, axis=1), weights

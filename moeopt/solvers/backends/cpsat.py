@@ -6,6 +6,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
+from moeopt.core import cp_sat
 from moeopt.core.errors import ModelMismatchError
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.limits import abandoned_at
@@ -25,7 +26,7 @@ def run(task: Task) -> Outcome:
     deadline = task.deadline
     begin = deadline.elapsed_s
     with abandoned_at(deadline):
-        built = task.problem.part(task.method.module).Model(task.instance)
+        built = task.method.built(task.instance)
         built.post(task.without, deadline.checkpoint)
         if task.start is not None:
             built.start_from(task.start, task.upper)
@@ -34,16 +35,18 @@ def run(task: Task) -> Outcome:
     solver = _solver(task, built.parameters)
     objective = _Objective(built.model)
     callback = _Incumbents(task.trace, objective, built.objective_unit)
+    remaining = deadline.remaining_s
     solver.best_bound_callback = lambda bound: task.trace.record(
         bound=integer_bound(bound) * built.objective_unit
     )
     solving = run_interruptible(
-        lambda: solver.solve(built.model, callback), solver.stop_search, deadline.remaining_s
+        lambda: solver.solve(built.model, callback), solver.stop_search, remaining
     )
     if not solving.ended:  # it does not look at the clock everywhere in presolve
         outcome = Outcome(None, "LEFT BEHIND", "time_limit", bound=task.trace.bound)
         outcome.termination = "interrupted" if solving.interrupted else "time_limit"
         return outcome
+    cp_sat.spent(solver)
     status = solving.value
     if status == cp_model.MODEL_INVALID:
         raise ModelMismatchError(f"CP-SAT rejects the model: {built.model.validate()}")
@@ -92,8 +95,7 @@ def _solver(task: Task, parameters: Mapping[str, Any]) -> Any:
     solver = cp_model.CpSolver()
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
-    solver.parameters.max_time_in_seconds = task.deadline.remaining_s
-    solver.parameters.num_workers = task.workers
+    cp_sat.limit(solver.parameters, task.deadline.remaining_s, task.workers)
     solver.parameters.random_seed = task.seed
     solver.parameters.catch_sigint_signal = False  # Ctrl-C is run_interruptible's
     return solver

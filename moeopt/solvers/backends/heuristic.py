@@ -7,7 +7,7 @@ from moeopt.solvers.task import Outcome, Task
 def run(task: Task) -> Outcome:
     """Return the heuristic's solution; it claims no objective and no bound."""
     name, _ = split_name(task.method.name)
-    heuristic = task.problem.part("heuristics").HEURISTICS[name]
+    heuristic = task.problem.heuristics.HEURISTICS[name]
     begin = task.deadline.elapsed_s
     with task.deadline.told():
         solution = heuristic(task.instance, **task.method.settled)

@@ -36,7 +36,7 @@ def run(task: Task) -> Outcome:
     deadline = task.deadline
     begin = deadline.elapsed_s
     with abandoned_at(deadline):
-        built = task.problem.part(task.method.module).Model(task.instance)
+        built = task.method.built(task.instance)
         built.post(task.without, deadline.checkpoint)
         if task.start is not None:
             built.start_from(task.start, task.upper)

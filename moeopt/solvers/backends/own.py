@@ -19,12 +19,14 @@ from moeopt.solvers.task import Outcome, Task
 def run(task: Task) -> Outcome:
     """Run the algorithm so that Ctrl-C and the limit can stop it; its best so far is kept.
 
-    It runs in a thread, unless its module has a function ``brief`` that says of the instance that
-    the algorithm uses no solver and comes back to Python every 50 ms.
+    It runs in a thread, unless it is brief on the instance: see
+    `moeopt.core.problem.ExactMethod`.
     """
     method = task.method
     begin = task.deadline.elapsed_s
-    algorithm = task.problem.part(method.module)
+    if method.own is None:
+        raise TypeError(f"{method.name} is no algorithm of the problem's own")
+    algorithm = method.own.algorithm()
     search = Search(
         task.deadline.remaining_s,
         task.seed,
@@ -53,10 +55,8 @@ def run(task: Task) -> Outcome:
 
 def is_brief(task: Task) -> bool:
     """Tell whether a task's algorithm runs where it is called, see `run`."""
-    if task.method.backend != "own":
-        return False
-    brief = getattr(task.problem.part(task.method.module), "brief", None)
-    return brief is not None and bool(brief(task.instance))
+    own = task.method.own
+    return own is not None and own.brief is not None and own.brief()(task.instance)
 
 
 def _prepare_late(task: Task, outcome: Outcome) -> None:
@@ -96,7 +96,7 @@ def _go_on(task: Task, then: str, first: Outcome) -> Outcome:
     An incumbent that the checker does not confirm is handed to nobody: it goes back as it is, to be
     rejected.
     """
-    check = task.problem.part("check")
+    check = task.problem.check
     if first.solution is not None:
         actual = task.checked_objective(first.solution)
         if actual != first.claim or check.violations(task.instance, first.solution):

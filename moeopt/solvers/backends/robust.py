@@ -2,7 +2,8 @@
 
 from contextlib import suppress
 
-from moeopt.core.futures import Draw
+from moeopt.core.errors import InputError
+from moeopt.core.problem import ROBUST
 from moeopt.core.search import Search
 from moeopt.problems.holdout import adopted
 from moeopt.solvers.interrupt import allowance_s, run_interruptible
@@ -18,9 +19,10 @@ def run(task: Task) -> Outcome:
     """
     begin = task.deadline.elapsed_s
     futures = task.futures
-    forecast = task.problem.part("forecast")
-    algorithm = task.problem.part("robust")
-    draw: Draw = forecast.draw(task.instance, futures, task.seed)
+    if task.problem.robust is None:
+        raise InputError(f"method: {task.problem.name} has no {ROBUST!r}")
+    algorithm = task.problem.robust()
+    draw = algorithm.draw(task.instance, futures, task.seed)
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
     def decide() -> None:
@@ -31,7 +33,7 @@ def run(task: Task) -> Outcome:
     running = run_interruptible(decide, search.stop, search.limit_s)
     if search.solution is None:  # a kernel is compiled for the first time, say
         with task.deadline.told():
-            start = task.problem.part("heuristics").WARM_START(task.instance)
+            start = task.problem.heuristics.WARM_START(task.instance)
         outcome = Outcome(start, "NOTHING DECIDED in time: a heuristic's answer", "time_limit")
     else:
         of = "mean" if futures.quantile is None else f"{futures.quantile:g}-quantile"

@@ -23,7 +23,7 @@ def run(task: Task) -> Outcome:
         outcome = Outcome(None, "LEFT BEHIND", "time_limit")
         outcome.termination = "interrupted" if running.interrupted else "time_limit"
     else:
-        check = task.problem.part("check")
+        check = task.problem.check
         for constraint, sentence in check.violations(task.instance, running.value):
             return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
         outcome = Outcome(running.value, "HEURISTIC")

@@ -1,11 +1,14 @@
 """SCIP, through the MathOpt interface of ortools."""
 
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers.gscip import gscip_pb2
 
+from moeopt.core.clock import counts_work, solving_clock, spend
+from moeopt.core.highs import nodes_within, work_of
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import Matrix, to_matrix
 
@@ -17,13 +20,16 @@ def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with SCIP, on one thread."""
     matrix = to_matrix(model)
     translated, variables = _translate(matrix)
+    seconds = solving_clock().seconds_for(limit_s)
     parameters = mathopt.SolveParameters(
-        time_limit=timedelta(seconds=limit_s),
+        time_limit=None if seconds == inf else timedelta(seconds=seconds),
+        node_limit=nodes_within(matrix.program, limit_s) if counts_work() else None,
         random_seed=seed,
         relative_gap_tolerance=0.0,
         gscip=gscip_pb2.GScipParameters(real_params={"numerics/dualfeastol": TOLERANCE}),
     )
     found = mathopt.solve(translated, mathopt.SolverType.GSCIP, params=parameters)
+    spend(work_of(matrix.program, found.solve_stats.node_count))
     reason = found.termination.reason
     answer = Answer(f"{reason.name} {found.termination.detail}".strip(), TOLERANCE)
     if reason == mathopt.TerminationReason.OPTIMAL:

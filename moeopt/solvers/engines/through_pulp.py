@@ -1,12 +1,16 @@
 """The solvers that PuLP drives: CBC, which comes with it, and Gurobi and CPLEX where they are."""
 
 from importlib.util import find_spec
+from math import inf
 from typing import Any
 
 import pulp
 
+from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.errors import InputError
+from moeopt.core.highs import nodes_within
 from moeopt.solvers.engines.answer import Answer
+from moeopt.solvers.engines.matrix import to_matrix
 
 TOLERANCE = 1e-9
 """To which CBC and Gurobi keep the signs of reduced costs; the least that Gurobi can be told."""
@@ -18,14 +22,18 @@ CPLEX_TOLERANCE = 1e-6
 def solve_cbc(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with the CBC that PuLP brings along; constructing PULP_CBC_CMD itself is deprecated."""
     options = [f"randomCbcSeed {seed}", f"dualTolerance {TOLERANCE}"]
-    own = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
+    own: dict[str, Any] = {"path": pulp.PULP_CBC_CMD.pulp_cbc_path, "options": options}
+    if counts_work():
+        own["maxNodes"] = nodes_within(to_matrix(model).program, limit_s)
     threads = workers if workers > 1 else None  # asked for one thread, CBC now and then idles 10 s
     return _solve(model, pulp.COIN_CMD, limit_s, TOLERANCE, threads=threads, **own)
 
 
 def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with Gurobi, if it is installed and licensed."""
-    own = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
+    own: dict[str, Any] = {"Threads": workers, "Seed": seed, "OptimalityTol": TOLERANCE}
+    if counts_work():
+        own["WorkLimit"] = limit_s
     _need("gurobi", "gurobipy")
     return _solve(model, pulp.GUROBI, limit_s, TOLERANCE, **own)
 
@@ -33,7 +41,10 @@ def solve_gurobi(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
 def solve_cplex(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve with CPLEX, if it is installed and licensed."""
     _need("cplex", "cplex")
-    return _solve(model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, threads=workers)
+    own: dict[str, Any] = {"threads": workers}
+    if counts_work():
+        own["maxNodes"] = nodes_within(to_matrix(model).program, limit_s)
+    return _solve(model, pulp.CPLEX_PY, limit_s, CPLEX_TOLERANCE, **own)
 
 
 def _need(engine: str, package: str) -> None:
@@ -50,11 +61,14 @@ def _solve(
 
     PuLP hands no dual bound over, so there is one only with a proof of optimality.
     """
-    solver = solver_class(msg=False, timeLimit=limit_s, gapRel=0.0, **options)
+    seconds = solving_clock().seconds_for(limit_s)
+    options["timeLimit"] = None if seconds == inf else seconds
+    solver = solver_class(msg=False, gapRel=0.0, **options)
     if not solver.available():
         name = solver.name.removesuffix("_PY").lower()
         raise InputError(f"engine: {name} is installed, but cannot be used here: is it licensed?")
     model.solve(solver)
+    spend(limit_s / 2)  # none of them says what it did
     answer = Answer(
         f"{pulp.LpStatus[model.status]} / {pulp.LpSolution[model.sol_status]}", tolerance
     )

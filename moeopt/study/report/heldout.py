@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.info import Phases
 from moeopt.core.intervals import median_interval
 from moeopt.core.objective import Objective, first_key, relative
+from moeopt.core.problem import Phases
 from moeopt.problems.holdout import executed_on, is_scheduled, joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, TRIMOE, ScheduleName
@@ -197,7 +197,7 @@ def _by_distance(
 
 def _sample_label(problem: str, rows: Sequence[Row], labels: Mapping[Key, str]) -> str:
     """Return what tables call the problem's sample rule; empty if it is not among the methods."""
-    rule = get_problem(problem).info.sample_rule
+    rule = get_problem(problem).sample_rule
     return next((_plain(labels[row.key]) for row in rows if row.key.method == rule), "")
 
 
@@ -297,7 +297,7 @@ def _decade(distance: int) -> int:
 
 def distance_in_words(problem: str, decade: int) -> str:
     """Return a decade of distances as tables say it, with the problem's unit of time."""
-    holdout = get_problem(problem).info.holdout
+    holdout = get_problem(problem).holdout
     if isinstance(holdout, Phases):
         return holdout.order[-1]
     if not decade or holdout is None:

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from moeopt.core.info import NOTHING, THIS_STEP
+from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.study.report.study import is_exact
 from moeopt.study.table import Summary, percent
 

@@ -117,7 +117,7 @@ class Section:
     @property
     def sample_rule(self) -> str:
         """The rule that shares of hindsight's gain are counted from."""
-        return get_problem(self.takeaway.problem).info.sample_rule or ""
+        return get_problem(self.takeaway.problem).sample_rule or ""
 
     @property
     def held_out_gap(self) -> float:

@@ -97,7 +97,7 @@ def _kind(key: Key) -> tuple[object, ...]:
 
 def title(problem: str) -> str:
     """Return what a problem decides."""
-    return get_problem(problem).info.title
+    return get_problem(problem).title
 
 
 def is_exact(problem: str, method: str) -> bool:
@@ -112,7 +112,7 @@ def own_heuristic(problem: str, rows: list[Row]) -> tuple[str, str] | None:
     None where the rows have no heuristic.
     """
     methods = dict.fromkeys(row.key.method for row in rows)
-    info = get_problem(problem).info
-    if info.published_rule in methods:
-        return info.published_rule, info.paper
+    home = get_problem(problem)
+    if home.published_rule in methods:
+        return home.published_rule, home.paper
     return next(((name, "") for name in methods if not is_exact(problem, name)), None)

@@ -154,7 +154,7 @@ def amount(problem: str, objective: Objective | None) -> str:
     """Return an objective with its unit, times in milliseconds."""
     if objective is None:
         return "-"
-    names = get_problem(problem).part("check").OBJECTIVE
+    names = get_problem(problem).check.OBJECTIVE
     pairs = zip(entries(objective), names, strict=True)
     return ", ".join(
         _milliseconds(value) if name.endswith("_ns") else f"{name.replace('_', ' ')} {value:,}"

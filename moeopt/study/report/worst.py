@@ -83,7 +83,7 @@ def _case(row: Row, best: Row, instance: InstanceEnvelope) -> Case:
 
 def differences(problem: str, instance: Any, ours: Any, best: Any) -> list[tuple[str, str, str]]:
     """Return (what, ours, best) for each decision that differs, what matters most first."""
-    found = get_problem(problem).part("view").differences(instance, ours, best)
+    found = get_problem(problem).view.differences(instance, ours, best)
     return [(what, a, b) for _, what, a, b in sorted(found, key=lambda one: -one[0])]
 
 

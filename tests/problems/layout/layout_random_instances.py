@@ -6,7 +6,6 @@ from itertools import chain, groupby
 from typing import Any
 
 from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.oracle import count
 
 KINDS = (
     "mixed",
@@ -55,11 +54,11 @@ def random_instance(seed: int, kind: str = "mixed", experts: int | None = None) 
     )
 
 
-def several_scenarios(seeds: int, seeds_of_others: int, most: int = 6_000) -> list[Instance]:
-    """Return instances of two or three scenarios and at most `most` candidates, kind by kind."""
+def several_scenarios(seeds: int, seeds_of_others: int, most: int = 6) -> list[Instance]:
+    """Return instances of two or three scenarios, experts x DIMMs at most `most`, kind by kind."""
     seeds_of = dict.fromkeys(KINDS, seeds_of_others) | {"several scenarios": seeds}
     made = [random_instance(seed, kind) for kind in KINDS for seed in range(seeds_of[kind])]
-    return [of for of in made if len(of.scenarios) > 1 and count(of) <= most]
+    return [of for of in made if len(of.scenarios) > 1 and of.experts * of.dimms <= most]
 
 
 def of_every_kind(instances: Sequence[Instance], share: slice) -> list[Instance]:
@@ -209,3 +208,63 @@ def copies_matter(seed: int, rule: str = "") -> Instance:
 
 ALSO_COMPILED = (copies_matter,)
 """What makes instances that other kernels are compiled for."""
+
+ATTACKS = ("idle", "equal", "zero", "huge", "single", "falling", "tight")
+"""What models and oracles may assume without saying so: each kind is made to break it."""
+
+
+def attack(seed: int) -> Instance:
+    """Return a tiny random instance that has several of `ATTACKS` at once.
+
+    Experts without tokens in any window; equal experts and windows; times of 0; times whose sums
+    are near what may be counted; one expert, DIMM, slot; costs that fall with tokens and misses
+    faster than hits; bytes and slots that bind.
+    """
+    rng = random.Random(f"attack {seed}")
+    kinds = {kind for kind in ATTACKS if rng.random() < 0.35}
+    experts, dimms = (rng.choice([1, 2]), 1) if "single" in kinds else (rng.choice([2, 3, 3]), 2)
+    windows = rng.choice([1, 1, 2, 3])
+    scale = 2**34 if "huge" in kinds else rng.choice([1, 7, 5000])
+    idle = [("idle" in kinds and rng.random() < 0.5) for _ in range(experts)]
+    idle[rng.randrange(experts)] = False
+
+    def times(most: int) -> list[int]:
+        least = 0 if "zero" in kinds else 1
+        row = [rng.randint(least, most) * scale for _ in range(experts)]
+        if "zero" in kinds and rng.random() < 0.4:
+            row = [0] * experts
+        return [row[0]] * experts if "equal" in kinds else row
+
+    def window() -> dict[str, Any]:
+        row: dict[str, Any] = {"weight": rng.choice([1, 1, 2, 2**16])}
+        row["tokens"] = [0 if of else rng.choice([0, 1, 1, 9]) for of in idle]
+        for name in COSTS:
+            row[name] = times(rng.choice([3, 12, 40]))
+        if "falling" in kinds:
+            row["gpu_hit_ns"] = [of + 9 * scale for of in row["gpu_miss_striped_ns"]]
+        return row
+
+    rows = [window()] * windows if "equal" in kinds else [window() for _ in range(windows)]
+    if not any(any(row["tokens"]) for row in rows):
+        rows[0]["tokens"] = [0 if of else 1 for of in idle]
+    several = None
+    if rng.random() < 0.6:
+        size = rng.choice([1, 2, 3, 6])
+        spare = rng.choice([0, 0, 1, size, 2 * size]) if "tight" in kinds else 99
+        reserved = rng.choice([0, 5])
+        room = experts * -(-size // dimms) + spare + reserved
+        several = {"max_per_expert": rng.choice([1, 1, 2, 3]), "expert_bytes": size}
+        several |= {"dimm_bytes": room, "reserved_bytes": reserved}
+    instance = Instance(
+        name=f"attack-{seed}",
+        schema_version=1 if several is None else 2,
+        dimms=dimms,
+        hbm_slots=rng.choice([0, 0, 1, experts, 99]),
+        dimm_slots=rng.choice([0, 1, 2]) if "tight" in kinds else None,
+        experts=experts,
+        dram_striped_ns=0 if "zero" in kinds else rng.randint(0, 9) * scale,
+        dram_localized_ns=rng.randint(0, 9) * scale,
+        copies=several,
+        scenarios=rows,
+    )
+    return with_schema_2(instance, seed) if seed % 3 == 2 and "huge" not in kinds else instance

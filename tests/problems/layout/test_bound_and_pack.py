@@ -24,7 +24,7 @@ from moeopt.problems.layout.single_scenario import (
     subproblems,
 )
 from moeopt.problems.layout.single_scenario.class_milp import ClassAnswer
-from tests.problems.layout import layout_optimum
+from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 SEEDS = range(5)
@@ -77,7 +77,7 @@ def solved(instance: Instance, limit_s: float = 30.0, *, verify: bool = False) -
 
 def least(instance: Instance) -> int:
     """Return the optimum by brute force."""
-    return layout_optimum.optimum(instance)[0]
+    return by_arrays.optimum(instance)
 
 
 def tiny_instances(kind: str, seeds: range = SEEDS) -> Iterator[Instance]:

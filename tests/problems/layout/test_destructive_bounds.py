@@ -19,7 +19,7 @@ from moeopt.problems.layout.multi_scenario.destructive_bounds import (
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.layout.single_scenario import least_by_striped_reads, solve_scenario
 from moeopt.problems.layout.solution import Solution
-from tests.problems.layout.layout_optimum import optimum
+from tests.problems.layout.by_arrays import best as optimum
 from tests.problems.layout.layout_random_instances import of_every_kind, several_scenarios
 
 INSTANCES = several_scenarios(60, 12)

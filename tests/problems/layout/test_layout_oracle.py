@@ -1,7 +1,6 @@
 """The oracle against hand computation, and every exact method against the oracle."""
 
-from functools import cache
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import pytest
@@ -19,10 +18,9 @@ from moeopt.problems.layout.bounds import (
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.oracle import active_rows, candidates, count, numbered_layouts
 from moeopt.problems.layout.solution import DOMAINS, Solution
 from moeopt.solvers.run import solve
-from tests.problems.layout import layout_optimum
+from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 PER_KIND = 24
@@ -36,15 +34,8 @@ EXACT = [
 
 
 def least(instance: Instance) -> int:
-    """Return the oracle's optimum, found once for each instance."""
-    return _least(instance.model_dump_json())
-
-
-@cache
-def _least(instance: str) -> int:
-    objective = solve(Instance.model_validate_json(instance), "brute-force").objective
-    assert isinstance(objective, int)
-    return objective
+    """Return the optimum by trying everything; `test_brute_force_is_both_checkers_optimum`."""
+    return by_arrays.optimum(instance)
 
 
 def options(method: str) -> dict[str, Any]:
@@ -149,74 +140,34 @@ def test_hand_computed_anchors(name: str, method: str) -> None:
     assert (result.status, result.objective) == ("optimal", optimum)
 
 
-@pytest.mark.parametrize(
-    "channels", [(0,), (0, 0), (0, 0, 0), (0, 1), (4, 2, 4), (0, 0, 1, 1), (0, 1, 1, 2)]
-)
-def test_numbered_layouts_are_all_layouts_up_to_the_numbers(channels: tuple[int, ...]) -> None:
-    """Under every exchange of DIMMs that keeps who shares a channel: each layout once."""
-    dimms = range(len(channels))
-    together = [[channels[a] == channels[b] for b in dimms] for a in dimms]
-    alike = [
-        order
-        for order in permutations(dimms)
-        if [[together[a][b] for b in order] for a in order] == together
-    ]
-    for experts in range(4):
-        found = list(numbered_layouts(experts, channels))
-        orbits = [
-            frozenset(tuple(None if p is None else order[p] for p in layout) for order in alike)
-            for layout in found
-        ]
-        assert len(set(orbits)) == len(orbits)
-        assert set().union(*orbits) == set(product((None, *dimms), repeat=experts))
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_oracle_is_plain_enumeration(kind: str) -> None:
-    """Scenario by scenario and with numbered DIMMs: the same optimum as among all solutions."""
+def test_brute_force_is_both_checkers_optimum(kind: str) -> None:
+    """What other tests take for the truth, by arrays, is what brute force finds."""
     for seed in range(3):
         instance = random_instance(seed, kind, experts=2)
-        rows = active_rows(instance)
-        best = None
-        places = (None, *range(instance.dimms))
-        able = [
-            [(o if tokens else None) for o in (DOMAINS if tokens else DOMAINS[:1])]
-            for s in instance.scenarios
-            for tokens in s.tokens
-        ]
-        for resident in product((False, True), repeat=2):
-            for dimm in product(*(places if row in rows else (None,) for row in range(2))):
-                for flat in product(*able):
-                    assignment = tuple(zip(flat[::2], flat[1::2], strict=True))
-                    solution = Solution.model_construct(
-                        problem="layout",
-                        instance=instance.name,
-                        resident=resident,
-                        dimm=dimm,
-                        assignment=assignment,
-                    )
-                    value = objective(instance, solution)
-                    if (best is None or value < best) and not violations(instance, solution):
-                        best = value
-        assert best == least(instance), instance.name
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_compiled_optimum_is_the_oracles(kind: str) -> None:
-    """What other tests take for the truth: the oracle's optimum, with a solution that has it."""
-    for seed in range(2):
-        instance = random_instance(seed, kind)
-        value, solution = layout_optimum.optimum(instance)
-        assert value == least(instance) == objective(instance, solution), instance.name
+        value, solution = by_arrays.best(instance)
+        found = solve(instance, "brute-force")
+        assert value == found.objective == objective(instance, solution), instance.name
         assert violations(instance, solution) == [], instance.name
 
 
-def test_the_count_of_schedules_is_right() -> None:
-    """Layouts are counted exactly: the candidates are as many."""
-    for seed in range(20):
-        instance = random_instance(seed)
-        schedules = sum(3 ** sum(t > 0 for t in s.tokens) for s in instance.scenarios)
-        assert len(list(candidates(instance))) * schedules == count(instance)
+def test_brute_force_does_not_decompose_wrongly() -> None:
+    """Layouts with the best schedule of each scenario: as good as any solution there is."""
+    instance = random_instance(5, "several scenarios", experts=2)
+    flat = [DOMAINS if tokens else (None,) for s in instance.scenarios for tokens in s.tokens]
+    layouts = product((False, True), (False, True), *[(None, *range(instance.dimms))] * 2)
+    every = (
+        Solution(
+            instance=instance.name,
+            resident=(a, b),
+            dimm=(c, d),
+            assignment=tuple(zip(runs[::2], runs[1::2], strict=True)),
+        )
+        for a, b, c, d in layouts
+        for runs in product(*flat)
+    )
+    values = [objective(instance, of) for of in every if not violations(instance, of)]
+    assert min(values) == least(instance)
 
 
 def test_an_oversized_instance_is_refused() -> None:
@@ -287,7 +238,7 @@ def test_bounds_are_not_trivial() -> None:
     met = 0
     for seed in range(52):
         instance = random_instance(seed, KINDS[seed % len(KINDS)])
-        met += lower_bound(instance) == layout_optimum.optimum(instance)[0]
+        met += lower_bound(instance) == by_arrays.optimum(instance)
     assert met >= 20
 
 

@@ -11,7 +11,7 @@ from moeopt.problems.layout.multi_scenario.aggregated import aggregated, chosen
 from moeopt.problems.layout.multi_scenario.incumbents import Improver, start_layout, value
 from moeopt.problems.layout.multi_scenario.wait_and_see import scenario_bounds
 from moeopt.problems.layout.second_stage import Layout
-from tests.problems.layout.layout_optimum import optimum
+from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
     of_every_kind,
     random_instance,
@@ -36,7 +36,7 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
         monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 50)
     closed = 0
     for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
-        least, _ = optimum(instance)
+        least = optimum(instance)
         scenarios = list(range(len(instance.scenarios)))
         model = aggregated(instance, scenarios, whole=True)  # without whole it is lower
         found = model.proven(instance, model.solve(60), scenarios)
@@ -96,7 +96,7 @@ def test_a_layout_of_each_scenario_alone_is_not_enough() -> None:
     search = Search(limit_s=600)
     solve(instance, search)
     assert sum(scenario_bounds(instance, Search(limit_s=5), 5)) == 2 * 10
-    assert search.objective == optimum(instance)[0] == 110
+    assert search.objective == optimum(instance) == 110
     assert search.bound == 110
 
 

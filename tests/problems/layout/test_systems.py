@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from moeopt.core.info import HINDSIGHT, THIS_STEP
+from moeopt.core.problem import HINDSIGHT, THIS_STEP
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import Instance

@@ -6,8 +6,8 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.core.info import HINDSIGHT, NOTHING
 from moeopt.core.json_files import save
+from moeopt.core.problem import HINDSIGHT, NOTHING
 from moeopt.problems.placement import Known
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance

@@ -177,3 +177,76 @@ def _expert(
         "dimm": place if localized else None,
         **{name: cost * scale for name, cost in costs.items()},
     }
+
+
+ATTACKS = ("idle", "equal", "zero", "huge", "single", "free", "tight")
+"""What models and oracles may assume without saying so: each kind is made to break it."""
+
+
+def attack(seed: int) -> Instance:
+    """Return a tiny random instance that has several of `ATTACKS` at once.
+
+    Idle and resident experts; equal ones; times, reads and migrations of 0; times whose sums are
+    near what may be counted; one expert, one DIMM; windows that hold everything, or all but 1 ns.
+    """
+    rng = random.Random(f"attack {seed}")
+    kinds = {kind for kind in ATTACKS if rng.random() < 0.35}
+    count = rng.choice([1, 2]) if "single" in kinds else rng.choice([2, 3, 3])
+    dimms = 1 if "single" in kinds and rng.random() < 0.5 else rng.choice([2, 3])
+    scale = 2**33 if "huge" in kinds else rng.choice([1, 7, 5000])
+    least = 0 if "zero" in kinds else 1
+
+    def some(most: int) -> int:
+        return rng.randint(least, most) * scale * (rng.random() > 0.2 or not {"zero"} & kinds)
+
+    def row(number: int) -> dict[str, Any]:
+        names = ("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns")
+        times = {name: some(40) for name in (*names, "cpu_striped_ns", "cpu_localized_ns")}
+        times["ndp_ns"] = some(30)
+        calc = min(times[name] for name in names) // 2
+        parts = {"gpu_calc_ns": calc, "pcie_striped_ns": calc, "pcie_localized_ns": calc}
+        place = rng.choice([None, 0, rng.randrange(dimms)])
+        return times | {"number": number, "dimm": place, "parts": parts}
+
+    first = row(0)
+    rows = [dict(first) if "equal" in kinds else row(number) for number in range(count)]
+    two_parts, newer = rng.random() < 0.3, rng.random() < 0.5
+    experts = []
+    for number, of in zip(rng.sample(range(64), count), rows, strict=True):
+        idle = "idle" in kinds and rng.random() < 0.4
+        of |= {"expert": number, "tokens": 0 if idle else rng.randint(1, 9)}
+        of["resident"] = rng.random() < (0.4 if "idle" in kinds else 0.15)
+        parts = of.pop("parts")
+        of.pop("number")
+        experts.append(of | (parts if newer and two_parts else {}))
+    if not any(of["tokens"] for of in experts):
+        experts[0]["tokens"] = 1
+    free = 0 if "free" in kinds and rng.random() < 0.5 else 1
+    lengths = {name: free * some(9) for name in ("prefetch_ns", "relayout_ns", "rebalance_ns")}
+    link = rng.choice([0, lengths["relayout_ns"], lengths["rebalance_ns"], 9 * scale, 99 * scale])
+    pcie = rng.randint(0, 2) * lengths["prefetch_ns"]
+    if "tight" in kinds:
+        link, pcie = max(link - 1, 0), max(pcie - 1, 0)
+    more: dict[str, Any] = {"schema_version": 1}
+    if newer:
+        more = {"schema_version": 2}
+        if rng.random() < 0.5:
+            more["channels"] = [rng.choice([0, 3]) for _ in range(dimms)]
+        if rng.random() < 0.5:
+            more["dimm_share"] = [1, 1] if "huge" in kinds else rng.choice([[1, 2], [1, 3]])
+        if rng.random() < 0.4 and "huge" not in kinds:
+            more["gpu_base_ns"] = rng.randint(0, 20) * scale
+        if rng.random() < 0.5:
+            more["relayout_share_ns"] = rng.choice([0, lengths["relayout_ns"]])
+    return Instance(
+        name=f"attack-{seed}",
+        dimms=dimms,
+        hbm_free_slots=rng.choice([0, 1, 99]),
+        dram_striped_ns=some(9),
+        dram_localized_ns=some(9),
+        **lengths,
+        pcie_window_ns=pcie,
+        dimm_link_window_ns=link,
+        experts=experts,
+        **more,
+    )

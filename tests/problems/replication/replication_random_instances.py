@@ -42,3 +42,51 @@ def random_instance(seed: int, **fixed: Any) -> Instance:
         "move_cost": move_cost,
     }
     return Instance.model_validate(data | fixed)
+
+
+def hard_instance(seed: int, **fixed: Any) -> Instance:
+    """Return an instance of any kind: idle groups, no load at all, huge and tiny loads, one expert.
+
+    Two of three have kernel times; nodes, groups, links, moves and slots that cost come and go.
+    """
+    rng = random.Random(seed)
+    kernel, free = rng.random() < 2 / 3, rng.random() < 0.5
+    nodes = rng.choice([1, 1, 2, 3])
+    devices = (
+        rng.randint(1, 3) if nodes == 1 else min(4, nodes * rng.randint(1, 2)) // nodes * nodes
+    )
+    shares = kernel and free
+    experts = rng.randint(1, 3 if shares or devices == 4 else 4)
+    most = rng.choice([1, 2, 3, 4] if shares else [2, 6, 20, 900])
+    idle = rng.random() < 0.1
+
+    def load() -> int:
+        return 0 if idle or rng.random() < 0.2 else rng.randint(0, most)
+
+    data: dict[str, Any] = {
+        "name": f"hard{seed}",
+        "devices": devices,
+        "slots": rng.randint(1, 3),
+        "nodes": nodes,
+        "split": "free" if free else "even",
+        "max_copies": rng.randint(1, 4),
+        "windows": [
+            {"weight": rng.randint(1, 4), "loads": [load() for _ in range(experts)]}
+            for _ in range(rng.randint(1, 3))
+        ],
+    }
+    if nodes > 1:
+        data["groups"] = rng.choice([None, *(n for n in range(1, experts + 1) if experts % n == 0)])
+    if rng.random() < 0.3:
+        now = [rng.sample(range(devices), rng.randint(0, min(2, devices))) for _ in range(experts)]
+        data |= {"current": now, "move_cost": rng.choice([0, 1, 7, 100])}
+    if kernel:
+        data |= {"work": "kernel"}
+        data |= {"read_ns": rng.choice([1, 5, 12, 100]), "token_ns": rng.choice([1, 3, 10])}
+        data["slot_cost"] = rng.choice([0, 0, 1, 4, 50])
+        if rng.random() < 0.35:
+            data["links"] = [
+                [0 if a == b else rng.choice([0, 1, 5, 9]) for b in range(devices)]
+                for a in range(devices)
+            ]
+    return Instance.model_validate(data | fixed)

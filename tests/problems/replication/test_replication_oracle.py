@@ -2,19 +2,29 @@
 
 import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moeopt.problems.replication.bounds import has_room, lower_bound, objective_grid
+from moeopt.problems.execute import compare
+from moeopt.problems.replication.bounds import (
+    has_room,
+    lower_bound,
+    objective_grid,
+)
 from moeopt.problems.replication.check import CONSTRAINTS, objective, violations
 from moeopt.problems.replication.cpsat import Model
 from moeopt.problems.replication.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.replication.instance import Instance
+from moeopt.problems.replication.joint_bound import joint_bound
 from moeopt.problems.replication.oracle import candidates, count
 from moeopt.solvers.run import solve
-from tests.problems.replication.replication_random_instances import random_instance
+from tests.problems.replication.replication_random_instances import (
+    hard_instance,
+    random_instance,
+)
 
 METHODS = ("anneal-and-refute", "cp-sat", "milp", "mathprog")
 SHARES = [range(12), pytest.param(range(12, 300), marks=pytest.mark.slow)]
@@ -88,12 +98,17 @@ def test_the_golden_case_by_general_solvers(method: str) -> None:
 
 
 @pytest.mark.parametrize("seeds", SHARES)
-def test_every_method_agrees_with_brute_force(seeds: range) -> None:
+@pytest.mark.parametrize("maker", [random_instance, hard_instance])
+def test_every_method_agrees_with_brute_force(
+    maker: Callable[[int], Instance], seeds: range
+) -> None:
     """Statuses and optima, without any help; bounds below, heuristics above and valid."""
     seen = set()
     tight = 0
     for seed in seeds:
-        instance = random_instance(seed)
+        instance = maker(seed)
+        if count(instance) > 20_000:
+            continue
         truth = solve(instance, "brute-force", warm_start=False)
         seen.add(truth.status)
         assert has_room(instance) == (truth.status == "optimal")
@@ -104,7 +119,9 @@ def test_every_method_agrees_with_brute_force(seeds: range) -> None:
         if truth.objective is None:
             continue
         assert lower_bound(instance) <= truth.objective
-        assert truth.objective % objective_grid(instance) == 0
+        assert (joint_bound(instance, 10) or 0) <= truth.objective
+        assert truth.objective % (objective_grid(instance) or 1) == 0
+        assert compare(instance, truth.solution).agree
         for rule in (*HEURISTICS.values(), WARM_START):
             plan = rule(instance)
             if plan is not None:
@@ -119,8 +136,8 @@ def test_every_method_agrees_with_brute_force(seeds: range) -> None:
 def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
     """Without it the model finds less than the optimum, or what the checker rejects."""
     assert rule in Model.constraints()
-    for seed in range(40):
-        instance = random_instance(seed)
+    for seed in range(80):
+        instance = random_instance(seed) if seed % 2 else hard_instance(seed)
         with_all = solve(instance, "cp-sat", warm_start=False)
         without = solve(instance, "cp-sat", without=[rule], warm_start=False)
         if without.objective != with_all.objective or without.violations:
@@ -129,10 +146,59 @@ def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
 
 
 def test_the_count_of_candidates_is_exact() -> None:
-    """Also with few copies allowed."""
+    """Also with few copies allowed, and of shares."""
     for seed in (0, 1, 2):
         instance = random_instance(seed)
         assert count(instance) == sum(1 for _ in candidates(instance))
+
+
+def test_shares_are_counted_one_by_one() -> None:
+    """Two devices, two experts of 2 tokens and 1: with one copy or two each, (2 + 3) (2 + 2)."""
+    kernel = {"work": "kernel", "read_ns": 3, "token_ns": 2}
+    instance = small([2, 1], split="free", **kernel)
+    assert count(instance) == (2 + 3) * (2 + 2)
+
+
+KERNEL: dict[str, tuple[dict[str, Any], int]] = {
+    # Reading takes longer than all tokens: one copy each, one reading on either device.
+    "reading": ({"loads": [3, 1], "read_ns": 50, "token_ns": 2}, 50),
+    # Computing does: 9 in copies of 5 and 4; 5 + 1 | 4 + 2 or so: 6 tokens of 10 ns.
+    "computing": ({"loads": [9, 2, 1], "read_ns": 1, "token_ns": 10}, 60),
+    # The first device has one more of each: 5 + 1.
+    "odd": ({"loads": [9, 1], "read_ns": 1, "token_ns": 10}, 50),
+    # 2 of 9 over two devices at 4 ns each: 5 and 4 tokens and the copy.
+    "a slot costs": ({"loads": [9], "read_ns": 1, "token_ns": 4, "slot_cost": 3}, 23),
+    "a slot costs more": ({"loads": [9], "read_ns": 1, "token_ns": 4, "slot_cost": 30}, 36),
+    # Three experts, two readings on one device; alone they take 3 x 7.
+    "two readings": ({"loads": [1, 1, 1], "read_ns": 7, "token_ns": 1}, 14),
+    # A token from device 1 to 0 costs 8, one to device 1 nothing: all 4 tokens go there.
+    "links": ({"loads": [4], "read_ns": 1, "token_ns": 1, "links": [[0, 0], [8, 0]]}, 4),
+    # Freely all tokens of both windows go to one copy each, so that each device reads one expert.
+    "free": (
+        {"loads": [[4, 4, 0], [0, 4, 4]], "read_ns": 9, "token_ns": 1, "split": "free"},
+        18,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KERNEL)
+def test_kernel_times_by_hand(name: str) -> None:
+    """By brute force and by the own method; the objective has its name and its unit."""
+    data, expected = KERNEL[name]
+    instance = small(**data, work="kernel")
+    for method in ("brute-force", "anneal-and-refute"):
+        found = solve(instance, method, warm_start=False)
+        assert (found.status, found.objective) == ("optimal", expected), method
+    assert "minimises peak_ns" in repr(instance)
+
+
+def test_files_of_tokens_are_as_they_were() -> None:
+    """Nothing of kernels in them, and the shares are left out."""
+    instance = small([1, 2])
+    assert set(instance.model_dump()) & {"work", "read_ns", "links", "slot_cost"} == set()
+    assert "shares" not in HEURISTICS["eplb"](instance).model_dump()
+    kernel = small([1, 2], work="kernel", read_ns=1, token_ns=1)
+    assert Instance.model_validate(kernel.model_dump()) == kernel
 
 
 @pytest.mark.slow

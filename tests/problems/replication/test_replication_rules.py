@@ -9,12 +9,14 @@ from moeopt.problems.replication.check import device_loads, objective, violation
 from moeopt.problems.replication.eplb import pack, placed, rebalance, replicate
 from moeopt.problems.replication.heuristics import (
     HEURISTICS,
+    biased,
     eplb,
     eplb_hierarchical,
     flashlb,
     longest_first,
     lplb,
     round_robin,
+    swift_balancer,
 )
 from moeopt.problems.replication.instance import Instance
 from moeopt.problems.replication.solution import Solution
@@ -99,15 +101,76 @@ def test_lplb_is_for_free_splits() -> None:
         assert objective(free, lplb(free)) <= objective(even, eplb(even))
 
 
+KERNEL = {"work": "kernel", "read_ns": 40, "token_ns": 1}
+NOT_WITH_NODES = {"eplb", "flashlb", "eplb-without-copies", "biased"}
+NOT_WITH_NODES |= {"lplb", "static-split", "metro", "swift-balancer", "topology-swaps"}
+
+
 @pytest.mark.parametrize("rule", HEURISTICS)
 def test_rules_are_valid_at_scale(rule: str) -> None:
-    """On 64 experts with few slots more, and with nodes."""
+    """On 64 experts with few slots more, and with nodes; each answers where it has an answer."""
     loads = [[(7 * e * e + 3 * w * e) % 101 for e in range(64)] for w in range(3)]
-    for nodes, groups, split in ((1, None, "free"), (4, 8, "even"), (4, None, "free")):
+    links = [[0 if a == b else 1 + (a // 4 != b // 4) + b // 6 for b in range(8)] for a in range(8)]
+    answers = 0
+    for nodes, groups, split, more in (
+        (1, None, "free", {}),
+        (4, 8, "even", {}),
+        (4, None, "free", {}),
+        (1, None, "free", KERNEL | {"links": links}),
+        (1, None, "even", KERNEL | {"current": [[e % 8] for e in range(64)], "links": links}),
+    ):
         instance = Instance.from_arrays(
-            loads=loads, devices=8, slots=9, nodes=nodes, groups=groups, split=split, name="scale"
+            loads=loads,
+            devices=8,
+            slots=9,
+            nodes=nodes,
+            groups=groups,
+            split=split,
+            name="scale",
+            **more,
         )
         solution = HEURISTICS[rule](instance)
-        assert (solution is None) == (nodes > 1 and rule in ("eplb", "flashlb", "lplb"))
+        if nodes > 1:
+            assert (solution is None) == (rule in NOT_WITH_NODES)
         if solution is not None:
+            answers += 1
             assert violations(instance, solution) == []
+    assert answers
+
+
+def test_metro_reads_fewer_and_a_static_split_follows_the_sum() -> None:
+    """Two experts on two devices: METRO reads one on each, EPLB both on both."""
+    instance = Instance.from_arrays(
+        loads=[[4, 4], [4, 0]], devices=2, slots=2, split="free", name="hand", **KERNEL
+    )
+    assert eplb(instance).copies == ((0, 1), (0, 1))
+    assert device_loads(instance, eplb(instance))[0] == [80, 80]
+    assert device_loads(instance, HEURISTICS["metro"](instance))[0] == [40, 40]
+    shares = HEURISTICS["static-split"](instance).shares
+    assert [sum(row) for row in shares[0]] == [4, 4]
+    assert {max(row) for row in shares[1][:1]} <= {2, 3, 4}
+
+
+def test_biased_and_swaps_by_hand() -> None:
+    """The hot expert everywhere; cheap ways for many tokens; few moves."""
+    few = Instance.from_arrays(loads=[9, 1, 1], devices=3, slots=2, name="biased")
+    assert biased(few).copies[0] == (0, 1, 2)
+    links = [[0, 5], [0, 5]]
+    ways = Instance.from_arrays(
+        loads=[50, 50, 51, 51], devices=2, slots=2, links=links, name="ways", **KERNEL
+    )
+    # Tokens to device 1 cost 5, so that the larger ones are exchanged within a fiftieth.
+    before, after = (HEURISTICS[r](ways) for r in ("eplb-without-copies", "topology-swaps"))
+    on = [sum(load for load, row in zip([50, 50, 51, 51], p.copies, strict=True) if 1 in row)
+          for p in (before, after)]  # fmt: skip
+    assert on[1] < on[0]
+    now = [[0, 1], [0], [1], [1]]
+    swift = Instance.from_arrays(loads=[9, 9, 1, 1], devices=2, slots=3, current=now, name="swift")
+    moved = swift_balancer(swift)
+    assert all(first[0] in row for first, row in zip(now, moved.copies, strict=True))
+    assert max(device_loads(swift, moved)[0]) <= max(device_loads(swift, swift_of(swift, now))[0])
+
+
+def swift_of(instance: Instance, rows: list[list[int]]) -> Solution:
+    """Return the solution in which copies stay."""
+    return Solution(instance=instance.name, copies=tuple(map(tuple, rows)))

@@ -156,3 +156,60 @@ def dual_copies(seed: int) -> Instance:
 
 ALSO_COMPILED = (dual_copies,)
 """What makes instances that other kernels are compiled for."""
+
+
+ATTACKS = ("equal", "zero", "huge", "single", "dominated", "many")
+"""What models and oracles may assume without saying so: each kind is made to break it."""
+
+
+def attack(seed: int) -> Instance:
+    """Return a small random instance that has several of `ATTACKS` at once.
+
+    Equal experts; times and reads of 0; times whose sums are near what may be counted; one expert,
+    one DIMM; paths that are worse in all, and NDP longer than both reads; a read longer than its
+    path; copies, some of them exactly like the first.
+    """
+    rng = random.Random(f"attack {seed}")
+    kinds = {kind for kind in ATTACKS if rng.random() < 0.35}
+    count = 1 if "single" in kinds else rng.randint(2, 7 if "many" in kinds else 5)
+    dimms = 1 if "single" in kinds else rng.randint(1, 4)
+    scale = 2**33 if "huge" in kinds else rng.choice([1, 7, 5000])
+
+    def some(most: int) -> int:
+        return 0 if "zero" in kinds and rng.random() < 0.4 else rng.randint(1, most) * scale
+
+    def row() -> dict[str, object]:
+        dimm = rng.choice([None, rng.randrange(dimms), rng.randrange(dimms)])
+        resident = rng.random() < 0.3
+        times = {"gpu_ns": some(40), "cpu_ns": some(40), "ndp_ns": some(40)}
+        if "dominated" in kinds:
+            times[rng.choice([*times])] = 90 * scale
+        read = some(60 if "dominated" in kinds else 15)
+        return {
+            "tokens": rng.randint(1, 9),
+            "resident": resident,
+            "dimm": dimm,
+            **times,
+            "ndp_ns": None if dimm is None else times["ndp_ns"],
+            "gpu_dram_ns": 0 if resident else rng.choice([read, some(15)]),
+            "cpu_dram_ns": read,
+        }
+
+    rows = [row() for _ in range(count)]
+    if "equal" in kinds:
+        rows = [dict(rng.choice(rows[:2])) for _ in rows]
+    for number, of in zip(rng.sample(range(64), count), rows, strict=True):
+        of["expert"] = number
+    base = Instance(name=f"attack-{seed}", dimms=dimms, experts=rows)
+    if seed % 4 == 1:
+        base = with_copies(base, seed)
+    if seed % 3 == 2:
+        more: dict[str, object] = {"schema_version": 2}
+        if rng.random() < 0.6:
+            more["channels"] = [rng.choice([5, 0]) for _ in range(dimms)]
+        if rng.random() < 0.6 and "huge" not in kinds:
+            more["dimm_share"] = rng.choice([(1, 2), (1, 3)])
+        if rng.random() < 0.6:
+            more["gpu_base_ns"] = some(40)
+        base = Instance.model_validate(base.model_dump() | more)
+    return base

@@ -11,11 +11,11 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.problems.execute import Executed
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.sim.engine.bundle import Bundle
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path, links, slack_ns
+from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline
 from tests.problems.every_problem import RANDOM, decisions
@@ -52,7 +52,7 @@ def assert_right(graph: nx.DiGraph, objective: Any) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_longest_path_is_the_objective(problem: str, seeds: range) -> None:
     """For solutions of random instances of every problem."""
-    check = get_problem(problem).part("check")
+    check = get_problem(problem).check
     done = 0
     for make in RANDOM[problem]:
         for seed in seeds:

@@ -12,7 +12,7 @@ from moeopt.core.objective import entries
 from moeopt.problems.holdout import is_scheduled, run_on
 from moeopt.problems.layout.holdout import execute_layout
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.relayout.holdout import execute, hold_out_migrations
+from moeopt.problems.relayout.holdout import execute
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
@@ -33,7 +33,7 @@ def best(layer: Layer) -> Assignment:
     return solution
 
 
-@pytest.mark.parametrize("problem", [name for name in PROBLEMS if get_problem(name).info.holdout])
+@pytest.mark.parametrize("problem", [name for name in PROBLEMS if get_problem(name).holdout])
 def test_an_optimum_on_its_own_loads_is_the_optimum(problem: str) -> None:
     """Also where the schedule is made anew; no heuristic's decision falls below it."""
     seen = 0
@@ -65,7 +65,7 @@ def test_what_cannot_be_run_is_refused() -> None:
 
 def test_the_exact_schedule_is_the_default_everywhere() -> None:
     """What tables report is what functions give without being asked."""
-    for function in (run_on, execute_layout, execute, hold_out_migrations):
+    for function in (run_on, execute_layout, execute):
         assert signature(function).parameters["schedule"].default == "exact", function
 
 

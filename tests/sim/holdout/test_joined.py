@@ -54,7 +54,7 @@ def with_other_losses(whole: Any) -> Any:
 def decisions_of(instance: Any) -> list[Any]:
     """Return every valid decision; of layouts, each once whatever its schedules."""
     problem = get_problem(instance.problem)
-    check, candidates = problem.part("check"), problem.part("oracle").candidates(instance)
+    check, candidates = problem.check, problem.oracle.candidates(instance)
     valid = [one for one in candidates if not check.violations(instance, one)]
     if instance.problem == "layout":
         valid = list({(one.resident, one.dimm): one for one in valid}.values())

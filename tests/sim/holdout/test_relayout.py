@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.relayout import check
-from moeopt.problems.relayout.holdout import execute, hold_out_migrations, migrated
+from moeopt.problems.relayout.holdout import execute, migrated
 from moeopt.problems.relayout.instance import COSTS, Expert, Instance
 from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain.instance import Instance as Layer
@@ -115,35 +115,21 @@ def test_each_kind_of_migration_changes_one_thing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_gains_and_regret_are_differences_of_the_four_runs(seed: int) -> None:
-    """With optimal schedules: the promise, what came of it, and what hindsight would have given."""
-    predicted, actual, decision = random_case(seed)
-    held = hold_out_migrations(predicted, actual, decision, optimal)
-    assert held.predicted_unmoved_ns == execute(predicted, (), optimal).makespan_ns
-    assert held.predicted_ns == execute(predicted, decision.migrations, optimal).makespan_ns
-    assert held.unmoved_ns == execute(actual, (), optimal).makespan_ns
-    assert held.executed == execute(actual, decision.migrations, optimal)
-    on_cpu = hold_out_migrations(predicted, actual, decision, all_on_cpu)
-    assert on_cpu.executed == execute(actual, decision.migrations, all_on_cpu)
-    assert held.predicted_gain_ns == held.predicted_unmoved_ns - held.predicted_ns
-    assert held.gain_ns == held.unmoved_ns - held.executed.makespan_ns
+def test_hindsight_is_no_worse(seed: int) -> None:
+    """With optimal schedules: than migrations decided before, and than none."""
+    _, actual, decision = random_case(seed)
     hindsight = moeopt.solve(actual, "cp-sat", time_limit_s=600)
     assert hindsight.status == "optimal"
-    assert isinstance(hindsight.objective, int)
-    assert held.regret_ns(hindsight.objective) >= 0
-    assert held.regret_ns(hindsight.objective) == held.executed.makespan_ns - hindsight.objective
-    assert hindsight.objective <= held.unmoved_ns
+    for migrations in (decision.migrations, ()):
+        assert hindsight.objective <= execute(actual, migrations, optimal).makespan_ns
 
 
-def test_a_decision_that_knew_the_loads_has_no_regret() -> None:
-    """The optimum in hindsight, executed, is the optimum; and its promise is kept."""
+def test_a_decision_that_knew_the_loads_keeps_its_promise() -> None:
+    """The optimum in hindsight, executed, is the optimum."""
     _, actual, _ = random_case(5)
     optimum = moeopt.solve(actual, "cp-sat", time_limit_s=600)
-    assert isinstance(optimum.solution, Solution)
-    assert isinstance(optimum.objective, int)
-    held = hold_out_migrations(actual, actual, optimum.solution, optimal)
-    assert held.regret_ns(optimum.objective) == 0
-    assert held.gain_ns == held.predicted_gain_ns > 0
+    run = execute(actual, optimum.solution.migrations, optimal)
+    assert run.makespan_ns == optimum.objective < execute(actual, (), optimal).makespan_ns
 
 
 def test_generated_predictions_and_loads_fit_together() -> None:
@@ -166,25 +152,9 @@ def test_generated_predictions_and_loads_fit_together() -> None:
         migrations=(Migration(expert=hottest.expert, kind="prefetch"),),
         assignment=(None,) * len(predicted.experts),
     )
-    held = hold_out_migrations(predicted, actual, decision)
-    assert check.violations(actual, held.executed.solution) == []
-    assert held.predicted_gain_ns > 0
-
-
-@pytest.mark.parametrize("change", ["dimm", "windows", "experts"])
-def test_instances_of_other_layouts_are_refused(change: str) -> None:
-    """Held-out loads on another layout would say nothing about the decision."""
-    predicted, actual, decision = random_case(1)
-    if change == "dimm":
-        first = actual.experts[0]
-        moved = first.model_copy(update={"dimm": 0 if first.dimm != 0 else 1})
-        actual = actual.model_copy(update={"experts": (moved, *actual.experts[1:])})
-    elif change == "windows":
-        actual = actual.model_copy(update={"pcie_window_ns": 10})
-    else:
-        actual = actual.model_copy(update={"experts": actual.experts[1:]})
-    with pytest.raises(InputError, match="must be the same machine and layout"):
-        hold_out_migrations(predicted, actual, decision)
+    assert check.violations(actual, execute(actual, decision.migrations).solution) == []
+    moved, unmoved = (execute(predicted, of).makespan_ns for of in (decision.migrations, ()))
+    assert moved < unmoved
 
 
 def test_a_migration_of_an_unknown_expert_is_named() -> None:

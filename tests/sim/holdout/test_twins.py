@@ -49,7 +49,7 @@ def test_every_problem_is_among_them() -> None:
     """One that is new has to be added here."""
     from moeopt.problems.registry import PROBLEMS
 
-    assert {name for name in PROBLEMS if get_problem(name).info.holdout} <= set(OF)
+    assert {name for name in PROBLEMS if get_problem(name).holdout} <= set(OF)
 
 
 @pytest.mark.parametrize("problem", LOADS)
@@ -59,7 +59,7 @@ def test_twins_of_a_workload_are_parts_of_one_trace(problem: str) -> None:
     loads = [getattr(one, LOADS[problem]) for one in (observed, later)]
     assert len(loads[1]) == 3
     generator = generator_of(problem)
-    if not hasattr(generator, "trace_of"):
+    if generator.trace_of is None:
         whole = moeopt.generate(problem, **(SYNTHETIC | OF[problem] | {"windows": 5}))
         assert getattr(whole, LOADS[problem]) == (*loads[0], *loads[1])
         if problem == "replication":
@@ -68,7 +68,7 @@ def test_twins_of_a_workload_are_parts_of_one_trace(problem: str) -> None:
         assert forecast_saw_later(moved(observed, held_out=0))
         assert observed.forecast_tokens == whole.forecast_tokens != later.forecast_tokens
         return
-    length = get_problem(problem).info.holdout.length
+    length = get_problem(problem).holdout.length
     count = OF[problem][length] + 3
     again, _ = twins(problem, **{length: count - 1}, later=1)
     assert getattr(again, LOADS[problem]) == (*loads[0], *loads[1])[:-1]

@@ -4,12 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.solution import Solution
 
 from .data import Decisions, Flags, Frame, Ints, Steps
 from .execution import run_steps
 from .kernels import ARCS
+
+RUN_WORK, ENTRIES = 1e-4, 2e7
+"""Units of work that executing a plan takes, and entries that go into one of them."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ class Cost:
 def cost(arrays: Arrays, plan: Plan) -> Cost:
     """Return what a plan takes, with the dispatch that suits each row best."""
     i = arrays.instance
+    spend(RUN_WORK + len(arrays.row) / ENTRIES)
     context = i.contexts[plan.context]
     swapped = np.zeros(len(arrays.row), dtype=np.bool_)
     lengths = np.zeros((len(arrays.steps.start) - 1, ARCS), dtype=np.int64)

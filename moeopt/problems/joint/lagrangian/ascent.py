@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from moeopt.core.rounding import rounded
+
 from .data import Floats
 from .relaxation import Multipliers, Relaxation, Relaxed, soft_flow
 
@@ -90,14 +92,15 @@ class Ascent:
             length += float((agree * agree).sum())
         # A step that went astray would make the next one longer, and so on without end.
         gap = min(max(target_ns - now.bound_ns, 0.0), 2.0 * target_ns)
-        factor = self._step * gap / length if length > 1e-12 else 0.0
+        factor = float(rounded(self._step * gap / length)) if length > 1e-12 else 0.0
         price = now.at.price + factor * direction
         if not relaxation.by_paths:
             return self._with_budgets(
                 replace(now.at, price=price, count=now.at.count + factor * agree)
             )
         lengths = self._lengths.reshape(self.shape)
-        heat = COOLING * (self._step / LONGEST) * float(lengths[:, :, 0].mean()) + 1.0
+        mean_ns = float(rounded(lengths[:, :, 0].mean()))
+        heat = COOLING * (self._step / LONGEST) * mean_ns + 1.0
         towards = soft_flow(lengths, heat, self.deferral).reshape(-1, 5)
         moved = min(1.0, MOVED * self._step)
         flow = (1 - moved) * now.at.flow + moved * towards
@@ -115,7 +118,8 @@ class Ascent:
         if budget is None:
             return 0.0
         over = (used - budget) / max(1.0, abs(budget))
-        return multiplier * float(np.exp(BUDGETS * self._step * np.clip(10 * over, -1, 1)))
+        change = np.exp(BUDGETS * self._step * np.clip(10 * rounded(over), -1, 1))
+        return multiplier * float(rounded(change))
 
     def _update(self, found: Relaxed) -> None:
         """Keep better multipliers, and go back to the best ones after failures."""

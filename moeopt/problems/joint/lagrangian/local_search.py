@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moeopt.core.clock import spend
+
 from .arrays import Arrays, Cost, Plan, cost, fits
 from .data import Flags, Floats, Ints
 from .execution import gains
@@ -21,6 +23,9 @@ PAIRED = 150
 
 SHAKEN = 8
 """Experts that a perturbation puts into random states."""
+
+CHANGES_WORK, ARCS = 2e-3, 2e8
+"""Units of work that looking at all changes takes besides, and arcs followed in one of them."""
 
 TRIES = 30
 """Pairs that are computed anew before changes are looked at again."""
@@ -67,6 +72,8 @@ def changes(arrays: Arrays, plan: Plan) -> Changes:
     layers, experts, widths = arrays.loss.shape
     states = 2 * widths
     most = i.max_deferred
+    ends = len(arrays.row) * states + len(i.steps) * layers * (most + 1)
+    spend(CHANGES_WORK + ends * (layers + 8) / ARCS)
     by_state = np.zeros((2, layers, experts, states), dtype=np.int64)
     by_count = np.zeros((2, layers, most + 1), dtype=np.int64)
     frame = arrays.frames[plan.context]

@@ -30,6 +30,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from moeopt.core.clock import spend
+from moeopt.core.rounding import rounded
+
 from .arrays import Arrays
 from .data import Floats, Ints
 from .kernels import ARCS, all_rows, experts_best, row_values
@@ -39,6 +42,11 @@ ROUGH = 24
 """The multiplier of memory is found to so many binary places."""
 
 MOST_BUCKETS = 512
+
+CALL_WORK, STATES, OPTIONS = 1e-3, 4.5e8, 1.2e9
+"""Units of work that an evaluation takes besides its loops, and how many states, of an entry or of
+an expert, and transitions from a bucket by an option, a core looks at in a second."""
+
 LARGEST = 2**60
 
 
@@ -125,6 +133,9 @@ class Relaxation:
         self.host_size = np.broadcast_to(on_host, (self.cells, self.states))
         self.loss = np.tile(arrays.loss.reshape(self.cells, self.widths), 2)
         self.gpu_room = i.gpu_bytes - self.context.kv_bytes
+        most = i.max_deferred + 1
+        of_rows = len(arrays.row) * self.states * (most + 1) * most * (1 + (i.max_ways > 0))
+        self.work = CALL_WORK + (of_rows + ROUGH * self.cells * self.states) / STATES
         self.slots = (arrays.cell[:, None] * self.states + np.arange(self.states)).ravel()
 
     def evaluate(self, at: Multipliers) -> Relaxed:
@@ -134,6 +145,7 @@ class Relaxation:
         20 at most.
         """
         i = self.instance
+        spend(self.work)
         at, whole = self._whole(at)
         summed = np.zeros(self.cells * self.states, dtype=np.int64)
         np.add.at(summed, self.slots, whole.price.ravel())
@@ -317,6 +329,9 @@ class StepRelaxation(Relaxation):
         longest = int(slowest[-max(1, self.instance.max_deferred) :].sum())
         self.bucket_ns = max(bucket_ns, -(-longest // MOST_BUCKETS))
         self.buckets = longest // self.bucket_ns + 1
+        sizes = np.minimum(np.diff(arrays.steps.start), 20)
+        options = (self.states**sizes).sum() * (self.instance.max_deferred + 1)
+        self.work += float(options) * (self.buckets + MOST_OPTIONS // 8) / OPTIONS
 
     @staticmethod
     def suits(arrays: Arrays) -> bool:
@@ -386,9 +401,9 @@ def soft_flow(lengths: Floats, heat: float, deferral: bool) -> Floats:
         arcs = ways[:, layer].T + after[[0, 0, 0, 1, 1]]
         for clock, own in ((0, [0, 1, 3]), (1, [2, 4])):
             top = arcs[own].max(axis=0)
-            parts = np.exp(arcs[own] - top)
+            parts = rounded(np.exp(arcs[own] - top))
             total = parts.sum(axis=0)
-            to_end[layer, clock] = top + np.log(total)
+            to_end[layer, clock] = top + rounded(np.log(total))
             share[:, layer, own] = (parts / total).T
     flow = np.zeros_like(share)
     there = np.zeros((2, steps))

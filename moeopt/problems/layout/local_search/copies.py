@@ -280,7 +280,7 @@ def anneal(
     Parameters
     ----------
     rows
-        The experts that have tokens.
+        The experts that moves choose from.
     spans
         The value of `at`, and the least weighted makespans so far, which `best` has.
     temperature

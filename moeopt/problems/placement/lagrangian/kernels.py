@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.compiled import compiled
-from moeopt.problems.placement.layer_steps import Ints
+from moeopt.problems.placement.layer_steps import Ints, LayerSteps
 
 Floats = NDArray[np.float64]
 
@@ -13,6 +13,16 @@ FEW = 8
 
 CUTS, CLOSE = 12, 1e-6
 """Most weights that are tried for a row, and the relative error at which it is enough."""
+
+
+ROW_STEPS_PER_UNIT = 2e8
+"""Steps of `row_steps` that a core does in a second."""
+
+
+def row_steps(of: LayerSteps) -> int:
+    """Return about how many steps the row subproblems of a layer take: subsets, or weights."""
+    sizes = np.diff(of.start)
+    return int(np.where(sizes <= FEW, sizes << np.minimum(sizes, FEW), CUTS * sizes).sum())
 
 
 @compiled

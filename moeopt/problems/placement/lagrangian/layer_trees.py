@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
 from moeopt.problems.placement.layer_steps import Flags
 
-from .local_search import FAR, move_changes
+from .local_search import FAR, MOVE_WORK, PAIRS, move_changes
 from .relaxation import LARGEST, Model
 from .row_weights import Floats, Layer, Relaxed
 
@@ -184,6 +185,7 @@ class LayerTrees:
         for move in range(TABU_MOVES):
             if self.stopped():
                 break
+            spend(MOVE_WORK + of.pairs / PAIRS)
             change = np.zeros(experts, dtype=np.int64)
             beyond = np.zeros((experts, experts), dtype=np.int64)
             steps = (of.weight, of.start, of.expert, of.gpu_ns, of.offload_ns)

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
+from moeopt.core.rounding import least
 from moeopt.problems.placement.capacity import Capacity
 from moeopt.problems.placement.layer_steps import Flags, Ints
 
@@ -27,6 +29,10 @@ EXCHANGES = (2, 10)
 """Fewest and most exchanges of a perturbation."""
 
 TRIES = 50
+
+PAIRS, DISPATCHED, MOVE_WORK = 4e8, 4e7, 2e-4
+"""Pairs of entries whose swaps a core looks at in a second, with free dispatch, and units of work
+that a move takes besides: some dozen calls of NumPy."""
 
 
 class Move(NamedTuple):
@@ -81,6 +87,7 @@ class LocalSearch:
 
     def _moves(self) -> list[Move]:
         """Return the best swap within a layer, add, drop, and swap between two layers."""
+        spend(MOVE_WORK)
         capacity = self.model.capacity
         swaps = [
             move
@@ -114,6 +121,7 @@ class LocalSearch:
     def _evaluate(self, layer: int) -> None:
         """Compute a layer's cost, its adds and drops, and its best swaps, by slots more taken."""
         of, held, capacity = self.model.layers[layer], self.held[layer], self.model.capacity
+        spend(MOVE_WORK + of.pairs / (DISPATCHED if of.free_dispatch else PAIRS))
         experts = len(held)
         change = np.zeros(experts, dtype=np.int64)
         beyond = np.zeros((experts, experts), dtype=np.int64)
@@ -138,10 +146,7 @@ class LocalSearch:
 
 def _best(change: Ints) -> Ints:
     """Return the flat places of the least changes."""
-    flat = change.ravel()
-    if len(flat) <= LISTED:
-        return np.arange(len(flat))
-    return np.argpartition(flat, LISTED)[:LISTED]
+    return least(change.ravel(), LISTED)
 
 
 def _single(change: Ints) -> Move:

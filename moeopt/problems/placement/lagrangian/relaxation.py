@@ -33,13 +33,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.problems.placement.capacity import Capacity, capacity_of, knapsack_bound
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags, Ints, LayerSteps
 
-from .kernels import Floats, certified_row_bounds, row_subproblems
+from .kernels import (
+    ROW_STEPS_PER_UNIT,
+    Floats,
+    certified_row_bounds,
+    row_steps,
+    row_subproblems,
+)
 
 LARGEST = 2**61
+
+LAYER_WORK = 3e-5
+"""Units of work that a layer takes besides its rows: a dozen calls of NumPy."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,8 @@ class Model:
         A number that every objective is a multiple of.
     scale
         Power of two in whose parts weights are counted: sums stay in 64 bits.
+    row_work
+        What all row subproblems take, in units of work.
     """
 
     layers: list[LayerSteps]
@@ -61,6 +73,7 @@ class Model:
     capacity: Capacity
     grid: int
     scale: int
+    row_work: float
 
     @classmethod
     def of(cls, instance: Instance, grid: int) -> "Model":
@@ -70,7 +83,8 @@ class Model:
             int((of.weight[of.row] * (of.gpu_ns + of.offload_ns + fixed_ns)).sum()) for of in layers
         )
         scale = 1 << max(0, min(20, (LARGEST // max(1, 2 * both)).bit_length() - 1))
-        return cls(layers, fixed_ns, capacity_of(instance), grid, scale)
+        work = sum(map(row_steps, layers)) / ROW_STEPS_PER_UNIT
+        return cls(layers, fixed_ns, capacity_of(instance), grid, scale, work)
 
     @property
     def free_dispatch(self) -> bool:
@@ -107,6 +121,7 @@ class DualValue:
 
 def dual_function(model: Model, multipliers: list[Floats]) -> DualValue:
     """Evaluate the dual function in floats, with a subgradient."""
+    spend(model.row_work + len(model.layers) * LAYER_WORK)
     cost = np.zeros((len(model.layers), model.capacity.sizes.shape[1]))
     total, copies = 0.0, []
     for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):
@@ -157,6 +172,7 @@ class Certified:
 
 def certify(model: Model, multipliers: list[Floats]) -> Certified:
     """Return what multipliers prove, rounded and cut off where they are absurd."""
+    spend(2 * model.row_work)
     total, cost = 0, np.zeros(model.capacity.sizes.shape, dtype=np.int64)
     wholes, bounds = [], []
     for row, (layer, multiplier) in enumerate(zip(model.layers, multipliers, strict=True)):

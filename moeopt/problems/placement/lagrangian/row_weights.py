@@ -22,14 +22,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
+from moeopt.core.rounding import rounded
 from moeopt.problems.placement.layer_steps import Ints, LayerSteps
 
 Floats = NDArray[np.float64]
 
 ITERATIONS, CENTERING, TO_BOUNDARY = 40, 0.15, 0.95
 
+ITERATION_WORK, PRODUCTS = 1.5e-4, 4e9
+"""Units of work that an iteration takes, and multiplications in its matrices for each of them."""
+
 CLOSE = 1e-5
 """Relative gap of the linear relaxation at which it is solved."""
+
+
+OPTIMIZER = 20
+"""Bits of what the interior point says that are told: it stops at a tolerance."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,9 @@ class Layer:
         alpha, x[free], lead[free] = _interior_point(
             both, self.weight.astype(float), due, self._slope[free], start, stop_at
         )
-        share = np.clip(alpha / np.maximum(1, self.weight), 0, 1)
+        # What to branch on must not hang on the last digits of a matrix product.
+        x[free], lead[free] = rounded(x[free], OPTIMIZER), rounded(lead[free], OPTIMIZER)
+        share = rounded(np.clip(alpha / np.maximum(1, self.weight), 0, 1), OPTIMIZER)
         weights = np.rint(share * self.scale).astype(np.int64)
         return Relaxed(self.bound(weights, fixed), weights, x, lead)
 
@@ -144,6 +155,7 @@ def _interior_point(
     best, best_alpha, curvature = -np.inf, alpha, np.ones(len(x))
     diagonal = np.arange(len(x))
     for _ in range(ITERATIONS):
+        spend(ITERATION_WORK + len(x) ** 2 * (len(weight) + len(x)) / PRODUCTS)
         reduced = slope + both.T @ alpha
         bound = float(np.minimum(0, reduced).sum() - alpha @ due)
         if bound > best:

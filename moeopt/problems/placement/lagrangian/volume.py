@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from moeopt.core.rounding import rounded
 from moeopt.problems.placement.layer_steps import Flags
 
 from .kernels import Floats
@@ -35,7 +36,7 @@ def first_multipliers(model: Model, held: Flags) -> list[Floats]:
     multipliers = []
     for layer, (gpu, off) in zip(model.layers, model.sides_ns(held), strict=True):
         lead = (gpu - off) / (SOFT * np.maximum(gpu, off) + 1)
-        th = (1 / (1 + np.exp(-np.clip(lead, -50, 50))))[layer.row]
+        th = rounded(1 / (1 + np.exp(-np.clip(lead, -50, 50))))[layer.row]
         multiplier = th * layer.gpu_ns - (1 - th) * layer.offload_ns
         multipliers.append(np.minimum(0, multiplier) if layer.free_dispatch else multiplier)
     return multipliers
@@ -70,7 +71,7 @@ class VolumeAlgorithm:
                 self._step = 0.0
             if stopped() or self.converged:
                 return
-            factor = self._step * (target_ns - self._now_ns) / length
+            factor = float(rounded(self._step * (target_ns - self._now_ns) / length))
             self._now = [
                 multiplier + factor * part
                 for multiplier, part in zip(self._now, direction, strict=True)

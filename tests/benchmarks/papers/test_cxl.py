@@ -8,8 +8,15 @@ from benchmarks.papers.cxl.figures import ndp_cut, speedup
 from benchmarks.papers.cxl.layer import HOT, WIDTHS, layer_ns
 from benchmarks.papers.cxl.widths import lost
 from moeopt.sim.traces.trace import Trace
-from tests.reproduce.nearness import HARD, SOFT, error_of, figure_of, value_of, without_traces
-from tests.sim.small_traces import real_trace_file
+from tests.benchmarks.papers.nearness import (
+    HARD,
+    SOFT,
+    error_of,
+    figure_of,
+    value_of,
+    without_traces,
+)
+from tests.real_traces import real_trace_file
 
 EXPERT = 3 * 4096 * 14336
 """Weights of an expert of Mixtral-8x7B."""

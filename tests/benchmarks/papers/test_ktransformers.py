@@ -20,7 +20,7 @@ from moeopt.problems.execute import compare
 from moeopt.sim.machines.layer_cost import attention_s
 from moeopt.sim.models.attention import LatentAttention
 from moeopt.sim.presets import get_machine, get_model
-from tests.reproduce.nearness import HARD, SOFT, error_of, figure_of
+from tests.benchmarks.papers.nearness import HARD, SOFT, error_of, figure_of
 
 A100 = get_machine("ktransformers-a100")
 

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.published import Interval
-from tests.reproduce.toy_figures import figure
+from tests.benchmarks.papers.toy_figures import figure
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from moeopt.problems.balance.check import objective
 from moeopt.problems.execute import compare
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.trace import Trace
-from tests.reproduce.nearness import SOFT, error_of, figure_of, value_of, without_traces
-from tests.sim.small_traces import real_trace_file
+from tests.benchmarks.papers.nearness import SOFT, error_of, figure_of, value_of, without_traces
+from tests.real_traces import real_trace_file
 
 
 @pytest.mark.parametrize(

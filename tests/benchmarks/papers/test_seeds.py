@@ -8,7 +8,7 @@ from benchmarks.papers.figure import Figure, Ours
 from benchmarks.papers.published import Interval, Published, parse_values
 from benchmarks.papers.report.words import cells, ranges
 from benchmarks.papers.seeds import SEEDS, over_seeds
-from tests.reproduce.toy_figures import figure
+from tests.benchmarks.papers.toy_figures import figure
 
 
 def drawn(value: float, low: float, high: float, name: str = "T1") -> Figure:

@@ -1,4 +1,4 @@
-"""docs/fidelity.md is what `moeopt reproduce` writes today."""
+"""docs/fidelity.md is what `python -m benchmarks.papers` writes today."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from benchmarks.papers.report.document import Document
 from benchmarks.papers.report.markdown import plain, to_markdown
 from benchmarks.papers.run import compute, reproduce
 from benchmarks.papers.sweep import sweeps
-from tests.reproduce.nearness import without_traces
+from tests.benchmarks.papers.nearness import without_traces
 
 QUICK = ("T1", "T15", "T16", "T17")
 
@@ -50,7 +50,7 @@ def test_the_contradictions_are_those_of_today(text: str) -> None:
 
 @pytest.mark.slow
 def test_the_whole_document_is_that_of_today(text: str) -> None:
-    """`moeopt reproduce --markdown docs/fidelity.md`, without traces: some minutes."""
+    """`python -m benchmarks.papers --markdown docs/fidelity.md`, without traces: some minutes."""
     with without_traces():
         document = Document.of(list(reproduce()), dict(sweeps(["all"])), charts=False)
         assert to_markdown(document) == text

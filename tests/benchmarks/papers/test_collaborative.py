@@ -28,8 +28,8 @@ from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
-from tests.reproduce.nearness import SOFT, error_of, figure_of, value_of, without_traces
-from tests.sim.small_traces import real_trace_file
+from tests.benchmarks.papers.nearness import SOFT, error_of, figure_of, value_of, without_traces
+from tests.real_traces import real_trace_file
 
 MODEL = get_model("mixtral-8x7b")
 

@@ -10,10 +10,10 @@ from benchmarks.papers.registry import FIGURES, SWEEPS
 from benchmarks.papers.run import reproduce
 from benchmarks.papers.sweep import sweeps
 from moeopt.core.errors import InputError
-from tests.reproduce import toy_figures
-from tests.reproduce.toy_figures import CALLS
+from tests.benchmarks.papers import toy_figures
+from tests.benchmarks.papers.toy_figures import CALLS
 
-TOYS = "tests.reproduce.toy_figures"
+TOYS = "tests.benchmarks.papers.toy_figures"
 
 
 @pytest.fixture(autouse=True)

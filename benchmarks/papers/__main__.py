@@ -1,4 +1,4 @@
-"""``moeopt reproduce``: published figures with ours beside them."""
+"""``python -m benchmarks.papers [ID...]``: published figures with ours beside them."""
 
 import json
 import sys
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moeopt.cli.main import main, run_app
 from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ FIGURES, SWEEPS = "figures", "sweeps"
 """Folders, inside that of --report, with one JSON file per figure or sweep."""
 
 
-def reproduce_command(
+def papers_command(
     ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="Such as T5; default: all."),
@@ -146,3 +147,14 @@ def _require_report_extra(report: Path) -> None:
     except ModuleNotFoundError as error:
         reason = f"reports need {error.name}, of the extra 'report'"
         raise InputError(f"--report: {report}: {reason}") from None
+
+
+def run(argv: "Sequence[str]") -> int:
+    """Run the command line and return its exit code; errors are one line on stderr."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(papers_command)
+    return run_app(app, argv, "python -m benchmarks.papers")
+
+
+if __name__ == "__main__":
+    main(run=run)

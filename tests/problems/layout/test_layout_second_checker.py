@@ -1,0 +1,117 @@
+"""Two checkers against each other, and every method where shared assumptions would fail."""
+
+import random
+from typing import Any
+
+import pytest
+
+from moeopt.problems.layout.check import objective, violations
+from moeopt.problems.layout.heuristics import HEURISTICS
+from moeopt.problems.layout.instance import Copies, Instance
+from moeopt.problems.layout.solution import Solution
+from moeopt.solvers.run import solve
+from tests.problems.layout.by_arrays import best, judged
+from tests.problems.layout.layout_random_instances import attack
+
+EXACT = ("cp-sat", "milp", "mathprog", "bound-and-pack")
+
+
+def random_solution(instance: Instance, rng: random.Random) -> Solution:
+    """Return a random solution, wrong in one place or more every other time."""
+    experts, dimms = instance.experts, instance.dimms
+    most = instance.copies.max_per_expert if instance.copies else 1
+    bad = rng.random() < 0.5
+
+    def odd(usual: Any, *others: Any) -> Any:
+        return rng.choice([usual, *others]) if bad and rng.random() < 0.15 else usual
+
+    places = []
+    for _ in range(experts):
+        number = odd(rng.randint(1, min(most, 1 + dimms)), min(most + 1, 1 + dimms))
+        places.append(sorted(rng.sample(range(1 + dimms), number)))
+    resident = [rng.random() < instance.hbm_slots / experts for _ in range(experts)]
+    if not bad:
+        resident = [of and sum(resident[:e]) < instance.hbm_slots for e, of in enumerate(resident)]
+    assignment, source = [], []
+    for scenario in instance.scenarios:
+        domains, sources = [], []
+        for tokens, lies in zip(scenario.tokens, places, strict=True):
+            at = rng.choice(lies)
+            able = ("gpu", "cpu", "ndp") if at else ("gpu", "cpu")
+            busy = odd(tokens > 0, tokens == 0)
+            domains.append(odd(rng.choice(able), "ndp") if busy else None)
+            sources.append(odd(None if at == lies[0] else at - 1, 0))
+        assignment.append(domains)
+        source.append(sources)
+    return Solution(
+        instance=instance.name,
+        resident=resident[: odd(experts, experts - 1)],
+        dimm=[odd(of[0] - 1 if of[0] else None, dimms) for of in places],
+        assignment=assignment[: odd(len(assignment), len(assignment) - 1)],
+        copies=[[p - 1 for p in of[1:]] for of in places] if instance.copies else None,
+        source=source if instance.copies else None,
+    )
+
+
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(9000), marks=pytest.mark.slow)])
+def test_two_checkers_agree(seeds: range) -> None:
+    """On random solutions, half of them wrong somewhere: valid or not, and the objective."""
+    valid = 0
+    for seed in seeds:
+        instance = attack(seed)
+        solution = random_solution(instance, random.Random(f"solution {seed}"))
+        value = judged(instance, solution)
+        found = violations(instance, solution)
+        assert (value is None) == bool(found), (seed, found)
+        if value is not None:
+            assert value == objective(instance, solution), seed
+            assert violations(instance, solution, value) == [], seed
+            assert value == 0 or violations(instance, solution, value - 1), seed
+            valid += 1
+    assert 0.2 * len(seeds) < valid < 0.8 * len(seeds)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(16), pytest.param(range(16, 1000), marks=pytest.mark.slow)]
+)
+def test_nobody_shares_a_wrong_assumption(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle, equal, zero, huge, single, falling, tight: every exact method finds the optimum."""
+    for moves in ("FIRST_MOVES", "MOVES"):
+        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 500)
+    for seed in seeds:
+        instance = attack(seed)
+        value, solution = best(instance)
+        assert violations(instance, solution) == [], seed
+        for method in EXACT:
+            options = {} if method == "bound-and-pack" else {"warm_start": False}
+            result = solve(instance, method, **options)
+            assert (result.objective, result.bound <= value) == (value, True), (seed, method)
+            if method in ("cp-sat", "bound-and-pack"):
+                assert (result.status, result.bound) == ("optimal", value), (seed, method)
+        for name, heuristic in HEURISTICS.items():
+            of_rule = heuristic(instance)
+            assert violations(instance, of_rule) == [], (seed, name)
+            assert objective(instance, of_rule) >= value, (seed, name)
+
+
+@pytest.mark.parametrize("method", ["brute-force", *EXACT])
+def test_an_idle_expert_makes_room(method: str) -> None:
+    """On DIMM 0 it leaves DIMM 1's two bytes to the other one, which NDP then runs in 1."""
+    host = [[100, 100]]
+    instance = Instance.from_arrays(
+        tokens=[[0, 1]],
+        gpu_hit_ns=host,
+        gpu_miss_striped_ns=host,
+        gpu_miss_localized_ns=host,
+        cpu_striped_ns=host,
+        cpu_localized_ns=host,
+        ndp_ns=[[1, 1]],
+        dimms=2,
+        hbm_slots=0,
+        dram_striped_ns=0,
+        dram_localized_ns=0,
+        copies=Copies(max_per_expert=1, expert_bytes=2, dimm_bytes=2),
+    )
+    result = solve(instance, method)
+    assert (result.status, result.objective, result.bound) == ("optimal", 1, 1)
+    assert result.solution.dimm in ((0, 1), (1, 0))

@@ -1,0 +1,98 @@
+"""Two checkers against each other, and every method where shared assumptions would fail."""
+
+import random
+from typing import Any
+
+import pytest
+
+from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.heuristics import HEURISTICS
+from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.solution import Migration, Solution
+from moeopt.solvers.run import solve
+from tests.problems.relayout.by_arrays import judged, optimum
+from tests.problems.relayout.relayout_random_instances import (
+    KINDS,
+    NEWER_KINDS,
+    attack,
+    random_instance,
+)
+
+EXACT = ("cp-sat", "milp", "mathprog", "evacuation")
+
+
+def random_solution(instance: Instance, rng: random.Random) -> Solution:
+    """Return a random solution, wrong in one place or more every other time."""
+    bad = rng.random() < 0.4
+
+    def odd(usual: Any, *others: Any) -> Any:
+        return rng.choice([usual, *others]) if bad and rng.random() < 0.15 else usual
+
+    migrations, assignment = [], []
+    for of in instance.experts:
+        kinds = [None, None, None if of.resident else "prefetch"]
+        kinds += ["localize"] if of.dimm is None else ["stripe", "rebalance"]
+        kind = odd(rng.choice(kinds) if of.tokens else None, "prefetch", "stripe", "rebalance")
+        dimm = None
+        if kind in ("localize", "rebalance"):
+            dimm = odd(rng.randrange(instance.dimms), None, instance.dimms)
+        if kind == "rebalance" and dimm == of.dimm and not bad:
+            kind, dimm = None, None
+        if kind is not None:
+            number = odd(of.expert, 99)
+            migrations += [Migration(expert=number, kind=kind, dimm=dimm)] * odd(1, 2)
+        lies = of.dimm is not None if kind in (None, "prefetch") else kind != "stripe"
+        able = ["gpu", "cpu", *(["ndp"] if lies else [])]
+        assignment.append(odd(rng.choice(able) if of.tokens else None, None, "ndp", "cpu"))
+    rng.shuffle(migrations)
+    return Solution(
+        instance=instance.name,
+        migrations=migrations,
+        assignment=assignment[: odd(len(assignment), len(assignment) - 1)],
+    )
+
+
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(9000), marks=pytest.mark.slow)])
+def test_two_checkers_agree(seeds: range) -> None:
+    """On random solutions, some of them wrong: valid or not, and the makespan."""
+    valid = 0
+    for seed in seeds:
+        instance = attack(seed)
+        solution = random_solution(instance, random.Random(f"solution {seed}"))
+        value, found = judged(instance, solution), violations(instance, solution)
+        assert (value is None) == bool(found), (seed, found)
+        if value is not None:
+            assert value == objective(instance, solution), seed
+            assert violations(instance, solution, value) == [], seed
+            assert value == 0 or violations(instance, solution, value - 1), seed
+            valid += 1
+    assert 0.15 * len(seeds) < valid < 0.85 * len(seeds)
+
+
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
+def test_brute_force_is_both_checkers_optimum(seeds: range) -> None:
+    """What the arrays say is what brute force finds."""
+    for kind in (*KINDS, *NEWER_KINDS):
+        for seed in seeds:
+            instance = random_instance(seed, kind, experts=2)
+            assert solve(instance, "brute-force").objective == optimum(instance), instance.name
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(24), pytest.param(range(24, 1000), marks=pytest.mark.slow)]
+)
+def test_nobody_shares_a_wrong_assumption(seeds: range) -> None:
+    """Idle, equal, zero, huge, single, free, tight: every exact method finds the optimum."""
+    for seed in seeds:
+        instance = attack(seed)
+        value = optimum(instance)
+        for method in EXACT:
+            options = {} if method == "evacuation" else {"warm_start": False}
+            result = solve(instance, method, **options)
+            assert (result.objective, result.bound <= value) == (value, True), (seed, method)
+            if method in ("cp-sat", "evacuation"):
+                assert (result.status, result.bound) == ("optimal", value), (seed, method)
+        for name, heuristic in HEURISTICS.items():
+            of_rule = heuristic(instance)
+            assert violations(instance, of_rule) == [], (seed, name)
+            assert objective(instance, of_rule) >= value, (seed, name)
