@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
+from tests.facts import assert_same_facts
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 TEXT = re.compile(r"```text\n(.*?)```", re.DOTALL)
@@ -28,7 +29,7 @@ def test_the_pages_commands_run(
         program, *arguments = shlex.split(command)
         assert (program, run(arguments)) == ("moeopt", 0), command
         printed.append(capsys.readouterr().out)
-    assert printed[1] == shown
+    assert_same_facts(printed[1], shown)
     assert "llama-server" in printed[1]
     assert "not calibrated: expect" in printed[1]
     assert printed[2].count("\n") == 5
