@@ -104,9 +104,10 @@ def plan_split(
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
     share = time_limit_s / (2 if len(gpus) > 1 else 1)
     result = solve(instance, "labels", time_limit_s=share)
-    if result.solution is None or result.objective is None:
+    chosen = result.solution
+    if not isinstance(chosen, Solution):
         raise NoRoomError(_no_room(instance))
-    best = int(result.objective)
+    best = _cost(instance, chosen)
     others: dict[str, float | None] = {}
     for name, rule in HEURISTICS.items():
         found = rule(instance)
@@ -115,21 +116,23 @@ def plan_split(
     for gpu in gpus if len(gpus) > 1 else ():
         left = solve(_without(instance, gpu), "labels", time_limit_s=share / len(gpus))
         name = instance.devices[gpu].name
-        without[name] = None if left.objective is None else _excess(int(left.objective), best)
-    token_ns, _ = times_ns(instance, result.solution)
+        other = left.solution
+        without[name] = (
+            _excess(_cost(instance, other), best) if isinstance(other, Solution) else None
+        )
+    token_ns, prompt_ns = times_ns(instance, chosen)
     prompt = None
     if instance.prompt_weight:
-        _, prompt_ns = times_ns(instance, result.solution)
         prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
     return SplitPlan(
         instance=instance,
-        solution=result.solution,
+        solution=chosen,
         tokens_per_s=float(f"{S / token_ns:.4g}"),
         prompt_tokens_per_s=None if prompt is None else float(f"{prompt:.4g}"),
-        gap=None if result.bound is None else (best - int(result.bound)) / best,
+        gap=(best - result.bound) / best if isinstance(result.bound, int) else None,
         others=others,
         without=without,
-        command=_command(machine, model, instance, result.solution, options, path),
+        command=_command(machine, model, instance, chosen, options, path),
     )
 
 

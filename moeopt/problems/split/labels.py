@@ -16,7 +16,7 @@ happened, the incumbent is the optimum, or there is none.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -128,8 +128,16 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
         search.infeasible = True
         return False
     search.prove(found.bound)
-    if found.attention is not None:
-        homes = realised(paths, found.attention, min(CLASS_MODEL_S, search.remaining_s))
+    ways = [(paths, found.attention)]
+    if instance.order is None and found.attention is not None and not search.closed:
+        # The numbers may not hang together; those of consecutive blocks do.
+        blocked = replace(paths, place=np.arange(len(paths.room)))
+        within = counted(blocked, grid, known, min(CLASS_MODEL_S, search.remaining_s))
+        ways.append((blocked, within.attention))
+    for of, attention in ways:
+        homes = None
+        if attention is not None:
+            homes = realised(of, attention, min(CLASS_MODEL_S, search.remaining_s))
         if homes is not None:
             _offer(instance, search, _split(instance, improved(paths, homes)))
     return not (search.closed or search.stopped)
