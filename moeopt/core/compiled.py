@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parents[1]
 
-KEPT = 4
+KEPT = 12
 """Folders of kernels that are kept: of several checkouts, say, or branches."""
 
 KERNELS: list["Kernel"] = []
@@ -137,6 +137,7 @@ def kernel_folder() -> str:
             if not folder.is_dir():
                 folder.mkdir(parents=True, exist_ok=True)
                 _forget_older(kernels)
+            os.utime(folder)  # it is in use
             if os.access(folder, os.W_OK):
                 return str(folder)
     return ""
@@ -154,7 +155,7 @@ def sources() -> str:
 
 
 def _forget_older(kernels: Path) -> None:
-    """Delete the folders that were made first, all but `KEPT`."""
+    """Delete the folders that have not been used for longest, all but `KEPT`."""
     folders = sorted(kernels.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for folder in folders[KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)
