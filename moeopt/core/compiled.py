@@ -60,7 +60,7 @@ class Kernel:
         before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
         try:
             kept = bool(config.CACHE_DIR)
-            self.dispatcher: Any = numba.njit(cache=kept, nogil=True)(function)  # type: ignore[call-overload]
+            self.dispatcher: Any = numba.njit(cache=kept, nogil=True)(function)
         finally:
             config.CACHE_DIR = before
         self.py_func = function
@@ -79,7 +79,7 @@ class Kernel:
         return found
 
 
-class _AnyConstant(numba.types.Dispatcher):  # type: ignore[misc]
+class _AnyConstant(numba.types.Dispatcher):
     """Lets calls with constants, as in ``f(x, 0)``, share the code of calls with variables.
 
     Left alone, Numba takes 0 for a type of its own, and compiles `f` and all that `f` calls again.
@@ -87,12 +87,10 @@ class _AnyConstant(numba.types.Dispatcher):  # type: ignore[misc]
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """Return the signature of a call."""
-        without_value = numba.types.unliteral
-        return super().get_call_type(
-            context,
-            [without_value(kind) for kind in args],
-            {name: without_value(kind) for name, kind in kws.items()},
-        )
+        without_value: Any = numba.types.unliteral
+        plain = tuple(without_value(kind) for kind in args)
+        named = {name: without_value(kind) for name, kind in kws.items()}
+        return super().get_call_type(context, plain, named)
 
 
 register_model(_AnyConstant)(models.OpaqueModel)
