@@ -1,24 +1,35 @@
-"""Futures of a bitwidth instance: what losses count when other tokens choose the experts.
+"""Usage that is still to come: futures of an instance, widths decided on them, hold-outs.
 
 A loss counts by the share of choices that went to its expert, and shares of few choices are rough:
 an expert that was not chosen once may well be next time. Choices are taken to be Poisson, and how
 popular experts are to follow a gamma law; then the share after c of N choices among E experts has
-mean (c + a) / (N + E a), a sum of pseudo-choices (Laplace's rule of succession where a = 1).
+mean (c + a) / (N + E a), a sum of pseudo-choices (Laplace's rule of succession where a = 1). An
+instance states neither N nor a. Both follow from how many experts lose nothing at any width, which
+says that they were not chosen, and how much the shares of the others vary (`_choices`). Where every
+expert was chosen, N is taken to be large, and the forecast is what was observed.
 
-An instance states neither N nor a. Both follow from how many experts lose nothing at any width,
-which says that they were not chosen, and how much the shares of the others vary (`_choices`).
-Where every expert was chosen, N is taken to be large, and the forecast is what was observed.
+A loss is linear in how often its expert is chosen, so that the mean over futures is a problem of
+the same kind, with the futures' losses summed, and its exact dynamic program gives the stochastic
+optimum. For a quantile `decide` compares that optimum and the one that fits what was observed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.rounding import rounded
-from moeopt.problems.bitwidth.instance import Instance, Layer
+from moeopt.core.search import Search
+
+from . import dynamic_program
+from .check import objective
+from .heuristics import greedy_marginal
+from .instance import Instance, Layer
+from .solution import Solution
 
 Floats = NDArray[np.float64]
 
@@ -142,3 +153,72 @@ def _choices(instance: Instance) -> Choices | None:
     likely = unused * none + (experts - unused) * np.log(-np.expm1(none))
     best = int(np.argmax(rounded(likely)))
     return Choices(float(n[best]), float(shape[best]))
+
+
+AT_ONCE = 2**62
+"""Stands for the value of a decision that is reported before there are futures to value it on."""
+
+TRAIN, SINGLE = 0, 1
+"""Streams of futures: the first is summed; for a quantile, one stream each from the second on."""
+
+
+def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> None:
+    """Report widths and what they lose in the futures."""
+    if (first := greedy_marginal(observed)) is not None:
+        search.offer(first, AT_ONCE)
+    train: Instance = draw(futures.samples, TRAIN)
+    single: list[Instance] = []
+    if futures.quantile is not None:
+        single = [draw(1, SINGLE + number) for number in range(futures.samples)]
+
+    def offer(widths: Solution) -> None:
+        def lost(instance: Instance) -> int:
+            return objective(instance, widths.model_copy(update={"instance": instance.name}))
+
+        value = futures.value([lost(one) for one in single]) if single else lost(train)
+        search.offer(widths.model_copy(update={"instance": train.name}), value)
+
+    for instance in (train, observed):
+        if (start := greedy_marginal(instance)) is not None:
+            offer(start)
+    for instance in (train, observed) if single else (train,):
+        inner = Search(search.remaining_s, search.seed)
+        dynamic_program.solve(instance, inner)
+        if inner.infeasible:
+            search.infeasible = True
+            return
+        if inner.solution is not None:
+            offer(inner.solution)
+        if not single and isinstance(inner.bound, int):
+            search.prove(inner.bound)
+
+
+def joined(instances: Sequence[Instance]) -> Instance:
+    """Return the instance whose experts lose the sums of what they lose in each.
+
+    Raises
+    ------
+    InputError
+        If losses are in different units, or of other experts or in another order.
+    """
+    first = instances[0]
+    shape = [
+        [(layer.loss_scale, [expert.expert for expert in layer.experts]) for layer in one.layers]
+        for one in instances
+    ]
+    if len({one.loss_scale for one in instances}) > 1 or any(of != shape[0] for of in shape):
+        raise InputError("losses: are in different units, or of other experts")
+    layers = tuple(_sum(layers) for layers in zip(*(one.layers for one in instances), strict=True))
+    return first.model_copy(update={"layers": layers, "provenance": None})
+
+
+def _sum(layers: Sequence[Layer]) -> Layer:
+    experts = tuple(
+        same[0].model_copy(
+            update={"loss": tuple(map(sum, zip(*(e.loss for e in same), strict=True)))}
+        )
+        for same in zip(*(layer.experts for layer in layers), strict=True)
+    )
+    errors = [layer.loss_error for layer in layers if layer.loss_error is not None]
+    error = sum(errors) if errors else None
+    return layers[0].model_copy(update={"experts": experts, "loss_error": error})

@@ -2,11 +2,12 @@
 
 from moeopt.core.errors import InputError
 from moeopt.problems.executed import Run
-from moeopt.problems.joint.check import violations
-from moeopt.problems.joint.instance import Instance
 from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of
-from moeopt.problems.joint.solution import Solution
 from moeopt.problems.tri_domain.fixed_layout import Schedule
+
+from .check import violations
+from .instance import Instance
+from .solution import Solution
 
 
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
