@@ -18,10 +18,7 @@ def written(folder: Path, text: str, name: str = "usage.csv") -> Path:
 
 def test_a_table_is_read(tmp_path: Path) -> None:
     """Comments, a share, rows in any order, experts that do not occur."""
-    text = (
-        "# model x\nlayer,expert,count,frac_of_layer\n3,2,6,0.6\n3,0,4,0.4\n\n# more\n"
-        "1,1,7,1\n"
-    )
+    text = "# model x\nlayer,expert,count,frac_of_layer\n3,2,6,0.6\n3,0,4,0.4\n\n# more\n1,1,7,1\n"
     counts = load_counts(written(tmp_path, text))
     assert counts.counts.tolist() == [[[0, 7, 0], [4, 0, 6]]]
     assert counts.facts is not None
