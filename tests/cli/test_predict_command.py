@@ -23,7 +23,7 @@ def test_the_pages_commands_run(
     monkeypatch.chdir(tmp_path)
     Path("points.csv").write_text(points)
     commands = [line for block in EXAMPLE.findall(page) for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 5
     printed = []
     for command in commands:
         program, *arguments = shlex.split(command)
@@ -32,7 +32,8 @@ def test_the_pages_commands_run(
     assert_same_facts(printed[1], shown)
     assert "llama-server" in printed[1]
     assert "not calibrated: expect" in printed[1]
-    assert "calibrated on this model" in printed[3]
+    assert printed[2].count("\n") == 5
+    assert "calibrated on this model" in printed[4]
 
 
 def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +75,7 @@ def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         "predict --machine trimoe --model qwen3-30b-a3b --counts x",
         "predict --machine trimoe --model qwen3-30b-a3b --plan none.json",
         "predict --machine trimoe --model qwen3-30b-a3b --context 99999999999",
+        "predict --machine trimoe --model qwen3-30b-a3b --context 8q",
         "calibrate --machine trimoe --points none.csv --out m.json",
         "calibrate --machine trimoe --points none.csv --out no/such/folder/m.json",
         "calibrate --machine trimoe --points none.csv",
