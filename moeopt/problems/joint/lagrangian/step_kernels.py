@@ -26,7 +26,7 @@ def side_of(number: int, place: int, sides: int) -> int:
     A row's choice of sides is a number with one digit for each expert, counted from the last one
     listed. A digit below the number of widths is that width on the GPU; the others are on the CPU.
     """
-    return number // sides**place % sides
+    return int(number // sides**place % sides)
 
 
 @compiled
