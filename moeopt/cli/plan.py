@@ -129,7 +129,14 @@ def plan_command(
         check_folder("--export", export)
     _check_front(pareto, points, picture)
     routing: tuple[object, ...] = (trace, counts, where, workload, keep_repeats, held_out)
-    more: tuple[object, ...] = (steps, decide_steps, hold_out_steps, reserved_gib, other_bits)
+    more: tuple[object, ...] = (
+        steps,
+        decide_steps,
+        hold_out_steps,
+        reserved_gib,
+        other_bits,
+        export,
+    )
     others = (host_reserved_gib, max_deferred, average_bits, quality_loss, pareto, batch > 1)
     if not any((*routing, *more, *others)) and runtime in (None, *WITH_GRAPH):
         return _layers(machine, model, bits, kv_bits, context, runtime, out, as_json)
