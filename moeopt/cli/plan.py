@@ -220,8 +220,7 @@ def _layers(
 
 def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
     """Raise InputError unless the fronts can be made, and their picture written."""
-    from importlib.util import find_spec
-
+    from moeopt.core.lazy import installed
     from moeopt.planner.checks import check_file
     from moeopt.planner.fronts import check_points
 
@@ -232,7 +231,7 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
         raise InputError("--picture: needs --pareto: a single plan has no front")
     if picture.suffix not in SUFFIXES:
         raise InputError(f"--picture: {picture}: the suffix must be one of {', '.join(SUFFIXES)}")
-    if find_spec("matplotlib") is None:
+    if not installed("matplotlib"):
         raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
     check_file("--picture", picture)
 
