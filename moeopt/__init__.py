@@ -22,6 +22,7 @@ bitwidth    how many bits each expert gets (context-aware CXL-NDP 4.2)
 placement   which experts live on the GPU (KTransformers and others)
 joint       residents, widths, caches, deferral and KV cache together (KTransformers 4.1, 4.2)
 replication copies of experts over devices of expert parallelism (EPLB)
+split       where layers lie on several GPUs and memory nodes (llama.cpp's --fit)
 
 Functions:
 
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from moeopt.problems import placement as placement
     from moeopt.problems import relayout as relayout
     from moeopt.problems import replication as replication
+    from moeopt.problems import split as split
     from moeopt.problems import tri_domain as tri_domain
     from moeopt.problems.event_graph import event_graph as event_graph
     from moeopt.problems.files import load as load

@@ -22,6 +22,7 @@ from moeopt.cli.main import run
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers import rules
 from moeopt.solvers.methods import problem_methods
+from tests.facts import assert_same_facts
 
 SHELL = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", re.DOTALL)
@@ -42,10 +43,15 @@ def test_ci_runs_the_readmes_test_command(readme: str, root: Path) -> None:
 
 
 def test_the_workflow_runs_the_readmes_commands(readme: str, root: Path) -> None:
-    """Both word for word, and builds the wheel and the site."""
+    """Both word for word on x86 and arm; types, the slow tail, the wheel and the site."""
     jobs = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
     steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
     assert set(SHELL.findall(readme)[:2]) <= set(steps["readme"])
+    runners = jobs["readme"]["strategy"]["matrix"]["runner"]
+    assert [runner.endswith("-arm") for runner in runners] == [False, True]
+    assert jobs["readme"]["runs-on"] == "${{ matrix.runner }}"
+    assert steps["types"][-1].endswith("/mypy")
+    assert steps["slow"][-1].endswith("pytest -q -m slow")
     assert any("build --wheel" in run for run in steps["wheel"])
     assert any(run.endswith("mkdocs build --strict") for run in steps["site"])
 
@@ -125,7 +131,7 @@ def test_the_online_programs(
 def test_the_page_on_counts_does_what_it_says(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file of docs/counts.md, every command on it, and the page of its plan, word for word."""
+    """The file of docs/counts.md, every command on it, and what the page of its plan says."""
     text = (root / "docs" / "counts.md").read_text()
     [(source, expected)] = PYTHON.findall(text)
     (tmp_path / "example").mkdir()
@@ -142,7 +148,7 @@ def test_the_page_on_counts_does_what_it_says(
         assert (program, run(arguments)) == ("moeopt", 0), command
         said.append(capsys.readouterr().out)
     [page] = re.findall(r"```sh\nmoeopt plan [^\n]*\n```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert said[0] == page
+    assert_same_facts(said[0], page)
 
 
 def test_the_page_on_held_out_runs_does_what_it_says(
@@ -159,7 +165,7 @@ def test_the_page_on_held_out_runs_does_what_it_says(
         assert (program, run(arguments)) == ("moeopt", 0), command
         said.append(without_seconds(capsys.readouterr().out))
     [table] = re.findall(r"```sh\nmoeopt holdout [^\n]*\n```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert said[1] == without_seconds(table)
+    assert_same_facts(said[1], without_seconds(table))
     assert "| one decision in hindsight | - | next |" in said[2]
     [(source, expected)] = PYTHON.findall(text)
     Path("program.py").write_text(source)
@@ -184,6 +190,7 @@ def text_of(page: Path) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", article)).split())
 
 
+@pytest.mark.slow  # the strict build is a job of the workflow
 def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
     """Without a warning; each problem has its whole specification, each public name its reference.
 

@@ -12,7 +12,11 @@ MAX_LINES = 400
 
 @pytest.mark.parametrize(
     "command",
-    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        pytest.param(["mypy"], marks=pytest.mark.slow),  # a job of the workflow: 40 CPU seconds
+    ],
     ids=["ruff check", "ruff format", "mypy --strict"],
 )
 def test_tools_find_nothing(command: list[str], root: Path) -> None:

@@ -1,8 +1,10 @@
 """How far predictions are off on machines, models and settings that were held out of the fit."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +12,12 @@ from numpy.typing import NDArray
 from benchmarks.measured.points import MeasuredPoint
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.calibration import machine_costs, model_costs
-from moeopt.sim.machines.runtimes.fitting import fit_costs, group_weights
-from moeopt.sim.machines.runtimes.profile import Certainty, RuntimeProfile, Within, as_costs
+from moeopt.sim.machines.runtimes.fitting import fit_together
+from moeopt.sim.machines.runtimes.profile import Certainty, Kind, RuntimeProfile, Within, as_costs
 from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import prior
+from moeopt.sim.machines.runtimes.terms import prior, token_us
 
 Vector = NDArray[np.float64]
-
-NOISE = 0.12
-"""Relative error between machines that the terms are not to explain."""
-
-RUNTIME_SPREAD = 0.25
-"""How much a runtime's costs differ from those of all runtimes together: sd of the logarithm."""
 
 RUNTIMES = ("llama.cpp", "ik_llama.cpp", "ktransformers")
 
@@ -55,8 +51,10 @@ def expressible(points: Iterable[MeasuredPoint]) -> list[MeasuredPoint]:
     return [point for point in points if point.setting is not None and not point.why_not]
 
 
-def fit_runtimes(points: Sequence[MeasuredPoint], loose: float = 1.0) -> dict[str, Vector]:
-    """Return the costs of every runtime: first of all points together, then each runtime's own.
+def fit_runtimes(
+    points: Sequence[MeasuredPoint], loose: float = 1.0, start: Vector | None = None
+) -> dict[str, Vector]:
+    """Return the costs of every runtime, fitted together; points of guessed hosts are left out.
 
     Parameters
     ----------
@@ -64,21 +62,13 @@ def fit_runtimes(points: Sequence[MeasuredPoint], loose: float = 1.0) -> dict[st
         The spreads of what is expected before any measurement are multiplied by this.
     """
     expected, spread = prior()
-    together = _fit(points, expected, loose * spread)
-    narrow = np.full_like(spread, RUNTIME_SPREAD)
-    return {
-        name: _fit([p for p in points if p.runtime == name], np.log(together), narrow)
-        for name in RUNTIMES
-    }
-
-
-def _fit(points: Sequence[MeasuredPoint], expected_log: Vector, spread: Vector) -> Vector:
-    if not points:
-        return np.asarray(np.exp(expected_log))
-    rows = np.array([_amounts(point) for point in points])
-    times = np.array([1e6 / point.tokens_per_s for point in points])
-    weights = group_weights([point.group for point in points])
-    return fit_costs(rows, times, expected_log, spread, NOISE, weights)
+    used = [point for point in points if not point.assumed]
+    rows = np.array([_amounts(point) for point in used])
+    times = np.array([1e6 / point.tokens_per_s for point in used])
+    labels = [(point.runtime, point.group) for point in used]
+    found = fit_together(rows, times, labels, (expected, loose * spread), start)
+    common = np.exp(found.common_log)
+    return {name: found.costs.get(name, common) for name in RUNTIMES}
 
 
 def _amounts(point: MeasuredPoint) -> Vector:
@@ -87,22 +77,36 @@ def _amounts(point: MeasuredPoint) -> Vector:
     return amounts(point.setting)
 
 
-def leave_out(
-    points: Sequence[MeasuredPoint],
-    what: Callable[[MeasuredPoint], str],
-    loose: float = 1.0,
-    fitted_on: Sequence[MeasuredPoint] | None = None,
-) -> list[Held]:
-    """Predict every point by a fit to those that differ in `what`: machine, say, or model.
+class Fits:
+    """Fits without a machine or a model, each made once."""
 
-    The fit is to `fitted_on`; by default to the points themselves.
-    """
-    found = []
-    for name in dict.fromkeys(map(what, points)):
-        others = [p for p in (points if fitted_on is None else fitted_on) if what(p) != name]
-        costs = fit_runtimes(others, loose)
-        found += [predicted(p, costs[p.runtime]) for p in points if what(p) == name]
-    return found
+    def __init__(self, points: Sequence[MeasuredPoint]) -> None:
+        self.points = points
+        self.whole = fit_runtimes(points)
+        self._start = np.log(self.whole["llama.cpp"])
+        self._made: dict[tuple[str, str], dict[str, Vector]] = {}
+
+    def without(self, what: Callable[[MeasuredPoint], str], name: str) -> dict[str, Vector]:
+        """Return the costs by runtime, fitted to the points whose `what` is another."""
+        key = (what.__name__, name)
+        if key not in self._made:
+            others = [p for p in self.points if what(p) != name]
+            self._made[key] = fit_runtimes(others, start=self._start)
+        return self._made[key]
+
+    def held_out(self, what: Callable[[MeasuredPoint], str]) -> list[Held]:
+        """Predict every point by a fit to those whose `what` is another."""
+        return [predicted(p, self.without(what, what(p))[p.runtime]) for p in self.points]
+
+
+def machine_of(point: MeasuredPoint) -> str:
+    """Return the machine of a point: two configurations of one are one."""
+    return point.group
+
+
+def model_of(point: MeasuredPoint) -> str:
+    """Return the model of a point."""
+    return point.model
 
 
 def curves(points: Iterable[MeasuredPoint]) -> list[list[MeasuredPoint]]:
@@ -140,14 +144,11 @@ class Calibrations:
     other_models: list[Held]
 
 
-def calibrations(
-    points: Sequence[MeasuredPoint], fitted_on: Sequence[MeasuredPoint]
-) -> Calibrations:
+def calibrations(points: Sequence[MeasuredPoint], fits: Fits) -> Calibrations:
     """Calibrate on the two ends of every curve; the profile was fitted without its machine."""
     found = curves(points)
     without = {
-        group: fit_runtimes([p for p in fitted_on if p.group != group])
-        for group in {curve[0].group for curve in found}
+        group: fits.without(machine_of, group) for group in {curve[0].group for curve in found}
     }
     own = {
         curve[0].curve: calibrated(without[curve[0].group][curve[0].runtime], curve)
@@ -167,7 +168,7 @@ def calibrations(
 
 def predicted(point: MeasuredPoint, costs: Vector) -> Held:
     """Predict a point by the costs of the terms."""
-    return Held(point, 1e6 / float(_amounts(point) @ costs))
+    return Held(point, 1e6 / float(token_us(_amounts(point), costs)))
 
 
 def calibrated(costs: Vector, curve: Sequence[MeasuredPoint]) -> tuple[Vector, Vector]:
@@ -212,10 +213,15 @@ def factor_holding(held: Sequence[Held], group: Group = by_machine, share: float
     A group of n points weighs as much as the root of n, so that none decides alone.
     """
     errors = np.array([abs(one.log_error) for one in held])
-    weights = group_weights([str(group(one.point)) for one in held])
+    weights = _weights([str(group(one.point)) for one in held])
     order = np.argsort(errors)
     passed = np.cumsum(weights[order]) >= share * weights.sum() - 1e-12
     return float(np.exp(errors[order][int(np.argmax(passed))]))
+
+
+def _weights(groups: Sequence[str]) -> Vector:
+    counts = Counter(groups)
+    return np.array([counts[name] ** -0.5 for name in groups])
 
 
 def coverage(held: Sequence[Held], group: Group = by_machine) -> float | None:
@@ -233,7 +239,13 @@ def coverage(held: Sequence[Held], group: Group = by_machine) -> float | None:
     return sum(inside) / len(inside)
 
 
-Row = tuple[str, list[Held], Group]
+def coverage_by_kind(held: Sequence[Held]) -> float:
+    """Return the share of points in the interval of their kind, made of other machines' errors."""
+    inside = 0
+    for kind in {kind_of(one) for one in held}:
+        own = [one for one in held if kind_of(one) == kind]
+        inside += round((coverage(own) or 0.0) * len(own))
+    return inside / len(held)
 
 
 @dataclass(frozen=True)
@@ -244,86 +256,80 @@ class CrossValidated:
     ----------
     machines, models
         All points of a machine, or of a model, at a time.
-    loose
-        Machines again, with twice the spread of what is expected before any measurement.
     llama
         Calibrations on the curves of llama.cpp and ik_llama.cpp.
-    all_runtimes
-        Calibrations on all curves.
+    costs
+        Runtime -> costs fitted to all points.
     """
 
     machines: list[Held]
     models: list[Held]
-    loose: list[Held]
     llama: Calibrations
-    all_runtimes: Calibrations
-
-    def rows(self) -> list[Row]:
-        """Return what a table of it says: what was held out, predictions, and their groups."""
-        llama, every = self.llama, self.all_runtimes
-        return [
-            ("machine", self.machines, by_machine),
-            ("machine, spread of the expected costs doubled", self.loose, by_machine),
-            ("model", self.models, by_machine),
-            ("between two calibrated points, llama.cpp", llama.between, by_curve),
-            ("the same by a straight line, llama.cpp", llama.straight, by_curve),
-            ("between two calibrated points, with ktransformers", every.between, by_curve),
-            ("the same by a straight line, with ktransformers", every.straight, by_curve),
-            ("calibrated on another model of the machine", llama.other_models, by_curve),
-        ]
+    costs: dict[str, Vector]
 
 
-def cross_validated(
-    points: Sequence[MeasuredPoint], fitted_on: Sequence[MeasuredPoint] | None = None
-) -> CrossValidated:
-    """Hold out machines, models and parts of curves in turn.
-
-    Parameters
-    ----------
-    points
-        What is predicted.
-    fitted_on
-        What profiles are fitted on, always without what is held out; by default the points.
-    """
+def cross_validated(points: Sequence[MeasuredPoint]) -> CrossValidated:
+    """Hold out machines, models and parts of curves in turn."""
     used = expressible(points)
-    fitted_on = used if fitted_on is None else expressible(fitted_on)
-    stated = [point for point in points if point.setting is not None]
+    fits = Fits(used)
+    stated = [p for p in points if p.runtime != "ktransformers" and (p in used or _other_host(p))]
     return CrossValidated(
-        machines=leave_out(used, lambda p: p.group, fitted_on=fitted_on),
-        models=leave_out(used, lambda p: p.model, fitted_on=fitted_on),
-        loose=leave_out(used, lambda p: p.group, 2.0, fitted_on),
-        llama=calibrations([p for p in stated if p.runtime != "ktransformers"], fitted_on),
-        all_runtimes=calibrations(stated, fitted_on),
+        fits.held_out(machine_of),
+        fits.held_out(model_of),
+        calibrations(stated, fits),
+        fits.whole,
     )
 
 
-def fitted_profiles(
-    points: Sequence[MeasuredPoint], found: CrossValidated | None = None
-) -> list[RuntimeProfile]:
-    """Return the profiles that the points give; intervals are of what `cross_validated` found."""
-    used = expressible(points)
-    found = cross_validated(points) if found is None else found
-    kinds: list[tuple[Certainty, list[Held], Group]] = [
-        ("not calibrated", found.machines, by_machine),
-        ("calibrated on this model", found.all_runtimes.between, by_curve),
-        ("calibrated on another model", found.llama.other_models, by_curve),
+def _other_host(point: MeasuredPoint) -> bool:
+    """Return whether nothing but the host's memory is unknown, which a calibration finds."""
+    return point.setting is not None and point.why_not == "host memory not stated"
+
+
+LEAST_MACHINES = 4
+"""Fewer of a kind have no interval of their own."""
+
+
+def intervals(found: CrossValidated) -> tuple[Within, ...]:
+    """Return what to expect, by how much is known of the machine and by what computes."""
+    machines = [one for one in found.machines if not one.point.assumed]
+    made = [
+        _within("not calibrated", "any", machines, by_machine),
+        _within("calibrated on this model", "any", found.llama.between, by_curve),
+        _within("calibrated on another model", "any", found.llama.other_models, by_curve),
     ]
-    intervals = tuple(
-        Within(
-            certainty=certainty,
-            factor=round(factor_holding(held, group), 4),
-            median_error=round(float(np.median([abs(one.error) for one in held])), 4),
-            points=len(held),
-        )
-        for certainty, held, group in kinds
+    kinds = get_args(Kind)[1:]
+    for kind in kinds:
+        own = [one for one in machines if kind_of(one) == kind]
+        if len({one.point.group for one in own}) >= LEAST_MACHINES:
+            made.append(_within("not calibrated", kind, own, by_machine))
+    return tuple(made)
+
+
+def kind_of(held: Held) -> Kind:
+    """Return what computes in a point's setting."""
+    return "any" if held.point.setting is None else held.point.setting.kind
+
+
+def _within(certainty: Certainty, kind: Kind, held: list[Held], group: Group) -> Within:
+    return Within(
+        certainty=certainty,
+        kind=kind,
+        factor=round(factor_holding(held, group), 3),
+        median_error=round(float(np.median([abs(one.error) for one in held])), 3),
+        points=len(held),
     )
-    costs = fit_runtimes(used)
+
+
+def fitted_profiles(points: Sequence[MeasuredPoint], found: CrossValidated) -> list[RuntimeProfile]:
+    """Return the profiles that the points give; intervals are of what `cross_validated` found."""
+    used = [point for point in expressible(points) if not point.assumed]
     return [
         RuntimeProfile(
             name=name,
-            costs=as_costs(costs[name]),
+            costs=as_costs(found.costs[name]),
             numa_aware=name == "ktransformers",
-            intervals=intervals,
+            intervals=intervals(found),
             source=_source(name, used),
         )
         for name in RUNTIMES
@@ -333,8 +339,7 @@ def fitted_profiles(
 def _source(runtime: str, used: Sequence[MeasuredPoint]) -> str:
     own = [point for point in used if point.runtime == runtime]
     machines = len({point.group for point in own})
-    places = sorted({point.source.split("@")[0].removeprefix("github ") for point in own})
     return (
         f"{len(own)} public points on {machines} machines, and {len(used) - len(own)} of other"
-        f" runtimes (benchmarks/studies/measured.py): {'; '.join(places)}"
+        f" runtimes (docs/measured.md)"
     )

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -26,7 +27,7 @@ MOST_POINTS = 2000
 
 COLUMNS = (
     *("machine", "preset", "bits", "runtime", "tok_s", "knob", "knob_value", "source"),
-    *("n_cpu_moe", "host_calls", "context_tokens", "top_k", "why_not"),
+    *("n_cpu_moe", "host_calls", "context_tokens", "top_k", "kv_bits", "other_bits", "why_not"),
 )
 """Those that are read; the others say what was published, word for word."""
 
@@ -67,14 +68,52 @@ class MeasuredPoint:
     source: str
 
     @property
-    def curve(self) -> tuple[str, str, str, str, str]:
+    def assumed(self) -> bool:
+        """Whether the host's memory is a guess: nothing is fitted to such a point."""
+        return bool(_machines().get(self.machine, {}).get("assumed", False))
+
+    @property
+    def curve(self) -> tuple[str, ...]:
         """Points that differ by where the experts are, and by nothing else."""
         knob = self.knob if self.knob.startswith("kt") else ""
-        return self.machine, self.model, self.bits, self.runtime, knob
+        told = (self.machine, self.model, self.bits, self.runtime, knob)
+        if self.setting is None:
+            return told
+        model = self.setting.model
+        return (*told, str(self.setting.context), str(model.top_k), str(model.bits_of("kv")))
 
     def in_setting(self, setting: Setting) -> "MeasuredPoint":
         """Return the point in a setting that was published without what it needs."""
         return replace(self, setting=setting)
+
+
+SECOND = "measured-2.csv"
+"""The second table of points is not kept here; `SETTINGS_2` says what each of its rows is."""
+
+FOLDER = "MOEOPT_MEASURED"
+"""Environment variable: the folder that has `SECOND`."""
+
+
+def all_points() -> list[MeasuredPoint]:
+    """Return the points of both tables.
+
+    Raises
+    ------
+    InputError
+        If `FOLDER` does not name the folder of the second one.
+    """
+    folder = os.environ.get(FOLDER)
+    if not folder or not (path := Path(folder) / SECOND).is_file():
+        raise InputError(f"{FOLDER}: must name the folder that has {SECOND}")
+    rows = csv.DictReader(io.StringIO(_text(path)))
+    settings = csv.DictReader(
+        io.StringIO(files(__package__).joinpath("settings-2.csv").read_text("utf-8"))
+    )
+    second = [
+        _point(f"{path}: row {number}", {**row, **setting})
+        for number, (row, setting) in enumerate(zip(rows, settings, strict=True), 1)
+    ]
+    return read_points() + second
 
 
 def read_points(path: Path | None = None) -> list[MeasuredPoint]:
@@ -179,6 +218,12 @@ def _setting(cells: Cells) -> Setting | None:
         if not 1 <= top_k <= model.routed_experts:
             raise InputError(f"top_k: must be from 1 to {model.routed_experts}, not {top_k}")
         model = model.model_copy(update={"top_k": top_k})
+    if cells["other_bits"]:
+        name = model.quantisation
+        model = model.quantized(model.bits, number_in("other_bits", cells["other_bits"]))
+        model = model.model_copy(update={"quantisation": name})
+    if cells["kv_bits"]:
+        model = model.model_copy(update={"kv_bits": number_in("kv_bits", cells["kv_bits"])})
     context = _whole("context_tokens", cells["context_tokens"] or "0")
     aware = get_runtime(cells["runtime"]).numa_aware
     if cells["knob"].startswith(STRATEGY):
@@ -235,9 +280,12 @@ def machine_called(name: str) -> Machine:
     data = _machines().get(name)
     if data is None:
         return get_machine(name)
-    flat = {"scale": "linear", "points": [[1, 1.0]]}
-    cpu: dict[str, Any] = {"name": name, "tflops": flat}
-    dram: dict[str, Any] = {"dimms": data["channels"]}
+    flat = {"scale": "linear", "points": [[1, data.get("cpu_tops", 1.0)]]}
+    cpu: dict[str, Any] = {"name": name, "tflops": flat, "threads": data.get("cores", 1)}
+    dram: dict[str, Any] = {"dimms": data.get("channels", 1)}
+    if data.get("unified"):
+        cpu["bandwidth_gb_s"] = dram["striped_gb_s"] = float(data["gpu"][1])
+        data = data | {"host_read_gb_s": data["gpu"][1]}
     if "host_read_gb_s" in data:
         cpu["bandwidth_gb_s"] = dram["striped_gb_s"] = float(data["host_read_gb_s"])
     elif "sockets" in data:
@@ -251,12 +299,13 @@ def machine_called(name: str) -> Machine:
         dram["striped_gb_s"] = float(sockets * local)
     else:
         dram |= {"striped_gb_s": data["channels"] * data["speed_mt_s"] * 8 / 1e3}
-        dram["efficiency"] = PEAK_SHARE
+        dram["efficiency"] = data.get("peak_share", PEAK_SHARE)
     machine: dict[str, Any] = {"name": name, "cpu": cpu, "dram": dram}
     if data["gpu"] is not None:
-        gpu_name, peak, held, efficiency = data["gpu"]
-        gpu = {"name": gpu_name, "peak_tflops": 100.0, "hbm_gb_s": float(peak)}
+        gpu_name, peak, held, efficiency, tflops, vector, clock = data["gpu"]
+        gpu = {"name": gpu_name, "peak_tflops": float(tflops), "hbm_gb_s": float(peak)}
         gpu |= {"hbm_gb": float(held), "utilization": {"scale": "linear", "points": [[1, 0.6]]}}
+        gpu |= {"vector_tflops": float(vector), "clock_ghz": float(clock)}
         if efficiency is not None:
             gpu["bandwidth_efficiency"] = efficiency
         machine |= {"gpu": gpu, "pcie_gb_s": 25.0}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.measured.crossvalidation import calibrated, predicted
 from benchmarks.measured.points import STRATEGY, MeasuredPoint, number_in
@@ -111,7 +112,9 @@ class Strategies:
         return alike, opposed, tied
 
 
-def compare_strategies(points: Sequence[MeasuredPoint]) -> Strategies | None:
+def compare_strategies(
+    points: Sequence[MeasuredPoint], profile: NDArray[np.float64] | None = None
+) -> Strategies | None:
     """Predict the strategies after a calibration on the ends of front-loading.
 
     Random and uniform choices get calls as they get experts. The others need the popularity of
@@ -128,7 +131,8 @@ def compare_strategies(points: Sequence[MeasuredPoint]) -> Strategies | None:
     if not {0.0, 100.0} < set(of_front):
         return None
     ends = [of_front[0.0], of_front[100.0]]
-    _, costs = calibrated(as_vector(get_runtime(ends[0].runtime).costs), ends)
+    known = as_vector(get_runtime(ends[0].runtime).costs) if profile is None else profile
+    _, costs = calibrated(known, ends)
     measured: dict[float, dict[str, float]] = {}
     ours: dict[float, dict[str, float]] = {}
     for point in own:

@@ -32,6 +32,7 @@ def build_app() -> typer.Typer:
     )
     app.command("check")(check_command)
     app.command("certify")(certify_command)
+    app.command("model")(model_command)
     app.command("verify")(verify_command)
     app.command("table")(table_command)
     app.callback()(lambda: None)
@@ -108,7 +109,7 @@ def verify_command(
             print_error(str(error))
             codes.append(error.exit_code)
             continue
-        bound = found.certificate.bound
+        bound = found.bound
         proves = f"proves {shown(found.entry.problem, bound)}: {found.sentence()}"
         report = {"bound": bound, "best_bound": found.entry.bound}
         _tell(file, found.entry, proves, report, entered, as_json)
@@ -130,18 +131,41 @@ def certify_command(
     import moeopt
     from moeopt.cli.options import shown
     from moeopt.core.json_files import save
-    from moeopt.library.certificate import packed_bound
     from moeopt.library.emit import certify
     from moeopt.library.entries import find
+    from moeopt.problems.registry import get_problem
 
     given = moeopt.load(instance)
+    packing = get_problem(given.problem).packing(given)
     try:
-        upper = packed_bound(find(library, given.name, given.problem).objective, given)
+        known = find(library, given.name, given.problem).objective
     except InputError:  # an instance of one's own
-        upper = None
-    found = certify(given, upper, time_limit, nodes)
+        best = moeopt.solve(given, work_limit=1.0)
+        if best.objective is None:
+            raise InputError(f"{instance}: no solution is known to hold a bound to") from None
+        known = best.objective
+    found = certify(given, packing.pack(known), time_limit, nodes)
     save(found, out)
-    print(f"{out}: proves {shown(given.problem, found.bound)}; {found.method}")
+    bound = shown(given.problem, packing.unpack(found["bound"]))
+    print(f"{out}: proves {bound} with {len(found['tree'])} nodes")
+    return 0
+
+
+def model_command(
+    instance: Annotated[Path, typer.Argument(help="Instance file.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="The model.", show_default=False)],
+) -> int:
+    """Write an instance's exact model in integers, which certificates are checked against.
+
+    `python certificate.py MODEL CERTIFICATE` checks one without any package installed.
+    """
+    import moeopt
+    from moeopt.core.json_files import save
+    from moeopt.library.model import neutral_model
+
+    data = neutral_model(moeopt.load(instance)).data
+    save(data, out)
+    print(f"{out}: {len(data['vars'])} variables, {len(data['rows'])} rows")
     return 0
 
 

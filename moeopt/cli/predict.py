@@ -10,17 +10,20 @@ import typer
 from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
-    from moeopt.sim.machines.machine import Machine
-    from moeopt.sim.machines.runtimes.predict import Prediction
+    from moeopt.sim.machines.runtimes.predict import Prediction, Wanted
 
 
 def predict_command(
-    machine: Annotated[str, typer.Option(help="Preset, GPU+HOST or file.", show_default=False)],
+    machine: Annotated[
+        list[str],
+        typer.Option(help="Preset, GPU+HOST or file; several make a table.", show_default=False),
+    ],
     model: Annotated[
         str, typer.Option(help="Preset, config.json, GGUF or JSON file.", show_default=False)
     ],
     bits: Annotated[
-        str | None, typer.Option(help="Bits of all weights, or Q4_K_M etc.; default: as it is.")
+        list[str] | None,
+        typer.Option(help="Bits of all weights, or Q4_K_M etc.; several make a table."),
     ] = None,
     runtime: Annotated[str, typer.Option(help="As in moeopt list runtimes.")] = "llama.cpp",
     n_cpu_moe: Annotated[
@@ -34,66 +37,90 @@ def predict_command(
     counts: Annotated[
         Path | None, typer.Option(help="How often each expert is called, for --plan.")
     ] = None,
-    context: Annotated[int, typer.Option(help="Tokens in the KV cache.")] = 0,
-    kv_bits: Annotated[float | None, typer.Option(help="Bits in the KV cache.")] = None,
+    context: Annotated[str, typer.Option(help="Tokens in the KV cache: 8192, 8k.")] = "0",
+    kv_bits: Annotated[str | None, typer.Option(help="KV cache: bits, or q8_0 etc.")] = None,
+    prompt: Annotated[
+        int | None, typer.Option(help="Tokens of a prompt: its speed as well.")
+    ] = None,
+    ubatch: Annotated[int, typer.Option(help="Tokens of a prompt computed together.")] = 512,
+    gpus: Annotated[int | None, typer.Option(help="So many of the machine's GPU.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Predict the decode speed of a runtime, with an 80 % interval and the bottleneck."""
+    """Predict the decode speed of a runtime, with an 80 % interval and the bottleneck.
+
+    Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
+    """
     from moeopt.core.errors import InputError
     from moeopt.sim.machines.runtimes.predict import predict
     from moeopt.sim.plan.schema import load_plan
-    from moeopt.sim.presets import get_machine, get_model
 
-    shape = get_model(model)
-    if kv_bits is not None:
-        if not 0.5 <= kv_bits <= 64:
-            raise InputError(f"--kv-bits: must be from 0.5 to 64, not {kv_bits:g}")
-        shape = shape.model_copy(update={"kv_bits": kv_bits})
     if counts is not None and plan is None:
         raise InputError("--counts: goes with --plan")
-    popularity = None
+    wanted: Wanted = {
+        "runtime": runtime,
+        "n_cpu_moe": n_cpu_moe,
+        "gpu_experts": gpu_experts,
+        "context": context,
+        "kv_bits": kv_bits,
+        "prompt": prompt,
+        "ubatch": ubatch,
+        "gpus": gpus,
+    }
+    if plan is not None:
+        wanted["plan"] = load_plan(plan)
     if counts is not None:
         from moeopt.sim.traces.files import load_counts
 
-        popularity = load_counts(counts).counts.sum(axis=0).astype(float)
-    known = get_machine(machine)
-    found = predict(
-        known,
-        shape,
-        bits=bits,
-        runtime=runtime,
-        n_cpu_moe=n_cpu_moe,
-        gpu_experts=gpu_experts,
-        plan=None if plan is None else load_plan(plan),
-        popularity=popularity,
-        context=context,
-    )
+        wanted["popularity"] = load_counts(counts).counts.sum(axis=0).astype(float)
+    widths: list[str | None] = [*bits] if bits else [None]
+    if len(machine) * len(widths) > 1:
+        return _table(machine, model, widths, wanted, as_json)
+    found = predict(machine[0], model, **(wanted | {"bits": widths[0]}))
     if as_json:
         print(json.dumps(found.to_dict()))
     else:
-        print(page(found, machine, model, bits, command_line(found, known)))
+        print(page(found, machine[0], model, widths[0]))
     for note in found.notes:
         print(f"moeopt: warning: {note}", file=sys.stderr)
     return 0
 
 
-def command_line(found: "Prediction", machine: "Machine") -> str | None:
-    """Return the command that runs what was predicted; None where it takes more than flags."""
-    if found.n_cpu_moe is None or found.runtime == "ktransformers":
-        return None
-    threads = None if machine.cpu is None else machine.cpu.threads
-    flags = ["llama-server -m MODEL.gguf"]
-    if machine.gpu is not None:
-        flags.append("-ngl 99 -fa on")
-        flags += [f"--n-cpu-moe {found.n_cpu_moe}"] if found.n_cpu_moe else []
-    flags += [f"-c {found.context}"] if found.context else []
-    flags += [f"-t {threads}"] if threads is not None else []
-    return " ".join(flags)
+def _table(
+    machines: list[str], model: str, widths: list[str | None], wanted: "Wanted", as_json: bool
+) -> int:
+    """Print a row for every machine and quantisation; 3 if none of them fits."""
+    from moeopt.sim.machines.runtimes.memory import NoRoomError
+    from moeopt.sim.machines.runtimes.predict import predict
+
+    fitting = 0
+    if not as_json:
+        print(f"{'machine':32} {'bits':10} {'tokens/s':>9} {'80 %':>17} {'on CPU':>7}  bottleneck")
+    for machine in machines:
+        for bits in widths:
+            row: dict[str, object] = {"machine": machine, "bits": bits}
+            try:
+                found = predict(machine, model, **(wanted | {"bits": bits}))
+            except NoRoomError as error:
+                said = f"does not fit: {error}"
+                print(
+                    json.dumps(row | {"error": str(error)})
+                    if as_json
+                    else f"{machine:32} {bits or '-':10} {said}"
+                )
+                continue
+            fitting += 1
+            blocks = "-" if found.n_cpu_moe is None else str(found.n_cpu_moe)
+            within = f"{found.low:g} to {found.high:g}"
+            print(
+                json.dumps(row | found.to_dict())
+                if as_json
+                else f"{machine:32} {bits or '-':10} {found.tokens_per_s:9g} {within:>17}"
+                f" {blocks:>7}  {found.bottleneck}"
+            )
+    return 0 if fitting else 3
 
 
-def page(
-    found: "Prediction", machine: str, model: str, bits: str | None, command: str | None
-) -> str:
+def page(found: "Prediction", machine: str, model: str, bits: str | None) -> str:
     """Return a prediction for people."""
     from moeopt.sim.machines.runtimes.predict import WORDS
 
@@ -103,11 +130,16 @@ def page(
         f"{model}{width} on {machine}, {found.runtime}{where}, {found.context} tokens of context:",
         f"  {found.tokens_per_s:g} tokens/s (80 %: {found.low:g} to {found.high:g})",
         f"  {found.expect}",
-        f"  bottleneck: {WORDS[found.bottleneck]}",
     ]
+    if found.prompt_tokens_per_s is not None:
+        lines.append(
+            f"  prompt: {found.prompt_tokens_per_s:g} tokens/s, by rates alone: not fitted"
+        )
+    lines.append(f"  bottleneck: {WORDS[found.bottleneck]}")
     for part, ms in sorted(found.parts_ms.items(), key=lambda item: -item[1]):
-        lines.append(f"    {ms:8.2f} ms  {WORDS[part]}")
-    lines.append(f"  memory: {found.gpu_gib:g} GiB on the GPU, {found.host_gib:g} GiB in the host")
-    if command is not None:
-        lines.append(f"  {command}")
+        if ms:
+            lines.append(f"    {ms:8.2f} ms  {WORDS[part]}")
+    lines += [f"  {use}" for use in found.memory.values()]
+    if found.command is not None:
+        lines.append(f"  {found.command}")
     return "\n".join(lines)

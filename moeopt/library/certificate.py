@@ -1,328 +1,400 @@
-"""Certificates of lower bounds: a tree of bounds on columns, with dual multipliers at its leaves.
+"""Check certificates of lower bounds: ``python certificate.py FILE...``.
 
-A certificate says "no solution costs less than B", and is checked in integers against the exact
-model (`moeopt.library.exact_model`), whoever made it and however. Argument. Suppose a solution
-costs less. It is a point x of the model that lies in one of the leaves, as a branch on a column of
-whole numbers, ``x_j <= v`` or ``x_j >= v + 1``, leaves none out. For any multipliers y of the rows,
-``c'x = y'(Ax) + (c - y'A)x``, and so, with d = c - y'A,
+This file needs Python and nothing else; it imports no part of moeopt. It reads models, which
+``moeopt library model`` writes, and certificates, finds the model of each certificate by its hash,
+and says which lower bound is proven. All arithmetic is in Python's integers.
 
-    c'x >= sum_i (y_i lower_i if y_i > 0 else y_i upper_i) + sum_j min(d_j l_j, d_j u_j).
+Model (JSON, format "moeopt-model"): minimise ``(objective + constant) / denominator`` subject to
 
-If the right-hand side, rounded up to the problem's grid of objectives, is B or more, that is no x
-of this leaf (Neumaier and Shcherbina, Safe
-bounds in linear and mixed-integer linear programming, Math. Program. 99, 2004, eq. 6 and 9, there
-with directed rounding). A leaf may also have ``"cost": 0``, with d = -y'A: if then the right-hand
-side is above 0 there is no point in it at all (Farkas). A column without an upper bound has one
-here that follows from the rows, or from costing less than B.
+    rows  [[[variable, coefficient], ...], ">=" or "<=" or "=", right-hand side, constraint]
+    vars  [[least or null, largest or null, whether it is a whole number], ...]
+
+Every objective is a multiple of ``grid``. ``lemmas`` names what the model rests on beyond the
+problem's constraints; the specification has them, and they are not checked here.
+
+Certificate (JSON, format "moeopt-certificate"): suppose a solution costs less than ``bound``, so at
+most the next lower multiple of the grid, the cutoff. It lies in some leaf of the ``tree``, whose
+branches ``x <= v`` or ``x >= v + 1`` on whole numbers leave nothing out. A leaf contradicts it:
+``[w, [[row, y], ...]]``, w >= 0, y >= 0 for rows ">=", y <= 0 for rows "<=", adds y times the rows
+and w times the cutoff up to a row that nothing within the leaf's bounds satisfies (Farkas; Neumaier
+and Shcherbina, Safe bounds in linear and mixed-integer linear programming, Math. Program. 99,
+2004). Before that, at most ``propagation`` times per node, bounds are tightened by a row. ``tree``
+is in preorder: ``[variable, v]`` branches, the side ``x <= v`` first; a number says which entry of
+``leaves`` contradicts; -1, that tightening the bounds leaves nothing.
+
+A certificate of ``parts`` relaxes rows with multipliers, ``relaxed``, in steps of 1/``scale``. What
+remains falls into parts that share no variable, with ``vars``, ``bound`` of their share of the
+objective, times the scale, ``tree`` and ``leaves`` of their own. The bounds add up.
 """
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import gzip
+import hashlib
+import json
+import sys
+import zlib
+from collections import deque
+from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+MAX_BYTES, MAX_RATIO = 2**26, 200  # of a file, expanded; times what it weighs, or 1 MiB
+MAX_DIGITS = 60  # of any number
+MAX_STEPS = 30_000_000  # terms of rows looked at for one certificate: about half a minute
 
-from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
-from moeopt.core.objective import Objective, entries
-from moeopt.core.wording import describe, shown
-from moeopt.library.exact_model import ExactModel, Objects
-from moeopt.library.limbs import product
-from moeopt.problems.registry import get_problem
-
-MAX_NODES = 2**16
-"""Most nodes of a tree."""
-
-MAX_NUMBER = 2**62
-"""Largest multiplier, times the scale, and largest value of a branch."""
-
-MAX_WORK = 2**33
-"""Most leaves times nonzeros of the model: minutes of checking."""
-
-MAX_DEPTH = 512
-"""Most branches above a leaf."""
-
-_Number = Annotated[int, Field(strict=True, ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Terms = list[tuple[int, int]]  # variable, coefficient
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class RefusedError(Exception):
+    """Why a file is no model, no certificate, or proves nothing; one line."""
 
 
-class Branch(_Strict):
-    """Two children follow: the column at most `at_most`, then at least one more."""
+class Model:
+    """A model in integers, checked for form: ``least <= sum of terms <= most``, None for no side.
 
-    column: str
-    at_most: _Number
-
-
-class Leaf(_Strict):
-    """Multipliers of rows by name, in steps of 1/scale; rows that are not named have 0.
-
-    With `cost` 0 they show that the leaf is empty.
+    `lower`, `upper` are None where a variable has no bound; for the rest see this file's head.
     """
 
-    duals: dict[str, _Number]
-    cost: Annotated[int, Field(strict=True, ge=0, le=1)] = 1
+    def __init__(self, data: dict[str, Any]) -> None:
+        if data.get("format") != "moeopt-model":
+            raise RefusedError("format: must be moeopt-model or moeopt-certificate")
+        self.sha256 = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+        self.problem, self.instance = str(data.get("problem")), str(data.get("instance"))
+        self.lemmas = [str(one)[:200] for one in many(data, "lemmas")]
+        variables = [listed(one, 3, f"vars[{n}]") for n, one in enumerate(many(data, "vars"))]
+        self.lower = [None if one[0] is None else integer(one[0], "vars") for one in variables]
+        self.upper = [None if one[1] is None else integer(one[1], "vars") for one in variables]
+        self.whole = [one[2] is True for one in variables]
+        self.terms: list[Terms] = []
+        self.least: list[int | None] = []
+        self.most: list[int | None] = []
+        for number, row in enumerate(many(data, "rows")):
+            where = f"rows[{number}]"
+            terms, sense, side, _ = listed(row, 4, where)
+            if sense not in (">=", "<=", "="):
+                raise RefusedError(f"{where}: the sense must be >=, <= or =")
+            self.terms.append(self._terms(terms, where))
+            self.least.append(integer(side, where) if sense != "<=" else None)
+            self.most.append(integer(side, where) if sense != ">=" else None)
+        self.objective = self._terms(many(data, "objective"), "objective")
+        self.constant = integer(data.get("constant"), "constant")
+        self.denominator = integer(data.get("denominator"), "denominator")
+        self.grid = integer(data.get("grid"), "grid")
+        if self.denominator < 1 or self.grid < 1:
+            raise RefusedError("denominator, grid: must be at least 1")
 
+    def _terms(self, given: Any, where: str) -> Terms:
+        """Return pairs of variable and coefficient, each variable at most once."""
+        found: dict[int, int] = {}
+        for term in given if isinstance(given, list) else [None]:
+            variable, factor = (integer(one, where) for one in listed(term, 2, where))
+            if not 0 <= variable < len(self.lower) or variable in found:
+                raise RefusedError(f"{where}: variable {variable} is unknown or stands twice")
+            found[variable] = factor
+        return list(found.items())
 
-class Certificate(_Strict):
-    """A lower bound and its proof.
+    def part(self, rows: list[int], objective: Terms) -> "Model":
+        """Return the model of some of the rows, with another objective."""
+        part = copy(
+            self
+        )  # its costs may be fractions: at most `bound`, not below, is to be refuted
+        part.terms = [self.terms[row] for row in rows]
+        part.least = [self.least[row] for row in rows]
+        part.most = [self.most[row] for row in rows]
+        part.objective, part.constant, part.denominator, part.grid = objective, -1, 1, 1
+        return part
 
-    Attributes
-    ----------
-    bound
-        Of the checker's objective; a lexicographic one is a list.
-    scale
-        What the multipliers are divided by.
-    tree
-        Nodes in preorder: after a branch its first child with all that follows it, then the other.
-    method
-        In words, how it was found; nothing depends on it.
-    """
+    def cutoff(self, bound: int) -> int:
+        """Return the most that the sum of the objective's terms may be below a bound."""
+        return (-(-bound // self.grid) - 1) * self.grid * self.denominator - self.constant
 
-    format: Literal["moeopt-certificate"]
-    version: Annotated[int, Field(strict=True, ge=1, le=1)]
-    problem: str
-    instance: str
-    bound: _Number | tuple[_Number, ...]
-    scale: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)]
-    tree: Annotated[list[Branch | Leaf], Field(min_length=1, max_length=MAX_NODES)]
-    method: Annotated[str, Field(max_length=200)] = ""
-
-
-def load_certificate(path: Path) -> Certificate:
-    """Read a certificate from a ``.json`` or ``.json.gz`` file.
-
-    Raises
-    ------
-    InputError
-        If it is none; one line with file, field and reason.
-    """
-    data = read_object(path)
-    if data.get("format") != "moeopt-certificate":
-        raise InputError(f"{path}: format: must be moeopt-certificate")
-    try:
-        return Certificate.model_validate(data)
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
-
-
-@dataclass(frozen=True)
-class Box:
-    """Bounds of all columns, None where there is none."""
-
-    lower: Objects
-    upper: Objects
-
-
-def verify(certificate: Certificate, instance: InstanceEnvelope, model: ExactModel) -> None:
-    """Check that a certificate proves its bound.
-
-    Parameters
-    ----------
-    instance
-        What it is about.
-    model
-        Of the instance.
-
-    Raises
-    ------
-    InputError
-        If it is about another instance, or does not prove its bound; the message says where.
-    """
-    if certificate.problem != instance.problem:
-        raise InputError(f"problem: is {shown(certificate.problem)}, not {instance.problem!r}")
-    if certificate.instance != instance.name:
-        raise InputError(f"instance: is {shown(certificate.instance)}, not {instance.name!r}")
-    bound = packed_bound(certificate.bound, instance)
-    leaves = sum(isinstance(node, Leaf) for node in certificate.tree)
-    if leaves * model.rows.nnz > MAX_WORK:
-        raise InputError(f"tree: {leaves} leaves are too many for a model of this size")
-    columns = {name: number for number, name in enumerate(model.columns)}
-    rows = {name: number for number, name in enumerate(model.row_names)}
-    start = with_upper_bounds(model, bound)
-    pending: list[tuple[Box, int]] = [(start, 0)]
-    for number, node in enumerate(certificate.tree):
-        where = f"tree[{number}]"
-        if not pending:
-            raise InputError(f"{where}: stands after the tree's end")
-        box, depth = pending.pop()
-        if isinstance(node, Branch):
-            column = columns.get(node.column)
-            if column is None or not model.integer[column]:
-                reason = f"{shown(node.column)} is no column of whole numbers"
-                raise InputError(f"{where}: column: {reason}")
-            if depth == MAX_DEPTH:
-                raise InputError(f"{where}: more than {MAX_DEPTH} branches below each other")
-            low, high = halves(box, column, node.at_most)
-            pending += [(high, depth + 1), (low, depth + 1)]
-            continue
-        found = leaf_bound(model, box, _of_rows(node, rows, where), certificate.scale, node.cost)
-        if not _proves(model, found, node.cost, bound):
-            raise InputError(f"{where}: {_too_little(model, found, node.cost, bound)}")
-    if pending:
-        raise InputError(f"tree: ends {len(pending)} nodes too early")
-
-
-@dataclass(frozen=True)
-class LeafBound:
-    """What a leaf proves: ``numerator / denominator`` in the model's units, None if nothing."""
-
-    numerator: int | None
-    denominator: int
-
-    def in_steps(self, model: ExactModel) -> int | None:
-        """Return it in steps of the packed objective, rounded up to what an objective can be."""
-        if self.numerator is None:
-            return None
-        parts = self.denominator * model.grid
-        return -(-self.numerator * model.objective_unit // parts) * model.grid
-
-
-def leaf_bound(
-    model: ExactModel, box: Box, duals: Mapping[int, int], scale: int, cost: int = 1
-) -> LeafBound:
-    """Return what multipliers prove of the points in a box.
-
-    Parameters
-    ----------
-    duals
-        Multiplier of rows by number, times `scale`. Those of a row's side that is missing, or of a
-        row without exact numbers, prove nothing.
-    cost
-        1 for a bound on the cost, 0 for one on zero.
-    """
-    used = {row: value for row, value in duals.items() if value}
-    of = {row: int(model.row_denominator[row]) for row in used}
-    if 0 in of.values():
-        return LeafBound(None, 1)
-    common = math.lcm(model.denominator, *of.values())
-    weights = np.zeros(len(model.row_names), dtype=object)
-    total = cost * scale * (common // model.denominator) * model.constant
-    for row, value in used.items():
-        weights[row] = value * (common // of[row])
-        side = model.row_lower[row] if value > 0 else model.row_upper[row]
+    def side(self, row: int, factor: int, where: str) -> int:
+        """Return the side of a row that counts with a multiplier of this sign, times it."""
+        known = 0 <= row < len(self.terms)
+        side = (self.least if factor > 0 else self.most)[row] if known else None
         if side is None:
-            return LeafBound(None, 1)
-        total += weights[row] * side
-    price = cost * scale * (common // model.denominator)
-    reduced = model.cost.astype(object) * price - product(model.rows, weights)
-    at = np.where(reduced > 0, box.lower, box.upper)
-    counted = np.flatnonzero(reduced != 0)
-    sides = at[counted]
-    if any(side is None for side in sides):
-        return LeafBound(None, 1)
-    return LeafBound(int(total + (reduced[counted] * sides).sum()), scale * common)
+            raise RefusedError(f"{where}: row {row} is unknown, or its multiplier's sign is wrong")
+        return factor * side
 
 
-def halves(box: Box, column: int, at_most: int) -> tuple[Box, Box]:
-    """Return the two boxes of a branch."""
-    lower, upper = box.lower.copy(), box.upper.copy()
-    upper[column] = at_most if upper[column] is None else min(upper[column], at_most)
-    lower[column] = at_most + 1 if lower[column] is None else max(lower[column], at_most + 1)
-    return Box(box.lower, upper), Box(lower, box.upper)
+class Steps:
+    """Counts the work, so that no file costs more than `MAX_STEPS`."""
+
+    def __init__(self, left: int = MAX_STEPS) -> None:
+        self.left = left
+
+    def spend(self, steps: int) -> None:
+        """Raise `RefusedError` if that is too much."""
+        self.left -= steps + 1
+        if self.left < 0:
+            raise RefusedError("takes too many steps to check")
 
 
-def packed_bound(bound: Objective, instance: InstanceEnvelope) -> int:
-    """Return a bound as the one integer that models minimise.
+class Box:
+    """Bounds of all variables at a node, tightened by rows and taken back; `empty` if none fit."""
 
-    Raises
-    ------
-    InputError
-        If it is not of the form of the problem's objective.
-    """
-    problem = get_problem(instance.problem)
-    names = problem.check.OBJECTIVE
-    if len(entries(bound)) != len(names) or isinstance(bound, tuple) != (len(names) > 1):
-        raise InputError(f"bound: must be {' and '.join(names)}")
+    def __init__(self, model: Model, cutoff: int, steps: Steps, propagation: int) -> None:
+        self.steps, self.propagation = steps, propagation
+        self.lower, self.upper, self.whole = list(model.lower), list(model.upper), model.whole
+        self.empty = False
+        self.trail: list[tuple[int, int | None, int | None]] = []  # bounds as they were before
+        self.rows = list(zip(model.terms, model.least, model.most, strict=True))
+        self.rows.append((model.objective, None, cutoff))
+        self.rows_of: dict[int, list[int]] = {}
+        steps.spend(len(self.lower))
+        for row, (terms, _, _) in enumerate(self.rows):
+            steps.spend(len(terms))
+            for variable, _ in terms:
+                self.rows_of.setdefault(variable, []).append(row)
+
+    def branch(self, variable: int, lower: int | None, upper: int | None) -> None:
+        """Take in bounds of a variable, and tighten what follows from them."""
+        if not self.empty and self._narrow(variable, lower, upper):
+            self.tighten(self.rows_of.get(variable, ()))
+
+    def restore(self, mark: int, empty: bool) -> None:
+        """Take everything back since the trail had length `mark`."""
+        while len(self.trail) > mark:
+            variable, self.lower[variable], self.upper[variable] = self.trail.pop()
+        self.empty = empty
+
+    def tighten(self, rows: Iterable[int]) -> None:
+        """Tighten bounds by rows, and by those that this touches, `propagation` at most."""
+        queue = deque(rows)
+        waiting = set(queue)
+        for _ in range(self.propagation):
+            if not queue or self.empty:
+                return
+            row = queue.popleft()
+            waiting.discard(row)
+            terms, least, most = self.rows[row]
+            self.steps.spend(2 * len(terms))
+            changed = [] if most is None else self._by_row(terms, 1, most)
+            changed += [] if least is None or self.empty else self._by_row(terms, -1, -least)
+            for variable in changed:
+                touched = [one for one in self.rows_of[variable] if one not in waiting]
+                waiting.update(touched)
+                queue.extend(touched)
+
+    def _narrow(self, variable: int, lower: int | None, upper: int | None) -> bool:
+        """Take in bounds; return whether one is new."""
+        low, high = self.lower[variable], self.upper[variable]
+        new_low = low if lower is None or (low is not None and low >= lower) else lower
+        new_high = high if upper is None or (high is not None and high <= upper) else upper
+        if (new_low, new_high) == (low, high):
+            return False
+        self.trail.append((variable, low, high))
+        self.lower[variable], self.upper[variable] = new_low, new_high
+        self.empty = new_low is not None and new_high is not None and new_low > new_high
+        return True
+
+    def _by_row(self, terms: Terms, sign: int, side: int) -> list[int]:
+        """Tighten by ``sum of sign * coefficient * x <= side``; return the variables changed.
+
+        No bound that changes is one that `least` is made of; of fractions it is rounded outwards.
+        """
+        least, alone = 0, None  # the least sum, but for a variable without bound, if it is one
+        for variable, factor in terms:
+            at = self.lower[variable] if sign * factor > 0 else self.upper[variable]
+            if at is not None:
+                least += sign * factor * at
+            elif factor and alone is not None:
+                return []
+            elif factor:
+                alone = variable
+        self.empty = alone is None and least > side
+        changed: list[int] = []
+        for variable, coefficient in () if self.empty else terms:
+            factor = sign * coefficient
+            if not factor or alone not in (None, variable):
+                continue
+            at = self.lower[variable] if factor > 0 else self.upper[variable]
+            room = side - least + (0 if at is None else factor * at)  # factor * x is at most this
+            down, up = room // abs(factor), -(-room // abs(factor))
+            value = down if self.whole[variable] else up
+            sides = (None, value) if factor > 0 else (-value, None)
+            changed += [variable] * self._narrow(variable, *sides)
+            if self.empty:
+                break
+        return changed
+
+
+def contradicts(model: Model, box: Box, cutoff: int, leaf: Any, where: str) -> bool:
+    """Tell whether multipliers add the rows up to one that nothing in the box satisfies."""
+    weight, multipliers = listed(leaf, 2, where)
+    if (weight := integer(weight, where)) < 0:
+        raise RefusedError(f"{where}: w must not be negative")
+    side = -weight * cutoff
+    total = {variable: -weight * factor for variable, factor in model.objective if weight}
+    for pair in many({where: multipliers}, where):
+        row, factor = (integer(one, where) for one in listed(pair, 2, where))
+        side += model.side(row, factor, where)
+        box.steps.spend(len(model.terms[row]))
+        for variable, coefficient in model.terms[row]:
+            total[variable] = total.get(variable, 0) + factor * coefficient
+    box.steps.spend(len(total))
+    most = 0
+    for variable, factor in total.items():
+        at = box.upper[variable] if factor > 0 else box.lower[variable]
+        if factor and at is None:
+            return False
+        most += factor * (at or 0)
+    return most < side
+
+
+def check_tree(model: Model, bound: int, proof: dict[str, Any], steps: Steps, where: str) -> None:
+    """Check that nothing costs less than `bound`; raise `RefusedError` if that is not shown."""
+    cutoff, leaves = model.cutoff(bound), many(proof, "leaves")
+    propagation = integer(proof.get("propagation"), f"{where}propagation")
+    box = Box(model, cutoff, steps, min(max(propagation, 0), MAX_STEPS))
+    box.tighten(range(len(box.rows)))
+    pending: list[tuple[int, bool, int, int]] | None = []
+    for number, node in enumerate(many(proof, "tree")):
+        at = f"{where}tree[{number}]"
+        steps.spend(0)
+        if pending is None:
+            raise RefusedError(f"{at}: stands after the tree's end")
+        if isinstance(node, list):
+            variable, value = (integer(one, at) for one in listed(node, 2, at))
+            if not 0 <= variable < len(model.whole) or not model.whole[variable]:
+                raise RefusedError(f"{at}: {variable} is no variable of whole numbers")
+            pending.append((len(box.trail), box.empty, variable, value))
+            box.branch(variable, None, value)
+            continue
+        leaf = integer(node, at)
+        if not box.empty:
+            multipliers = leaves[leaf] if 0 <= leaf < len(leaves) else [0, []]
+            if not contradicts(model, box, cutoff, multipliers, at):
+                raise RefusedError(f"{at}: its multipliers contradict nothing")
+        if pending:
+            mark, empty, variable, value = pending.pop()
+            box.restore(mark, empty)
+            box.branch(variable, value + 1, None)
+        else:
+            pending = None
+    if pending is not None:
+        raise RefusedError(f"{where}tree: ends too early")
+
+
+def check_parts(model: Model, bound: int, proof: dict[str, Any], steps: Steps) -> None:
+    """Check a certificate of parts; raise `RefusedError` if it does not show the bound."""
+    if (scale := integer(proof.get("scale"), "scale")) < 1:
+        raise RefusedError("scale: must be at least 1")
+    objective = {variable: scale * factor for variable, factor in model.objective}
+    total, relaxed = scale * model.constant, set()
+    for number, pair in enumerate(many(proof, "relaxed")):
+        where = f"relaxed[{number}]"
+        row, factor = (integer(one, where) for one in listed(pair, 2, where))
+        total += model.side(row, factor, where)
+        relaxed.add(row)
+        steps.spend(len(model.terms[row]))
+        for variable, coefficient in model.terms[row]:
+            objective[variable] = objective.get(variable, 0) - factor * coefficient
+    part_of, parts = dict[int, int](), many(proof, "parts")
+    for number, part in enumerate(parts):
+        for variable in many(part, "vars"):
+            if not 0 <= integer(variable, "vars") < len(model.lower) or variable in part_of:
+                raise RefusedError(f"parts[{number}].vars: one is unknown or in two parts")
+            part_of[variable] = number
+    rows_of: list[list[int]] = [[] for _ in parts]
+    for row, terms in enumerate(model.terms):
+        steps.spend(len(terms))
+        homes = {part_of.get(variable, -1) for variable, _ in terms}
+        if row not in relaxed and len(homes) == 1 and (home := homes.pop()) >= 0:
+            rows_of[home].append(row)
+    for number, part in enumerate(parts):
+        costs = [(v, objective[v]) for v in part["vars"] if objective.get(v)]
+        total += (least := integer(part.get("bound"), f"parts[{number}].bound"))
+        check_tree(model.part(rows_of[number], costs), least, part, steps, f"parts[{number}].")
+    for variable, factor in objective.items():
+        if factor and variable not in part_of:
+            at = model.lower[variable] if factor > 0 else model.upper[variable]
+            total += factor * integer(at, f"parts: bound of variable {variable}, which is in none,")
+    reached = -(-total // (scale * model.denominator * model.grid)) * model.grid
+    if reached < bound:
+        raise RefusedError(f"parts: prove {reached}, not {bound}")
+
+
+def verify(model: Model, certificate: dict[str, Any]) -> int:
+    """Return the bound that a certificate proves of a model; raise `RefusedError` if none."""
+    if certificate.get("model_sha256") != model.sha256:
+        raise RefusedError("model_sha256: is that of another model")
+    bound, steps = integer(certificate.get("bound"), "bound"), Steps()
+    if "parts" in certificate:
+        check_parts(model, bound, certificate, steps)
+    else:
+        check_tree(model, bound, certificate, steps, "")
+    return bound
+
+
+def integer(value: Any, where: str) -> int:
+    """Return a value that is an integer of at most `MAX_DIGITS` digits."""
+    if type(value) is int and abs(value) < 10**MAX_DIGITS:
+        return value
+    raise RefusedError(f"{where}: must be an integer of at most {MAX_DIGITS} digits")
+
+
+def listed(value: Any, length: int, where: str) -> list[Any]:
+    """Return a value that is a list of so many items."""
+    if isinstance(value, list) and len(value) == length:
+        return value
+    raise RefusedError(f"{where}: must be a list of {length}")
+
+
+def many(data: Any, field: str) -> list[Any]:
+    """Return a field that is a list."""
+    if isinstance(data, dict) and isinstance(data.get(field), list):
+        return list(data[field])
+    raise RefusedError(f"{field}: must be a list")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file, plain or gzip, of bounded size."""
     try:
-        return problem.packing(instance).pack(bound)
-    except ValueError:
-        raise InputError("bound: the second entry is out of its range") from None
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        most = MAX_BYTES
+        if raw[:2] == b"\x1f\x8b":
+            most = min(MAX_BYTES, max(2**20, MAX_RATIO * len(raw)))
+            with gzip.open(path) as file:
+                raw = file.read(most + 1)
+        data = json.loads(raw) if len(raw) <= most else None
+    except (OSError, EOFError, zlib.error) as error:
+        raise RefusedError(f"cannot be read: {error}") from None
+    except (ValueError, RecursionError):
+        raise RefusedError("is no JSON") from None
+    if not isinstance(data, dict) or data.get("version") != 2:
+        raise RefusedError(f"must be an object of version 2, of at most {most} bytes")
+    return data
 
 
-def with_upper_bounds(model: ExactModel, bound: int) -> Box:
-    """Return the columns' bounds, with upper ones for solutions that cost less than `bound`."""
-    lower, upper = model.lower.copy(), model.upper.copy()
-    open_ended = [j for j, value in enumerate(upper) if value is None]
-    if not open_ended:
-        return Box(lower, upper)
-    _bound_by_cost(model, bound, lower, upper, open_ended)
-    for _ in range(2):
-        _bound_by_rows(model, lower, upper)
-    return Box(lower, upper)
+def main(names: list[str]) -> int:
+    """Check files, print a line for each certificate; return 2 if one is refused, else 0."""
+    models, faults = dict[str, Model](), list[str]()
+    certificates: list[tuple[str, dict[str, Any]]] = []
+    for name in names:
+        try:
+            data = read(Path(name))
+            if data.get("format") == "moeopt-certificate":
+                certificates.append((name, data))
+            else:
+                model = Model(data)
+                models[model.sha256] = model
+        except RefusedError as error:
+            faults.append(f"{name}: {error}")
+    for name, data in certificates:
+        try:
+            if (of := models.get(str(data.get("model_sha256")))) is None:
+                raise RefusedError("model_sha256: its model is not among the files")
+            proven = f"{of.problem}/{of.instance}: nothing costs less than {verify(of, data)}"
+            rests = f"; rests on: {', '.join(of.lemmas)}" if of.lemmas else ""
+            print(ascii(f"{name}: {proven}{rests}")[1:-1])
+        except RefusedError as error:
+            faults.append(f"{name}: {error}")
+    for fault in faults:
+        print(ascii(fault)[1:-1], file=sys.stderr)
+    return 2 if faults else 0
 
 
-def _bound_by_cost(
-    model: ExactModel, bound: int, lower: Objects, upper: Objects, columns: list[int]
-) -> None:
-    """Bound what costs something, where no column can lower the cost without limit."""
-    if (model.cost < 0).any() or any(lower[j] is None for j in np.flatnonzero(model.cost)):
-        return
-    least = model.constant + sum(int(model.cost[j]) * lower[j] for j in np.flatnonzero(model.cost))
-    left = -(-bound * model.denominator // model.objective_unit) - least
-    for j in columns:
-        if model.cost[j] > 0:
-            upper[j] = lower[j] + max(0, -(-left // int(model.cost[j])))
-
-
-def _bound_by_rows(model: ExactModel, lower: Objects, upper: Objects) -> None:
-    """Bound columns that have no upper bound by what the other columns of a row can sum to."""
-    missing = np.array([value is None for value in upper])
-    if not missing.any():
-        return
-    rows = model.rows
-    touched = np.unique(
-        np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[missing[rows.indices]]
-    )
-    for row in touched[model.row_denominator[touched] > 0]:
-        part = slice(rows.indptr[row], rows.indptr[row + 1])
-        index, entry = rows.indices[part].tolist(), rows.data[part].tolist()
-        for sign, side in ((1, model.row_upper[row]), (-1, model.row_lower[row])):
-            if side is not None:
-                _bound_by_row([sign * a for a in entry], index, sign * side, lower, upper)
-
-
-def _bound_by_row(
-    entry: list[int], index: list[int], side: int, lower: Objects, upper: Objects
-) -> None:
-    """Use ``sum_j entry_j x_j <= side`` for its one column without an upper bound, if it is one."""
-    least, alone = 0, None
-    for a, j in zip(entry, index, strict=True):
-        at = lower[j] if a > 0 else upper[j]
-        if a > 0 and upper[j] is None and alone is None:
-            alone = (a, j)
-        elif a and at is None:
-            return
-        elif a:
-            least += a * at
-    if alone is not None:
-        a, j = alone
-        upper[j] = max((side - least) // a + 1, lower[j] if lower[j] is not None else 0)
-
-
-def _of_rows(leaf: Leaf, rows: Mapping[str, int], where: str) -> dict[int, int]:
-    for name in leaf.duals:
-        if name not in rows:
-            raise InputError(f"{where}: duals: {shown(name)} is no row of the model")
-    return {rows[name]: value for name, value in leaf.duals.items()}
-
-
-def _proves(model: ExactModel, found: LeafBound, cost: int, bound: int) -> bool:
-    if cost == 0:
-        return found.numerator is not None and found.numerator > 0
-    steps = found.in_steps(model)
-    return steps is not None and steps >= bound
-
-
-def _too_little(model: ExactModel, found: LeafBound, cost: int, bound: int) -> str:
-    if found.numerator is None:
-        return "proves nothing: a multiplier or a column has no bound on that side"
-    if cost == 0:
-        return "is not shown to be empty"
-    return f"proves {found.in_steps(model)}, not {bound}"
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

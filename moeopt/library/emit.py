@@ -6,7 +6,7 @@ Nothing here is trusted: what comes out is checked by `moeopt.library.certificat
 import heapq
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -15,60 +15,62 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
-from moeopt.core.clock import solving_clock
+from moeopt.core.clock import solving_clock, spend
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.library.certificate import (
-    MAX_DEPTH,
-    Box,
-    Branch,
-    Certificate,
-    Leaf,
-    halves,
-    leaf_bound,
-    verify,
-    with_upper_bounds,
-)
-from moeopt.library.exact_model import ExactModel, exact_model
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.verdict import check
+from moeopt.library.certificate import Box, Model, RefusedError, Steps, contradicts, verify
+from moeopt.library.model import neutral_model
 
-SCALE = 2**44
-"""Multipliers are rounded to its inverse, which costs far less than a nanosecond of the bound."""
+SCALES = (2**16, 2**32, 2**44)
+"""Multipliers are rounded to the inverse of the first that still proves what they prove."""
 
 WHOLE = 1e-6
 """A value nearer than this to a whole number is not branched on."""
 
-EMPTY = 1 << 200
-"""The bound of an empty leaf."""
+PROPAGATION = 2_000
+"""Most rows that tighten the bounds at a node."""
+
+NODES_PER_UNIT = 40
+"""Nodes in a second of one core, at a hundred columns; a thousand take ten times as long."""
 
 Vector = NDArray[np.float64]
+Leaf = tuple[int, tuple[tuple[int, int], ...]]
 
 
 @dataclass
 class _Node:
-    """A part of the tree: a leaf until it has children."""
+    """A part of the tree: open, or with a leaf that closes it, or with two children.
 
-    box: Box
-    depth: int
-    duals: dict[int, int]
-    cost: int
-    bound: int
-    values: Vector | None
-    branch: tuple[int, int] | None = None
-    children: "list[_Node]" = field(default_factory=list)
+    Attributes
+    ----------
+    branches
+        From the root: variable, least, largest.
+    least
+        What the relaxation costs there, in floats, only to choose by.
+    leaf
+        None while it is open or has children; `EMPTY` if tightening the bounds leaves nothing.
+    """
+
+    branches: tuple[tuple[int, int | None, int | None], ...]
+    least: float = 0.0
+    values: Vector | None = None
+    duals: Vector | None = None
+    leaf: Leaf | None = None
+    children: "tuple[int, int, _Node, _Node] | None" = None
+
+
+EMPTY: Leaf = (0, ())
 
 
 def certify(
-    instance: InstanceEnvelope, upper: int | None, limit_s: float, max_nodes: int
-) -> Certificate:
+    instance: InstanceEnvelope, upper: int, limit_s: float, max_nodes: int
+) -> dict[str, Any]:
     """Return a certificate of the best bound that linear relaxations prove within the limits.
 
     Parameters
     ----------
     upper
-        The packed objective of a known solution; nothing above it can be proven. By default a
-        heuristic's.
+        The objective of a known solution, in steps; nothing above it can be proven.
     limit_s, max_nodes
         When to stop branching. The root's relaxation is solved in any case.
 
@@ -77,171 +79,262 @@ def certify(
     InputError
         If HiGHS ends without multipliers at the root.
     """
+    neutral = neutral_model(instance)
+    model = Model(neutral.data)
     clock = solving_clock()
     end = clock.now() + limit_s
-    model = exact_model(instance)
-    upper = _heuristic(instance) if upper is None else upper
-    relaxation = _Relaxation(model)
-    root = relaxation.node(with_upper_bounds(model, upper), 0, None)
-    if not root.duals and root.values is None:
-        raise InputError(f"{instance.name}: HiGHS has no multipliers for the linear relaxation")
-    _branch(root, relaxation, upper, max_nodes, lambda: clock.now() < end)
-    leaves = [node for node in _preorder(root) if node.branch is None]
-    bound = min(upper, min(leaf.bound for leaf in leaves))
-    certificate = Certificate(
-        format="moeopt-certificate",
-        version=1,
-        problem=instance.problem,
-        instance=instance.name,
-        bound=get_problem(instance.problem).packing(instance).unpack(bound),
-        scale=SCALE,
-        tree=[_written(node, model) for node in _preorder(root)],
-        method=f"linear relaxations by HiGHS, {len(leaves)} leaves",
-    )
-    verify(certificate, instance, model)
+    search = _Search(model, upper, first=neutral.first)
+    root = search.run(max_nodes, lambda: clock.now() < end)
+    bound = upper if search.closed else search.reached()
+    tree, leaves = search.written(root, bound)
+    certificate = {
+        "format": "moeopt-certificate",
+        "version": 2,
+        "problem": instance.problem,
+        "instance": instance.name,
+        "instance_sha256": neutral.data["instance_sha256"],
+        "model_sha256": model.sha256,
+        "bound": bound,
+        "method": "linear relaxations by HiGHS, branch and bound",
+        "propagation": PROPAGATION,
+        "tree": tree,
+        "leaves": leaves,
+    }
+    try:
+        verify(model, certificate)
+    except RefusedError as error:
+        raise InputError(f"{instance.name}: no certificate was found: {error}") from None
     return certificate
 
 
-def _heuristic(instance: InstanceEnvelope) -> int:
-    problem = get_problem(instance.problem)
-    solution = problem.heuristics.WARM_START(instance)
-    objective = None if solution is None else check(instance, solution).objective
-    if objective is None:
-        raise InputError(f"{instance.name}: no solution is known that a bound could be held to")
-    return problem.packing(instance).pack(objective)
+class _Search:
+    """Branch and bound for the proof that nothing costs less than `upper`."""
+
+    def __init__(self, model: Model, upper: int, first: list[int]) -> None:
+        self.model, self.upper, self.first = model, upper, first
+        self.cutoff = model.cutoff(upper)
+        self.relaxation = _Relaxation(model)
+        self.box = Box(model, self.cutoff, Steps(10**15), PROPAGATION)
+        self.box.tighten(range(len(self.box.rows)))
+        self.root_mark, self.root_empty = len(self.box.trail), self.box.empty
+        self.heap: list[tuple[float, int, _Node]] = []
+        self.closed = False
+
+    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> _Node:
+        """Branch where the relaxation costs least; return the root."""
+        number, nodes = count(), 1
+        root = _Node(())
+        self._look(root, None)
+        if root.leaf is None:
+            self.heap.append((root.least, next(number), root))
+        while self.heap and nodes + 2 <= max_nodes and go_on():
+            node = self.heap[0][2]
+            column = self._fractional(node)
+            if node.values is None or column is None:
+                return root
+            heapq.heappop(self.heap)
+            at_most = self._middle(node, column)
+            low = _Node((*node.branches, (column, None, at_most)))
+            high = _Node((*node.branches, (column, at_most + 1, None)))
+            node.children = (column, at_most, low, high)
+            for child in (low, high):
+                self._look(child, node)
+                if child.leaf is None:
+                    heapq.heappush(self.heap, (child.least, next(number), child))
+            nodes += 2
+            spend(2 * len(self.model.whole) / 100 / NODES_PER_UNIT)
+        self.closed = not self.heap
+        return root
+
+    def reached(self) -> int:
+        """Return what the open nodes' relaxations prove, in steps."""
+        steps = [self._proven(node) for _, _, node in self.heap]
+        return min([self.upper, *steps])
+
+    def written(self, root: _Node, bound: int) -> tuple[list[Any], list[Any]]:
+        """Return tree and leaves; leaves with the same multipliers share them."""
+        tree: list[Any] = []
+        number: dict[Leaf, int] = {}
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if node.children is not None:
+                column, at_most, low, high = node.children
+                tree.append([column, at_most])
+                pending += [high, low]
+                continue
+            leaf = node.leaf or self._scaled(node.duals, SCALES[-1], 1)
+            if leaf == EMPTY:
+                tree.append(-1)
+            else:
+                tree.append(number.setdefault(leaf, len(number)))
+        return tree, [[weight, [list(pair) for pair in pairs]] for weight, pairs in number]
+
+    def _enter(self, node: _Node) -> None:
+        self.box.restore(self.root_mark, self.root_empty)
+        for branch in node.branches:
+            self.box.branch(*branch)
+
+    def _look(self, node: _Node, parent: _Node | None) -> None:
+        """Close a node, or solve its relaxation."""
+        self._enter(node)
+        if self.box.empty:
+            node.leaf = EMPTY
+            return
+        if parent is not None and parent.duals is not None:
+            node.leaf = self._closing(parent.duals, 1)
+            if node.leaf is not None:
+                return
+        found = self.relaxation.solved(self.box)
+        node.least, node.values = found.least, found.values
+        node.duals = found.duals if found.weight else None
+        if found.duals is not None:
+            node.leaf = self._closing(found.duals, found.weight)
+        if node.duals is None and parent is not None:
+            node.duals, node.least = parent.duals, parent.least
+
+    def _closing(self, duals: Vector, weight: int) -> Leaf | None:
+        """Return multipliers in integers that close the node that is entered, if they do."""
+        for scale in SCALES:
+            leaf = self._scaled(duals, scale, weight)
+            if contradicts(
+                self.model, self.box, self.cutoff, [leaf[0], list(map(list, leaf[1]))], ""
+            ):
+                return leaf
+        return None
+
+    def _scaled(self, duals: Vector | None, scale: int, weight: int) -> Leaf:
+        if duals is None:
+            return (scale, ())
+        whole = np.rint(duals * float(scale))
+        return (weight * scale, tuple((int(row), int(whole[row])) for row in np.flatnonzero(whole)))
+
+    def _proven(self, node: _Node) -> int:
+        """Return what an open node's multipliers prove: the largest bound that they contradict."""
+        self._enter(node)
+        leaf = self._scaled(node.duals, SCALES[-1], 1)
+        plain = [leaf[0], [list(pair) for pair in leaf[1]]]
+        low, high = 0, self.upper // self.model.grid
+        while low < high:
+            middle = (low + high + 1) // 2
+            at = self.model.cutoff(middle * self.model.grid)
+            if contradicts(self.model, self.box, at, plain, ""):
+                low = middle
+            else:
+                high = middle - 1
+        return low * self.model.grid
+
+    def _middle(self, node: _Node, column: int) -> int:
+        """Return where to cut a column's interval in two: where the relaxation stands."""
+        at = 0.0 if node.values is None else node.values[column]
+        least, most = self.box.lower[column], self.box.upper[column]
+        at_most = int(np.floor(at + WHOLE))
+        if most is not None and at_most >= most:
+            at_most = most - 1
+        return at_most if least is None else max(at_most, least)
+
+    def _fractional(self, node: _Node) -> int | None:
+        """Return a column to branch on: of those that sums fix, else the furthest from whole."""
+        if node.values is None:
+            return None
+        self._enter(node)
+        for column in self.first:
+            if self.box.lower[column] != self.box.upper[column]:
+                return column
+        off = np.abs(node.values - np.rint(node.values)) * self.relaxation.whole
+        column = int(off.argmax())
+        return column if off[column] > WHOLE else None
 
 
-def _branch(
-    root: _Node,
-    relaxation: "_Relaxation",
-    upper: int,
-    max_nodes: int,
-    go_on: Callable[[], bool],
-) -> None:
-    """Branch where the bound is least, on the column that is furthest from a whole number."""
-    number = count()
-    heap = [(root.bound, next(number), root)]
-    nodes = 1
-    while heap and nodes + 2 <= max_nodes and go_on():
-        bound, _, node = heapq.heappop(heap)
-        column = relaxation.fractional(node)
-        if node.values is None or column is None or bound >= upper or node.depth == MAX_DEPTH:
-            return  # the least bound of all: no other leaf raises it
-        at_most = int(np.floor(node.values[column]))
-        node.branch = (column, at_most)
-        for box in halves(node.box, column, at_most):
-            child = relaxation.node(box, node.depth + 1, node)
-            node.children.append(child)
-            heapq.heappush(heap, (child.bound, next(number), child))
-        nodes += 2
+@dataclass(frozen=True)
+class _Relaxed:
+    """A relaxation's answer: multipliers that bound the cost (weight 1) or show emptiness (0)."""
 
-
-def _preorder(root: _Node) -> list[_Node]:
-    found, pending = [], [root]
-    while pending:
-        node = pending.pop()
-        found.append(node)
-        pending += reversed(node.children)
-    return found
-
-
-def _written(node: _Node, model: ExactModel) -> Branch | Leaf:
-    if node.branch is not None:
-        column, at_most = node.branch
-        return Branch(column=model.columns[column], at_most=at_most)
-    duals = {model.row_names[row]: value for row, value in sorted(node.duals.items())}
-    return Leaf(duals=duals, cost=node.cost)
+    least: float = 0.0
+    values: Vector | None = None
+    duals: Vector | None = None
+    weight: int = 1
 
 
 class _Relaxation:
     """Solves the linear relaxation over boxes."""
 
-    def __init__(self, model: ExactModel) -> None:
-        self.model = model
-        p = model.program
-        same = p.row_lower == p.row_upper
-        least, most = np.isfinite(p.row_lower) & ~same, np.isfinite(p.row_upper) & ~same
-        self.most, self.least, self.same = map(np.flatnonzero, (most, least, same))
-        self.at_most = vstack([p.rows[self.most], -p.rows[self.least]], format="csr")
-        self.sides = np.concatenate([p.row_upper[self.most], -p.row_lower[self.least]])
-        self.equal, self.values = p.rows[self.same], p.row_lower[self.same]
+    def __init__(self, model: Model) -> None:
+        columns = len(model.whole)
+        self.whole = np.array(model.whole)
+        self.cost = np.zeros(columns)
+        for variable, factor in model.objective:
+            self.cost[variable] = factor
+        rows = [
+            csr_array(
+                ([float(c) for _, c in terms], ([0] * len(terms), [j for j, _ in terms])),
+                shape=(1, columns),
+            )
+            for terms in model.terms
+        ]
+        equal = [r for r in range(len(rows)) if model.least[r] == model.most[r]]
+        most = [r for r in range(len(rows)) if model.least[r] is None]
+        least = [r for r in range(len(rows)) if model.most[r] is None]
+        self.order = np.array([*most, *least]), np.array(equal, dtype=int)
+        self.at_most = vstack([*(rows[r] for r in most), *(-rows[r] for r in least)], format="csr")
+        self.sides = np.array(
+            [*(model.most[r] for r in most), *(-(model.least[r] or 0) for r in least)], float
+        )
+        self.signs = np.array([1.0] * len(most) + [-1.0] * len(least))
+        self.equal = vstack([rows[r] for r in equal], format="csr") if equal else None
+        self.values = np.array([model.least[r] for r in equal], float)
+        self.count = len(rows)
 
-    def node(self, box: Box, depth: int, parent: _Node | None) -> _Node:
-        """Return the leaf of a box, with the better of its own multipliers and its parent's."""
+    def solved(self, box: Box) -> _Relaxed:
+        """Return the relaxation's cost and multipliers over a box."""
         bounds = [
             (-np.inf if low is None else float(low), np.inf if high is None else float(high))
             for low, high in zip(box.lower, box.upper, strict=True)
         ]
-        p = self.model.program
-        duals: dict[int, int] = {}
-        values = None
-        if all(low <= high for low, high in bounds):
-            found = self._solved(p.cost, self.at_most, self.equal, bounds)
-            if found.status == 2:
-                return self._empty(box, depth, bounds, parent)
-            if found.status == 0:
-                duals, values = self._multipliers(found), found.x
-        tried = [duals] if parent is None or parent.cost == 0 else [duals, parent.duals]
-        proven = [(self._steps(box, one), one) for one in tried]
-        bound, duals = max(proven, key=lambda pair: pair[0])
-        return _Node(box, depth, duals, 1, bound, values)
-
-    def fractional(self, node: _Node) -> int | None:
-        """Return the column of whole numbers that is furthest from one, if any is."""
-        if node.values is None:
-            return None
-        off = np.abs(node.values - np.rint(node.values)) * self.model.integer
-        column = int(off.argmax())
-        return column if off[column] > WHOLE else None
-
-    def _steps(self, box: Box, duals: dict[int, int]) -> int:
-        found = leaf_bound(self.model, box, duals, SCALE).in_steps(self.model)
-        return -EMPTY if found is None else found
-
-    def _empty(self, box: Box, depth: int, bounds: Any, parent: _Node | None) -> _Node:
-        """Return the leaf of a box without a point: multipliers of the least sum of violations."""
-        rows, equal = self.at_most.shape[0], self.equal.shape[0]
-        columns = self.at_most.shape[1]
-        cost = np.concatenate([np.zeros(columns), np.ones(rows + 2 * equal)])
-        eye = _eye(rows)
-        none = csr_array((rows, 2 * equal))
-        at_most = hstack([self.at_most, -eye, none], format="csr")
-        both = [self.equal, csr_array((equal, rows)), _eye(equal), -_eye(equal)]
-        more = [(0.0, np.inf)] * (rows + 2 * equal)
-        found = self._solved(cost, at_most, hstack(both, format="csr"), [*bounds, *more])
+        found = self._linprog(self.cost, self.at_most, self.equal, bounds)
         if found.status == 0:
-            duals = self._multipliers(found)
-            proven = leaf_bound(self.model, box, duals, SCALE, cost=0).numerator
-            if proven is not None and proven > 0:
-                return _Node(box, depth, duals, 0, EMPTY, None)
-        duals = {} if parent is None or parent.cost == 0 else parent.duals
-        return _Node(box, depth, duals, 1, self._steps(box, duals), None)
+            return _Relaxed(float(found.fun), found.x, self._multipliers(found))
+        return self._empty(bounds) if found.status == 2 else _Relaxed()
 
-    def _solved(self, cost: Vector, at_most: Any, equal: Any, bounds: Any) -> Any:
+    def _empty(self, bounds: Any) -> _Relaxed:
+        """Return multipliers of the least sum of violations: they show that nothing is there."""
+        rows, columns = self.at_most.shape
+        equal = 0 if self.equal is None else self.equal.shape[0]
+        cost = np.concatenate([np.zeros(columns), np.ones(rows + 2 * equal)])
+        none = csr_array((rows, 2 * equal))
+        at_most = hstack([self.at_most, -_eye(rows), none], format="csr")
+        both = None
+        if self.equal is not None:
+            parts = [self.equal, csr_array((equal, rows)), _eye(equal), -_eye(equal)]
+            both = hstack(parts, format="csr")
+        more = [(0.0, np.inf)] * (rows + 2 * equal)
+        found = self._linprog(cost, at_most, both, [*bounds, *more])
+        if found.status != 0:
+            return _Relaxed()
+        return _Relaxed(np.inf, None, self._multipliers(found), weight=0)
+
+    def _linprog(self, cost: Vector, at_most: Any, equal: Any, bounds: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of columns without an upper bound, say
             return linprog(
                 cost,
-                A_ub=at_most if at_most.shape[0] else None,
-                b_ub=self.sides if at_most.shape[0] else None,
-                A_eq=equal if equal.shape[0] else None,
-                b_eq=self.values if equal.shape[0] else None,
+                A_ub=at_most,
+                b_ub=self.sides,
+                A_eq=equal,
+                b_eq=None if equal is None else self.values,
                 bounds=bounds,
                 method="highs",
             )
 
-    def _multipliers(self, found: Any) -> dict[int, int]:
+    def _multipliers(self, found: Any) -> Vector:
         """Return a multiplier per row, with the sign that its side asks for."""
-        total = np.zeros(len(self.model.row_names))
-        if len(self.sides):
-            sided = np.minimum(found.ineqlin.marginals, 0)
-            total[self.most] += sided[: len(self.most)]
-            total[self.least] -= sided[len(self.most) :]
-        if len(self.values):
-            total[self.same] += found.eqlin.marginals
-        total[self.model.row_denominator == 0] = 0
-        scaled = [int(value) for value in np.rint(total * float(SCALE))]
-        return {row: value for row, value in enumerate(scaled) if value}
+        total = np.zeros(self.count)
+        sided, equal = self.order
+        if len(sided):
+            total[sided] = np.minimum(found.ineqlin.marginals, 0) * self.signs
+        if len(equal):
+            total[equal] = found.eqlin.marginals
+        return total
 
 
 def _eye(size: int) -> csr_array:

@@ -9,7 +9,7 @@ from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.core.json_files import read_object, save
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.exporters.outside_solver import read_answer
-from moeopt.library.certificate import Certificate, load_certificate, verify
+from moeopt.library.certificate import Model, RefusedError, read, verify
 from moeopt.library.entries import (
     CERTIFICATES,
     Entry,
@@ -20,8 +20,9 @@ from moeopt.library.entries import (
     today,
     write_best,
 )
-from moeopt.library.exact_model import exact_model
+from moeopt.library.model import neutral_model
 from moeopt.problems.files import load, load_solution
+from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import with_unit
 from moeopt.solvers.verdict import check
 from moeopt.study.known import BEST, Standing, compared, standing
@@ -155,20 +156,21 @@ def _by(fields: dict[str, Any], by: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Certified:
-    """A bound that holds, beside what was known."""
+    """A bound that holds, beside what was known; `certificate` is the JSON object."""
 
     entry: Entry
-    certificate: Certificate
+    certificate: dict[str, Any]
+    bound: Objective
 
     @property
     def raises(self) -> bool:
         """Whether it is above the best known bound."""
         known = self.entry.bound
-        return known is None or below(known, self.certificate.bound)
+        return known is None or below(known, self.bound)
 
     def sentence(self) -> str:
         """Return it in words."""
-        problem, known, bound = self.entry.problem, self.entry.bound, self.certificate.bound
+        problem, known, bound = self.entry.problem, self.entry.bound, self.bound
         if known is None:
             return "the first bound"
         if self.raises:
@@ -181,6 +183,8 @@ class Certified:
 def certified(library: Path, file: Path, instance: Path | None = None) -> Certified:
     """Verify a certificate of a bound on an instance of the library.
 
+    The model is made anew from the instance; what the file says is checked by `certificate` alone.
+
     Raises
     ------
     InputError
@@ -188,18 +192,21 @@ def certified(library: Path, file: Path, instance: Path | None = None) -> Certif
     ModelMismatchError
         If it proves more than the best known solution costs.
     """
-    certificate = load_certificate(file)
     try:
-        entry = find(library, certificate.instance, certificate.problem)
+        data = read(file)
+        if data.get("format") != "moeopt-certificate":
+            raise InputError("format: must be moeopt-certificate")
+        entry = find(library, str(data.get("instance")), str(data.get("problem")))
         known = instance_of(entry)
         if instance is not None and _data(load(instance)) != _data(known):
             raise InputError(f"{instance}: is another instance than {entry.folder / entry.key}")
-        verify(certificate, known, exact_model(known))
-    except InputError as error:
+        steps = verify(Model(neutral_model(known).data), data)
+    except (InputError, RefusedError) as error:
         raise InputError(f"{file}: {error}") from None
-    if below(entry.objective, certificate.bound):
+    bound = get_problem(entry.problem).packing(known).unpack(steps)
+    if below(entry.objective, bound):
         raise ModelMismatchError(f"{file}: proves more than the best known solution costs")
-    return Certified(entry, certificate)
+    return Certified(entry, data, bound)
 
 
 def enter_bound(found: Certified, by: str | None) -> list[Path]:
@@ -207,7 +214,7 @@ def enter_bound(found: Certified, by: str | None) -> list[Path]:
 
     None if the bound is lower than the best known, or equal to it and that has a certificate.
     """
-    entry, bound = found.entry, found.certificate.bound
+    entry, bound = found.entry, found.bound
     repeats = entry.bound is not None and entries(entry.bound) == entries(bound)
     if not found.raises and (not repeats or "certificate" in entry.fields):
         return []
@@ -248,8 +255,8 @@ def certificate_faults(folder: Path) -> list[str]:
             continue
         try:
             found = certified(folder.parent, folder / fields["certificate"])
-            if entries(found.certificate.bound) != entries(plain(fields["bound"])):
-                wrong.append(f"{key}: its certificate proves {found.certificate.bound}")
+            if entries(found.bound) != entries(plain(fields["bound"])):
+                wrong.append(f"{key}: its certificate proves {found.bound}")
         except (InputError, ModelMismatchError) as error:
             wrong.append(f"{key}: {error}")
     return wrong

@@ -42,7 +42,11 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
                 continue
             try:
                 made = export(
-                    decision.solution, decision.instance, to=name, model=planned.request.model
+                    decision.solution,
+                    decision.instance,
+                    to=name,
+                    model=planned.request.model,
+                    time_limit_s=planned.request.time_limit_s,
                 )
                 path, _ = made.save(folder / f"{decision.name}-{name}{made.suffix}")
             except MoeoptError as error:

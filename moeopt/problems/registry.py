@@ -15,6 +15,7 @@ from moeopt.problems import (
     placement,
     relayout,
     replication,
+    split,
     tri_domain,
 )
 
@@ -32,6 +33,7 @@ PROBLEMS: dict[str, AnyProblem] = {
     "placement": placement.PROBLEM,
     "joint": joint.PROBLEM,
     "replication": replication.PROBLEM,
+    "split": split.PROBLEM,
 }
 """Problem name -> problem. A new problem is one line here, and its import."""
 

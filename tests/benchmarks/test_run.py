@@ -206,7 +206,7 @@ def test_the_cases_of_the_project_are_listed(capsys):
         assert f"{name}: " in listed
 
 
-LONG_CASES = {"placement_exact", "cache_curves"}
+LONG_CASES = {"placement_exact", "cache_curves", "online"}
 """A second or more to make their instances."""
 
 

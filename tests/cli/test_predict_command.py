@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
+from tests.facts import assert_same_facts
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
 TEXT = re.compile(r"```text\n(.*?)```", re.DOTALL)
@@ -22,16 +23,17 @@ def test_the_pages_commands_run(
     monkeypatch.chdir(tmp_path)
     Path("points.csv").write_text(points)
     commands = [line for block in EXAMPLE.findall(page) for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 5
     printed = []
     for command in commands:
         program, *arguments = shlex.split(command)
         assert (program, run(arguments)) == ("moeopt", 0), command
         printed.append(capsys.readouterr().out)
-    assert printed[1] == shown
+    assert_same_facts(printed[1], shown)
     assert "llama-server" in printed[1]
     assert "not calibrated: expect" in printed[1]
-    assert "calibrated on this model" in printed[3]
+    assert printed[2].count("\n") == 5
+    assert "calibrated on this model" in printed[4]
 
 
 def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +75,7 @@ def test_plans_residents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         "predict --machine trimoe --model qwen3-30b-a3b --counts x",
         "predict --machine trimoe --model qwen3-30b-a3b --plan none.json",
         "predict --machine trimoe --model qwen3-30b-a3b --context 99999999999",
+        "predict --machine trimoe --model qwen3-30b-a3b --context 8q",
         "calibrate --machine trimoe --points none.csv --out m.json",
         "calibrate --machine trimoe --points none.csv --out no/such/folder/m.json",
         "calibrate --machine trimoe --points none.csv",

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moeopt.core.errors import InputError
 from moeopt.sim.models.loss_table import LossTable, save_loss_table
 from moeopt.sim.models.loss_tables import load_loss_table
 from tests.interop.refusals import refusal
@@ -115,3 +116,14 @@ def test_other_endings_are_refused(tmp_path: Path) -> None:
     path.write_text("x")
     assert refusal(path, load_loss_table).startswith("must end in .csv, .npz or .json")
     assert "cannot be read" in refusal(tmp_path / "none.csv", load_loss_table)
+
+
+def test_one_row_per_expert(tmp_path: Path) -> None:
+    """Widths as columns, as Mixture Compressor's measurements have them; others are not read."""
+    path = tmp_path / "wide.csv"
+    path.write_text("layer,expert,frequency,loss_1bit,loss_3bit\n0,0,9,4.5,1\n0,1,8,2,0.5\n")
+    table = load_loss_table(path)
+    assert (table.bits, table.losses.tolist()) == ((1, 3), [[[4.5, 1.0], [2.0, 0.5]]])
+    path.write_text("layer,expert,loss_1bit,loss_3bit\n0,0,4.5\n")
+    with pytest.raises(InputError, match="line 2: must have 4 fields"):
+        load_loss_table(path)

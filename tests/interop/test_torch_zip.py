@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.readers import pickle_data, torch_zip
+from moeopt.sim.traces.readers import torch_zip
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 from tests.interop.torch_files import ORDERED_DICT, Raw, pickled, saved, tensor, text, zipped
@@ -213,9 +213,9 @@ def test_what_the_members_declare_is_bounded(
 def test_a_program_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In length and in instructions; ten marks and ten numbers and the end are 13."""
     path = saved(tmp_path / "x.pt", list(range(10)))
-    monkeypatch.setattr(pickle_data, "MAX_INSTRUCTIONS", 15)
+    monkeypatch.setattr(torch_zip, "MAX_INSTRUCTIONS", 15)
     assert read_torch(path) == list(range(10))
-    monkeypatch.setattr(pickle_data, "MAX_INSTRUCTIONS", 14)
+    monkeypatch.setattr(torch_zip, "MAX_INSTRUCTIONS", 14)
     assert refusal(path, read_torch) == "data.pkl: more than 14 instructions"
 
 
@@ -227,7 +227,7 @@ def test_a_pickle_that_grows_when_looked_at_costs_nothing(tmp_path: Path) -> Non
     )
     path = saved(tmp_path / "x.pt", {"records": Raw(b"(" + program + b"t")})
     assert len(read_torch(path)["records"]) == 101
-    from moeopt.sim.traces.readers.sglang import read_sglang_counts
+    from moeopt.sim.traces.readers.runtimes import read_sglang_counts
 
     assert refusal(path, read_sglang_counts)
 

@@ -15,6 +15,7 @@ from tests.problems.layout import layout_random_instances as layout
 from tests.problems.placement import placement_random_instances as placement
 from tests.problems.relayout import relayout_random_instances as relayout
 from tests.problems.replication import replication_random_instances as replication
+from tests.problems.split import split_random_instances as split
 from tests.problems.tri_domain import random_instances as tri_domain
 
 RANDOM: dict[str, list[Callable[[int], Any]]] = {
@@ -30,6 +31,7 @@ RANDOM: dict[str, list[Callable[[int], Any]]] = {
     "bitwidth": [bitwidth.random_instance],
     "placement": [placement.random_instance],
     "joint": [joint.random_instance],
+    "split": [split.random_instance],
     "replication": [
         replication.random_instance,
         lambda seed: replication.random_instance(seed, split="free"),

@@ -95,7 +95,10 @@ PARAMETERS = {
     "qwen2-57b-a14b": (57.4, 14, ()),
     "qwen3-30b-a3b": (30.5, 3.3, ()),
     "qwen3-235b-a22b": (235, 22, ()),
+    "qwen3-coder-30b-a3b": (30.5, 3.3, ()),
     "qwen3-next-80b-a3b": (80, 3, ("embedding", "head")),
+    "qwen3.5-35b-a3b": (35, 3, ("embedding",)),
+    "glm-4.7-flash": (30, 3, ("embedding", "head")),
 }
 """Model -> billions of parameters in all and per token as published, and which matrices the latter
 leaves out."""

@@ -25,6 +25,7 @@ SMALL = {
     "placement": "mixtral/mixtral-coding-decode.json.gz",
     "joint": "few-layers/mixtral-2-layers-ways0.json",
     "replication": "mixtral/mixtral-coding-slots3-free.json",
+    "split": "two-gpus/2xrtx3090+epyc-7002-gpt-oss-120b-Q4_K_M.json",
 }
 """Problem -> an instance of the library that its own exact method proves in an instant."""
 

@@ -19,7 +19,7 @@ from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.models import hidden_layers
 from moeopt.exporters.restricted import best_restricted
 from moeopt.exporters.target import Target
-from moeopt.sim.traces.readers.pickle_data import MAX_PICKLE_BYTES, PickleData
+from moeopt.sim.traces.readers.torch_zip import MAX_PICKLE_BYTES, PickleData
 
 LOW, PLAIN, HIGH = 1, 2, 3
 """Codes for one bit less than ``--wbits``, as many, and one more."""

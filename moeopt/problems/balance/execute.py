@@ -5,11 +5,12 @@ and each NDP unit computes what it keeps. If any unit keeps something, the activ
 the units' side, and on the link when all slices are through, as Eq. 2 charges them.
 """
 
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
+
+from .instance import Instance
+from .solution import Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

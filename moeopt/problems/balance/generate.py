@@ -25,7 +25,6 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.problems.balance.instance import MAX_SLICES_PER_UNIT, Expert, Instance
 from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
@@ -34,6 +33,8 @@ from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
+
+from .instance import MAX_SLICES_PER_UNIT, Expert, Instance
 
 Ints = NDArray[np.int64]
 

@@ -86,14 +86,13 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
-    return Later(joined=holdout.joined)
+    return Later(joined=later.joined)
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 

@@ -10,11 +10,12 @@ A loss is no time. Losses add up, and so do the times of tasks that run one afte
 the reads, which do not count in the objective, comes a chain of losses, a nanosecond for each unit.
 """
 
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
+
+from .instance import Instance
+from .solution import Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

@@ -29,8 +29,8 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.rounding import rounded
-from moeopt.problems.bitwidth.instance import Expert, Granularity, Instance, Layer
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
+from moeopt.sim.models.loss_law import LAWS
 from moeopt.sim.models.loss_rounding import Rounded, by_loss, by_table
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
 from moeopt.sim.models.quantise.random_experts import law, random_table
@@ -40,6 +40,8 @@ from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
+
+from .instance import Expert, Granularity, Instance, Layer
 
 IMPORTANCE_STEPS = 10**6
 """What an importance of 1 is as an integer."""
@@ -87,9 +89,9 @@ class Options(Frozen):
         Literal["sum", "max"], Field(description="what counts and scores of a layer are divided by")
     ] = "sum"
     losses: Annotated[
-        Literal["gptq", "rtn", "convex"],
-        Field(description="random experts quantised by GPTQ or rounding, or a convex law"),
-    ] = "gptq"
+        Literal["fitted", "alike", "fourfold", "convex", "gptq", "rtn"],
+        Field(description="law of losses, or random matrices quantised by GPTQ or rounding"),
+    ] = "fitted"
     loss_table: Annotated[
         Path | None, Field(description="JSON table of measured losses, instead of random ones")
     ] = None
@@ -211,7 +213,7 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     return generate(replace(source, workload=known, notes=notes), options)
 
 
-SETTLED = ("weight", "norm", "budget_rounding")
+SETTLED = ("losses", "weight", "norm", "budget_rounding")
 """The options that are settlements of instances."""
 
 OWN_KEYS = ("machine", "model", "trace", "seed", "options", "rounding", "losses")
@@ -322,6 +324,8 @@ def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int)
         drawn = [np.exp(stream.standard_normal((experts, 1))) * 4.0**-widths for stream in streams]
         facts = {"law": "exp(normal) x 4^-bits"}
         return LossTable("convex law", bits, np.stack(drawn), facts)
+    if options.losses in LAWS:
+        return LAWS[options.losses].table(layers, experts, bits, source.seed)
     losses = random_table(layers, experts, bits, options.losses, source.seed)
     if options.scale == "own":
         losses = rounded(losses, TABLE_BITS)

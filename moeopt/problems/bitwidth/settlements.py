@@ -36,6 +36,23 @@ SETTLEMENTS = (
         methods=_SPLIT,
     ),
     Settlement(
+        name="losses",
+        question="What do experts lose at each width, where nobody has measured it?",
+        words="",
+        source="context-aware CXL-NDP, 4.2, measures its own models and shows no table of losses",
+        values={
+            "fitted": "by a law with the spread and fall of Mixtral's measured losses",
+            "alike": "by the same law, all experts of a layer alike",
+            "fourfold": "by the same law, but each bit divides a loss by four",
+            "convex": "widely spread, and each bit divides a loss by four",
+            "gptq": "as random matrices with heavy tails do under GPTQ: no law of any model",
+            "rtn": "as the same random matrices do when rounded to nearest",
+        },
+        default="fitted",
+        why="the only per-expert losses that are published; what a rule loses hangs on this more "
+        "than on all else, so measured tables (`loss_table`) come first",
+    ),
+    Settlement(
         name="weight",
         question="Does an expert's loss count by how often it is used?",
         words="we measure a loss L_i(b), defined as the MSE between the quantized output and a "

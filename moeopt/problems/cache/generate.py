@@ -16,7 +16,6 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.host_memory import absent
-from moeopt.problems.cache.instance import Instance
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
@@ -25,6 +24,8 @@ from moeopt.sim.presets import get_machine, names
 from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
+
+from .instance import Instance
 
 GIB = 2**30
 

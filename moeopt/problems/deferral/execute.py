@@ -6,11 +6,12 @@ CPU serve in the order in which the solution starts its tasks, none before its s
 
 from typing import Literal
 
-from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
+
+from .instance import Instance
+from .solution import Solution
 
 Kind = Literal["attention", "shared", "immediate", "deferred"]
 

@@ -24,13 +24,14 @@ from pydantic import Field, ValidationError
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.problems.deferral.instance import Instance
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.source import Source
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
+
+from .instance import Instance
 
 BITS = {"bf16": 16, "int8": 8, "int4": 4}
 

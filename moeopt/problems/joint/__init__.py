@@ -84,9 +84,9 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
-    return Later(run=holdout.run)
+    return Later(run=later.run)
 
 
 PROBLEM = Problem(

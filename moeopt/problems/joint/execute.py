@@ -8,11 +8,12 @@ problem, copies belong to no instant and only their sum counts.
 
 import numpy as np
 
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
+
+from .instance import Instance
+from .solution import Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

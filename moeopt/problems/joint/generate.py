@@ -22,8 +22,6 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.problems.joint.contexts import Context
-from moeopt.problems.joint.instance import Instance
 from moeopt.sim.machines.cost import NS_PER_S, path_cost, to_quanta, transfer_s
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine
@@ -35,6 +33,9 @@ from moeopt.sim.source import Source
 from moeopt.sim.traces.batching import Batching, all_step_tokens
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
+
+from .contexts import Context
+from .instance import Instance
 
 GIB = 2**30
 UNIT = 10**6

@@ -88,15 +88,14 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
     from .solution import for_other_steps
 
-    return Later(joined=holdout.joined, unchanged=for_other_steps)
+    return Later(joined=later.joined, unchanged=for_other_steps)
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 

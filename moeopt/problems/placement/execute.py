@@ -8,12 +8,13 @@ both sides are done.
 
 import numpy as np
 
-from moeopt.problems.placement.check import computed
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
+
+from .check import computed
+from .instance import Instance
+from .solution import Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

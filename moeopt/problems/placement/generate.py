@@ -19,16 +19,6 @@ from pydantic import AfterValidator, Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.host_memory import absent
-from moeopt.problems.placement.costs import MAX_TABLE
-from moeopt.problems.placement.instance import Dispatch, Instance, Restriction
-from moeopt.problems.placement.known import Known
-from moeopt.problems.placement.steps_served import (
-    SCORE_SCALE,
-    Served,
-    Stretch,
-    served,
-    served_after_prompts,
-)
 from moeopt.sim.machines.cost import path_cost, to_quanta
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
@@ -38,6 +28,17 @@ from moeopt.sim.traces.count_sample import UNKNOWN, sample_trace
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
+
+from .costs import MAX_TABLE
+from .instance import Dispatch, Instance, Restriction
+from .known import Known
+from .steps_served import (
+    SCORE_SCALE,
+    Served,
+    Stretch,
+    served,
+    served_after_prompts,
+)
 
 GIB = 2**30
 NS_PER_US = 1000

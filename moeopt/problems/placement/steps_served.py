@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.problems.placement.known import Known
 from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.traces.batching import Batching, Tokens, all_step_tokens
 from moeopt.sim.traces.trace import Trace
+
+from .known import Known
 
 Ints = NDArray[np.int64]
 

@@ -53,6 +53,19 @@ class Gpu(Frozen):
             find="`moeopt machine detect` where torch sees the GPU; 0.6, flat, where nobody knows",
         ),
     ]
+    vector_tflops: Annotated[
+        Positive | None,
+        about(
+            "peak of its ordinary cores, 32-bit: they unpack quantised weights",
+            "TFLOPS",
+            "the vendor's data sheet: FP32",
+            "a quarter of `peak_tflops`",
+        ),
+    ] = None
+    clock_ghz: Annotated[
+        Positive | None,
+        about("boost clock, which small kernels take", "GHz", "the vendor's data sheet", "1.8"),
+    ] = None
     bandwidth_efficiency: Annotated[
         Fraction | None,
         about(

@@ -1,12 +1,14 @@
 """Measured loss tables from CSV, npz or JSON: what experts lose at each width.
 
-- CSV with a header ``layer,expert,bits,loss``, one row per expert and width, in any order; lines
-  that begin with ``#`` are comments.
+- CSV with a header ``layer,expert,bits,loss``, one row per expert and width, in any order, or
+  ``layer,expert,loss_1bit,loss_2bit,...``, one row per expert; other columns are not read, and
+  lines that begin with ``#`` are comments.
 - npz with ``loss`` of shape (layers, experts, widths) and ``bits`` of shape (widths,).
 - JSON in the project's own form, see `moeopt.sim.models.loss_table`.
 """
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,9 @@ from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_tab
 from moeopt.sim.traces.readers.checked import digest, name_of
 from moeopt.sim.traces.readers.limits import MAX_EXPERT, MAX_LAYER, check_size, read_lines
 from moeopt.sim.traces.readers.npy import read_npz
+
+WIDE = re.compile(r"loss_([0-9]{1,2})bits?")
+"""A column with the losses at one width."""
 
 COLUMNS = ("layer", "expert", "bits", "loss")
 
@@ -61,20 +66,26 @@ def _read_npz(path: Path) -> LossTable:
 def _read_csv(path: Path) -> LossTable:
     rows: dict[tuple[int, int, int], float] = {}
     columns: list[int] = []
+    widths: dict[int, str] = {}
     for number, line in read_lines(path):
         if line.lstrip().startswith("#"):
             continue
         fields = [field.strip() for field in line.split(",")]
         place = f"{path}: line {number}"
         if not columns:
-            columns = _header(place, fields)
+            columns, widths = _header(place, fields)
             continue
-        if len(fields) <= max(columns):
-            raise InputError(f"{place}: must have {max(columns) + 1} fields, not {len(fields)}")
-        key, loss = _row(place, [fields[column] for column in columns])
-        if key in rows:
-            raise InputError(f"{place}: layer {key[0]} expert {key[1]} at {key[2]} stands twice")
-        rows[key] = loss
+        last = max(*columns, *widths)
+        if len(fields) <= last:
+            raise InputError(f"{place}: must have {last + 1} fields, not {len(fields)}")
+        who = [fields[column] for column in columns[:2]]
+        of_width = [[width, fields[column]] for column, width in widths.items()]
+        for pair in of_width or [[fields[column] for column in columns[2:]]]:
+            key, loss = _row(place, [*who, *pair])
+            if key in rows:
+                twice = f"layer {key[0]} expert {key[1]} at {key[2]} stands twice"
+                raise InputError(f"{place}: {twice}")
+            rows[key] = loss
         if len(rows) > MAX_ALL_EXPERTS * MAX_WIDTHS:
             raise InputError(f"{place}: more than {MAX_ALL_EXPERTS * MAX_WIDTHS} rows")
     if not rows:
@@ -93,11 +104,15 @@ def _read_csv(path: Path) -> LossTable:
     return checked_table(str(path), bits, losses.reshape(len(layers), len(experts), len(bits)))
 
 
-def _header(place: str, fields: list[str]) -> list[int]:
+def _header(place: str, fields: list[str]) -> tuple[list[int], dict[int, str]]:
+    """Return the places of `COLUMNS`, or of the first two and of each width's losses."""
     named = [field.lower() for field in fields]
-    if len(set(named)) < len(named) or not set(COLUMNS) <= set(named):
+    found = (WIDE.fullmatch(name) for name in named)
+    wide = {place: match[1] for place, match in enumerate(found) if match}
+    needed = COLUMNS[:2] if wide else COLUMNS
+    if len(set(named)) < len(named) or not set(needed) <= set(named):
         raise InputError(f"{place}: must be layer,expert,bits,loss, not {shown(','.join(fields))}")
-    return [named.index(name) for name in COLUMNS]
+    return [named.index(name) for name in needed], wide
 
 
 def _row(place: str, fields: list[str]) -> tuple[tuple[int, int, int], float]:

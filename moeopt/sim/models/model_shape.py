@@ -64,6 +64,8 @@ class ModelShape(Frozen):
         Whether the embedding is the matrix to the vocabulary, so that it is there once.
     model_class
         The model's class, as the first of ``architectures`` in its ``config.json`` names it.
+    quantisation
+        Name of the format of its experts (Q4_K_M, IQ3_XXS), which says what unpacking them costs.
     """
 
     name: str
@@ -92,6 +94,7 @@ class ModelShape(Frozen):
     kv_bits: Bits | None = None
     tied_embedding: bool = False
     model_class: Annotated[ClassName | None, Field(exclude_if=absent)] = None
+    quantisation: Annotated[ClassName | None, Field(exclude_if=absent)] = None
 
     @field_validator("top_k")
     @classmethod
@@ -291,7 +294,7 @@ class ModelShape(Frozen):
                 raise InputError(f"{name}: must be from 0.5 to 64, not {bits:g}")
         update = {name: float(bits) for name, bits in changes.items() if bits is not None}
         own = [f"{kind}_bits" for kind in KINDS if kind != "experts" and other_bits is not None]
-        return self.model_copy(update=dict.fromkeys(own) | update)
+        return self.model_copy(update=dict.fromkeys([*own, "quantisation"]) | update)
 
     def bits_in_words(self, experts: float | None = None) -> str:
         """Return the width of every kind of tensor that the model has, on one line.

@@ -128,8 +128,13 @@ def quantised(model: ModelShape, name: str) -> ModelShape:
     if model.tied_embedding:  # the matrix is there once, and read as both
         bits["embedding"] = bits["head"]
     widths = {f"{kind}_bits": bits.get(kind) for kind in KINDS if kind != "experts"}
-    changes = {"expert_bits": bits["experts"], "other_bits": None, **widths}
-    return model.model_copy(update=changes | {"kv_bits": model.bits_of("kv")})
+    changes: dict[str, float | str | None] = {
+        "expert_bits": bits["experts"],
+        "other_bits": None,
+        **widths,
+    }
+    changes |= {"kv_bits": model.bits_of("kv"), "quantisation": _known(name)}
+    return model.model_copy(update=changes)
 
 
 def at_bits(model: ModelShape, bits: str | float) -> ModelShape:

@@ -3,14 +3,16 @@
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.sim.traces.batching import Batching
 from moeopt.sim.traces.readers.checked import CountsOnlyError
-from moeopt.sim.traces.readers.formats import FORMATS, format_of, reader_of
+from moeopt.sim.traces.readers.formats import FORMATS, format_of
 from moeopt.sim.traces.repeats import find_repeats
 from moeopt.sim.traces.trace import Counts, Trace
+
+Read = TypeVar("Read", Trace, Counts)
 
 MAX_IDS_SEARCHED = 2**23
 """Largest trace that is searched for repeats when it is read, in ids; a quarter of a second."""
@@ -74,7 +76,7 @@ def read_trace(path: str | Path, format: str | None = None, top_k: int | None = 
     if reader is None:
         takers = "`moeopt plan`, `generate placement` and `trace fit` take it, and load_counts"
         raise CountsOnlyError(f"{path}: {name} holds counts only, no tokens: {takers}")
-    return cast(Trace, _read(path, reader, top_k))
+    return _read(reader, path, top_k)
 
 
 def read_routing(
@@ -159,12 +161,12 @@ def load_counts(
     if reader is None or (batch is not None and FORMATS[format_of(path, format)].trace):
         trace = read_trace(path, format, top_k)
         return trace.step_counts(trace.tokens if batch is None else batch, batching, experts)
-    counts = cast(Counts, _read(path, reader, *([where] if where else [])))
+    counts = _read(reader, path, *([where] if where else []))
     return counts if experts is None else counts.padded(experts)
 
 
-def _read(path: Path, reader: str, *options: Any) -> Any:
+def _read(reader: Callable[..., Read], path: Path, *options: Any) -> Read:
     try:
-        return reader_of(reader)(path, *options)
+        return reader(path, *options)
     except MemoryError:
         raise InputError(f"{path}: too large for this machine's memory") from None

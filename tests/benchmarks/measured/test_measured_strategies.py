@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.measured.comparison import Comparison
 from benchmarks.measured.points import STRATEGY, read_points
 from benchmarks.measured.strategies import AtRatio, compare_strategies, popularity
 from benchmarks.studies.measured_popularity import EXPERTS, FILES, PERCENT, read_sequences, shares
@@ -28,9 +27,9 @@ def test_pairs_and_tau_by_hand() -> None:
     assert reverse.kendall_tau == -1.0
 
 
-def test_the_strategies_are_ranked_as_measured(comparison: Comparison) -> None:
+def test_the_strategies_are_ranked_as_measured() -> None:
     """Nine pairs in ten; every one where half the experts are on the GPU."""
-    found = comparison.strategies
+    found = compare_strategies(read_points())
     assert found is not None
     assert [at.percent for at in found.ratios] == list(range(10, 100, 10))
     assert all(tuple(at.measured) == KNOWN for at in found.ratios)
@@ -45,7 +44,7 @@ def test_the_strategies_are_ranked_as_measured(comparison: Comparison) -> None:
     assert 0.02 < found.noise < 0.04
 
 
-def test_two_points_give_the_level(comparison: Comparison) -> None:
+def test_two_points_give_the_level() -> None:
     """Twice as fast at both ends, and everything is predicted faster: not so from one point."""
     own = [p for p in read_points() if p.knob.startswith(STRATEGY)]
     ends = {f"{STRATEGY}front-loading": ("0", "100")}
@@ -53,7 +52,7 @@ def test_two_points_give_the_level(comparison: Comparison) -> None:
         replace(p, tokens_per_s=2 * p.tokens_per_s) if p.value in ends.get(p.knob, ()) else p
         for p in own
     ]
-    before, after = comparison.strategies, compare_strategies(twice)
+    before, after = compare_strategies(read_points()), compare_strategies(twice)
     assert before is not None
     assert after is not None
     for one, other in zip(before.ratios, after.ratios, strict=True):

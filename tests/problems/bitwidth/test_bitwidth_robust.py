@@ -8,7 +8,7 @@ import pytest
 from moeopt import bitwidth
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
-from moeopt.problems.bitwidth.robust import decide
+from moeopt.problems.bitwidth.later import decide
 
 EXPERTS, FUTURES = 5, 4
 

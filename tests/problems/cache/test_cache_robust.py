@@ -9,7 +9,7 @@ from moeopt import cache
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
 from moeopt.problems.cache.heuristics import best_uniform, greedy_marginal
-from moeopt.problems.cache.robust import decide
+from moeopt.problems.cache.later import decide
 
 LAYERS, EXPERTS, TOKENS = 3, 4, 12
 

@@ -7,11 +7,11 @@ import pytest
 
 from moeopt import bitwidth, cache, placement
 from moeopt.core.futures import Futures
-from moeopt.problems.bitwidth.forecast import draw as bitwidth_draw
-from moeopt.problems.cache.forecast import draw as cache_draw
-from moeopt.problems.cache.forecast import own_share
-from moeopt.problems.placement import forecast as placement_forecast
-from moeopt.problems.placement.forecast import draw as placement_draw
+from moeopt.problems.bitwidth.later import draw as bitwidth_draw
+from moeopt.problems.cache.later import draw as cache_draw
+from moeopt.problems.cache.later import own_share
+from moeopt.problems.placement import later as placement_later
+from moeopt.problems.placement.later import draw as placement_draw
 
 RNG = np.random.default_rng(0)
 
@@ -34,7 +34,7 @@ def steps(known: placement.Known | None = None) -> placement.Instance:
 @pytest.fixture
 def drawn_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let none of the steps seen be among the futures."""
-    monkeypatch.setattr(placement_forecast, "PRIOR_STEPS", 10**9)
+    monkeypatch.setattr(placement_later, "PRIOR_STEPS", 10**9)
 
 
 def test_a_part_of_the_steps_are_those_seen() -> None:

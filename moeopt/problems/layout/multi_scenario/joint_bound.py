@@ -36,8 +36,9 @@ class JointBound:
         layouts = list[Layout]()
         self._prove(lower_bound(self.instance))
         share = WAIT_AND_SEE_SHARE * self.search.remaining_s
-        self.alone = scenario_bounds(self.instance, self.search, share, layouts)
-        self._prove(sum(self.alone))
+        trusted = list[bool]()
+        self.alone = scenario_bounds(self.instance, self.search, share, layouts, trusted)
+        self._prove(sum(self.alone), floats=any(trusted))
         return layouts
 
     def raise_until(self, until_s: float) -> None:
@@ -56,18 +57,22 @@ class JointBound:
         found = model.solve(limit_s)
         bound = model.proven(self.instance, found, everything)
         self.together = max(self.together, bound)
-        self._prove(bound)
+        self._prove(bound, floats=True)
 
     def _left(self, until_s: float) -> float:
         return max(0.0, self.search.remaining_s - until_s)
 
-    def _prove(self, bound: int) -> None:
+    def _prove(self, bound: int, *, floats: bool = False) -> None:
         grid = objective_grid(self.instance)
-        self.search.prove(-(-bound // grid) * grid)
+        self.search.prove(-(-bound // grid) * grid, floats=floats)
 
 
 def scenario_bounds(
-    instance: Instance, search: Search, share_s: float, layouts: list[Layout] | None = None
+    instance: Instance,
+    search: Search,
+    share_s: float,
+    layouts: list[Layout] | None = None,
+    trusted: list[bool] | None = None,
 ) -> list[int]:
     """Return weight times a proven bound on the makespan of each scenario by itself.
 
@@ -80,6 +85,8 @@ def scenario_bounds(
         About how many seconds may be spent; each scenario gets an equal share of what is left.
     layouts
         Gets the best layout found for each scenario by itself.
+    trusted
+        Gets for each whether its bound rests on a solver of floats.
     """
     begin = search.remaining_s
     found = []
@@ -92,6 +99,8 @@ def scenario_bounds(
 
         answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
         found.append(scenario.weight * answer.bound_ns)
+        if trusted is not None:
+            trusted.append(answer.floats)
         if layouts is not None and answer.resident is not None and answer.dimm is not None:
             layouts.append(Layout(answer.resident, answer.dimm))
     return found

@@ -80,9 +80,9 @@ def _add_flow(model: cp_model.CpModel, graph: Graph, bins: int, most: int) -> li
 
 def _solve(model: cp_model.CpModel, limit_s: float) -> tuple[Feasibility, cp_model.CpSolver]:
     solver = cp_model.CpSolver()
+    cp_sat.limit(solver.parameters, limit_s)
     solver.parameters.linearization_level = 2  # most refutations are linear programs
     solver.parameters.stop_after_first_solution = True
-    cp_sat.limit(solver.parameters, limit_s)
     status = solver.solve(model)
     cp_sat.spent(solver)
     if status == cp_model.INFEASIBLE:

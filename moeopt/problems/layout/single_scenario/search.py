@@ -86,9 +86,9 @@ class BranchAndBound:
     remaining_s
         Says how many seconds are left; 0 stops the search.
     on_bound
-        Called with each higher proven bound.
+        Called with each higher proven bound, and whether it rests on floats.
     verify
-        Whether HiGHS's refutations count only where CP-SAT confirms them.
+        As in `moeopt.core.search.Search`, of HiGHS's refutations.
     bound
         The proven bound: no makespan is below it.
     closed
@@ -101,8 +101,8 @@ class BranchAndBound:
 
     incumbent: Incumbent
     remaining_s: Callable[[], float]
-    on_bound: Callable[[int], None]
-    verify: bool = False
+    on_bound: Callable[[int, bool], None]
+    verify: bool | None = False
     bound: int = -1
     closed: bool = False
     enough: bool = False
@@ -136,6 +136,11 @@ class BranchAndBound:
         return self.incumbent.scenario
 
     @property
+    def floats(self) -> bool:
+        """Whether a refutation of HiGHS's was taken on trust."""
+        return self._subproblems.trusted > 0
+
+    @property
     def _upper(self) -> int:
         return self.incumbent.upper
 
@@ -158,7 +163,7 @@ class BranchAndBound:
     def _raise_bound(self, bound: int) -> None:
         if bound > self.bound:
             self.bound = bound
-            self.on_bound(bound)
+            self.on_bound(bound, self.floats)
 
     def _step(self, bound: int, stage: Stage, branch: Branch) -> bool:
         """Process one branch at one stage; False ends the search without a proof."""

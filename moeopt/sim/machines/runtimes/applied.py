@@ -6,7 +6,13 @@ from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.predict import costs_of, what_to_expect
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
-from moeopt.sim.machines.runtimes.setting import gpu_read_gb_s, host_read_gb_s
+from moeopt.sim.machines.runtimes.setting import (
+    Setting,
+    amounts,
+    gpu_read_gb_s,
+    host_read_gb_s,
+)
+from moeopt.sim.machines.runtimes.terms import TERMS, term_times
 from moeopt.sim.models.model_shape import ModelShape
 
 AS_FILE = "machine"
@@ -16,6 +22,9 @@ QUANTA_NS = (5000, 2000, 1000, 500, 200, 100)
 """What times may be counted in, the coarsest first: fewer different sums are easier to prove."""
 
 FINEST_NS = QUANTA_NS[-1]
+
+GPU_LAYER = ("layer_us", "latent_layer_us", "linear_layer_us")
+"""Terms of a layer on the GPU that do not depend on its experts or the context."""
 
 LEAST_QUANTA = 5
 """The cheapest expert takes at least so many, if the finest allows: 1.5 us of Qwen3-30B in 4 bits
@@ -114,11 +123,16 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     gpu, cpu = machine.require_gpu(), machine.require_cpu()
     vector, certainty = costs_of(machine, model, profile)
     costs = as_costs(vector)
-    latent = model.attention is not None and model.attention.kind == "latent"
-    layer_us = costs["layer_us"] + (costs["latent_attention_us"] if latent else 0.0)
-    share = min(1.0, gpu_read_gb_s(machine) / gpu.hbm_gb_s / costs["gpu_read"])
-    several = cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
-    ratio = costs["oblivious_read" if several and not profile.numa_aware else "host_read"]
+    setting = Setting(machine, model, (0.5,) * len(model.moe_layers), 0, profile.numa_aware)
+    needs, takes = amounts(setting), term_times(amounts(setting), vector)
+    need = dict(zip(TERMS, needs.tolist(), strict=True))
+    take = dict(zip(TERMS, takes.tolist(), strict=True))
+    layer_us = sum(take[term] for term in GPU_LAYER) / model.layers
+    slower = (take["gpu_read"] + take["gpu_decode"]) / need["gpu_read"]
+    share = min(1.0, gpu_read_gb_s(machine) / gpu.hbm_gb_s / slower)
+    read = take["host_read"] + take["oblivious_read"] + take["host_decode"]
+    ratio = read / (need["host_read"] + need["oblivious_read"])
+    experts = need["host_expert_us"] / (0.5 * model.top_k * len(model.moe_layers))
     fields = ("gpu.layer_fixed_us", "cpu.kernel_us", "sync_us", "cpu.bandwidth_gb_s")
     said = f"runtime {profile.name}, {certainty}"
     return machine.model_copy(
@@ -136,7 +150,7 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
                 update={
                     "bandwidth_gb_s": host_read_gb_s(machine) / ratio,
                     "bandwidth_efficiency": None,
-                    "kernel_us": costs["host_expert_us"],
+                    "kernel_us": costs["host_expert_us"] * experts,
                 }
             ),
             "sync_us": costs["host_layer_us"] / 2,

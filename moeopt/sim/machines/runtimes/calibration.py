@@ -13,7 +13,7 @@ from moeopt.sim.machines.runtimes.fitting import fit_costs
 from moeopt.sim.machines.runtimes.measurements import Measurement
 from moeopt.sim.machines.runtimes.profile import as_costs, as_vector, get_runtime
 from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import Vector, prior
+from moeopt.sim.machines.runtimes.terms import Vector, prior, token_us
 
 NOISE = 0.04
 """Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""
@@ -68,7 +68,7 @@ def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) ->
     costs = machine
     _, spread = prior()
     for looser in (0.5, 1.0, 2.0):
-        if np.abs(np.log(rows @ costs / times_us)).max() <= CLOSE:
+        if np.abs(np.log(token_us(rows, costs) / times_us)).max() <= CLOSE:
             break
         costs = fit_costs(rows, times_us, np.log(machine), looser * spread, NOISE)
     return costs
@@ -129,7 +129,7 @@ def calibrate(machine: Machine, points: Sequence[Measurement]) -> Calibrated:
             rows = _rows(machine, group)
             special = model_costs(costs, rows, _times(group))
             models.append(CalibratedModel(model=name, bits=bits, costs=as_costs(special)))
-            speeds = 1e6 / (rows @ special)
+            speeds = 1e6 / token_us(rows, special)
             residuals += [Residual(p, float(v)) for p, v in zip(group, speeds, strict=True)]
         found.append(
             CalibratedRuntime(

@@ -1,16 +1,27 @@
 """What a token takes in a real runtime: tokens per second with an interval, and the bottleneck."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.command import llama_command
+from moeopt.sim.machines.runtimes.memory import (
+    GIB,
+    MIB,
+    PLAIN_WIDTHS,
+    UBATCH,
+    WITH_GRAPH,
+    NoRoomError,
+    Use,
+    context_of,
+    kv_bits_of,
+)
 from moeopt.sim.machines.runtimes.profile import (
     Certainty,
     RuntimeProfile,
@@ -18,27 +29,34 @@ from moeopt.sim.machines.runtimes.profile import (
     as_vector,
     get_runtime,
 )
-from moeopt.sim.machines.runtimes.setting import GIB, Setting, amounts
-from moeopt.sim.machines.runtimes.terms import TERMS, Vector
-from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.models.quantisations import at_bits
+from moeopt.sim.machines.runtimes.setting import (
+    Setting,
+    amounts,
+    gpu_read_gb_s,
+    host_read_gb_s,
+)
+from moeopt.sim.machines.runtimes.terms import TERMS, Vector, term_times
+from moeopt.sim.models.gguf.mixes import MIXES
+from moeopt.sim.models.model_shape import KINDS, ModelShape
+from moeopt.sim.models.quantisations import at_bits, weight_bytes
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
 
-RESERVED_GIB = 1.0
-"""GPU memory left free for buffers where the number of layers on the CPU is chosen here."""
-
 PARTS = {
-    "gpu_memory": ("gpu_read",),
+    "gpu_memory": ("gpu_read", "gpu_decode"),
+    "attention": ("gpu_kv", "gpu_latent", "host_kv", "host_latent"),
     "host_memory": ("host_read", "oblivious_read"),
-    "gpu_launches": ("token_us", "layer_us", "latent_attention_us"),
+    "cpu_cores": ("host_decode",),
+    "gpu_launches": ("token_us", "layer_us", "latent_layer_us", "linear_layer_us"),
     "cpu_hand_overs": ("host_layer_us", "host_expert_us", "cpu_layer_us"),
 }
 """Part of a token's time -> its terms."""
 
 WORDS = {
     "gpu_memory": "reading weights from GPU memory",
+    "attention": "attention over the context",
     "host_memory": "reading experts from host memory",
+    "cpu_cores": "unpacking quantised weights on the CPU's cores",
     "gpu_launches": "launching the GPU's kernels",
     "cpu_hand_overs": "hand-overs to the CPU and its barriers",
 }
@@ -65,7 +83,13 @@ class Prediction:
     gpu_gib, host_gib
         GiB needed of either memory.
     notes
-        What does not fit, and what was assumed.
+        What is tight, and what was assumed.
+    memory
+        What either memory goes to, in words.
+    command
+        What runs it; None where it takes more than flags.
+    prompt_tokens_per_s
+        At which a prompt is read, if that was asked for: by rates alone.
     """
 
     tokens_per_s: float
@@ -81,23 +105,91 @@ class Prediction:
     gpu_gib: float
     host_gib: float
     notes: tuple[str, ...]
+    memory: dict[str, str]
+    command: str | None
+    prompt_tokens_per_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""
         return asdict(self) | {"notes": list(self.notes)}
 
 
+@dataclass(frozen=True)
+class Options:
+    """What `predict` may be told beside machine and model.
+
+    Attributes
+    ----------
+    bits
+        Width of all weights, or the name of a quantisation (``moeopt list quantisations``); None:
+        the model's own widths.
+    kv_bits
+        Bits of a number in the KV cache, or a name such as q8_0; None: 16.
+    runtime
+        ``moeopt list runtimes``.
+    n_cpu_moe
+        Experts of so many blocks on the CPU, counted as llama.cpp counts; None: the fewest that let
+        the rest fit into GPU memory.
+    gpu_experts
+        Instead: so many experts of every layer on the GPU, as ktransformers counts.
+    plan, popularity
+        Instead: residents as in a plan; popularity (MoE layers x experts) says how often each is
+        called, by default all equally.
+    context
+        Tokens in the KV cache; the cache has room for them, and for 4,096 at least.
+    ubatch, prompt
+        Tokens computed together; tokens of a prompt whose speed is asked for.
+    gpus
+        So many GPUs as the machine has; None: as its file says.
+    path
+        The model's file, for the command line.
+    """
+
+    bits: str | float | None = None
+    kv_bits: str | float | None = None
+    runtime: str = "llama.cpp"
+    n_cpu_moe: int | None = None
+    gpu_experts: int | None = None
+    plan: Plan | None = None
+    popularity: NDArray[np.float64] | None = None
+    context: int | str = 0
+    ubatch: int = UBATCH
+    prompt: int | None = None
+    gpus: int | None = None
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless the options can go together."""
+        given = [self.n_cpu_moe is not None, self.gpu_experts is not None, self.plan is not None]
+        if sum(given) > 1:
+            raise InputError("n_cpu_moe, gpu_experts, plan: give one of them, not several")
+        if not 1 <= self.ubatch <= 2**16:
+            raise InputError(f"ubatch: must be from 1 to {2**16}, not {self.ubatch}")
+        if self.prompt is not None and not 1 <= self.prompt <= 2**24:
+            raise InputError(f"prompt: must be from 1 to {2**24}, not {self.prompt}")
+        if self.gpus is not None and not 1 <= self.gpus <= 64:
+            raise InputError(f"gpus: must be from 1 to 64, not {self.gpus}")
+
+
+class Wanted(TypedDict, total=False):
+    """The fields of `Options` by keyword."""
+
+    bits: str | float | None
+    kv_bits: str | float | None
+    runtime: str
+    n_cpu_moe: int | None
+    gpu_experts: int | None
+    plan: Plan | None
+    popularity: NDArray[np.float64] | None
+    context: int | str
+    ubatch: int
+    prompt: int | None
+    gpus: int | None
+    path: str | None
+
+
 def predict(
-    machine: Machine | str | Path,
-    model: ModelShape | str | Path,
-    *,
-    bits: str | float | None = None,
-    runtime: str = "llama.cpp",
-    n_cpu_moe: int | None = None,
-    gpu_experts: int | None = None,
-    plan: Plan | None = None,
-    popularity: NDArray[np.float64] | None = None,
-    context: int = 0,
+    machine: Machine | str | Path, model: ModelShape | str | Path, **wanted: Unpack[Wanted]
 ) -> Prediction:
     """Predict the decode speed of a runtime on a machine, one sequence at a time.
 
@@ -105,21 +197,8 @@ def predict(
     ----------
     machine, model
         Or their names or files (`get_machine`, `get_model`).
-    bits
-        Width of all weights, or the name of a quantisation (``moeopt list quantisations``); by
-        default the model's own widths.
-    runtime
-        ``moeopt list runtimes``.
-    n_cpu_moe
-        Experts of so many blocks on the CPU, counted as llama.cpp counts; by default the fewest
-        that let the rest fit into GPU memory.
-    gpu_experts
-        Instead: so many experts of every layer on the GPU, as ktransformers counts.
-    plan, popularity
-        Instead: residents as in a plan; popularity (MoE layers x experts) says how often each is
-        called, by default all equally.
-    context
-        Tokens in the KV cache.
+    **wanted
+        Fields of `Options`.
 
     Returns
     -------
@@ -128,15 +207,16 @@ def predict(
 
     Raises
     ------
-    InputError
-        If a name is unknown, or the machine cannot run the setting.
+    MoeoptError
+        Exit code 2 if a name is unknown or the machine cannot run the setting; 3 if it does not
+        fit: the message says how many MiB are missing, and the nearest quantisation that fits.
 
     Notes
     -----
     A token takes the sum of the terms in `moeopt.sim.machines.runtimes.terms`: bytes over measured
-    bandwidths times a ratio, and fixed times per token, layer, layer with experts on the CPU and
-    such expert. Costs of the terms: those of a calibration where the machine has one, else of the
-    runtime's profile, fitted to public measurements (``python -m benchmarks.measured``).
+    bandwidths, operations over rates, and fixed times per token, layer, layer with experts on the
+    CPU and such expert. Costs of the terms: those of a calibration where the machine has one, else
+    of the runtime's profile, fitted to public measurements (docs/measured.md).
 
     Examples
     --------
@@ -145,65 +225,138 @@ def predict(
     >>> found.low < found.tokens_per_s < found.high, found.certainty
     (True, 'not calibrated')
     """
+    options = Options(**wanted)
     machine = get_machine(machine) if isinstance(machine, str | Path) else machine
+    if isinstance(model, str | Path) and options.path is None and str(model).endswith(".gguf"):
+        options = replace(options, path=str(model))
     model = get_model(model) if isinstance(model, str | Path) else model
     expect("machine", machine, Machine, what="a machine, its name or file")
     expect("model", model, ModelShape, what="a model, its name or file")
-    if bits is not None:
-        model = at_bits(model, bits)
-    profile = get_runtime(runtime)
-    given = [n_cpu_moe is not None, gpu_experts is not None, plan is not None]
-    if sum(given) > 1:
-        raise InputError("n_cpu_moe, gpu_experts, plan: give one of them, not several")
-    setting_of = partial(Setting.with_cpu_blocks, numa_aware=profile.numa_aware)
-    notes: tuple[str, ...] = ()
-    if gpu_experts is not None:
-        setting = Setting.with_gpu_experts(
-            machine, model, gpu_experts, context, numa_aware=profile.numa_aware
-        )
-        notes = ("experts are taken to be called equally often",)
-    elif plan is not None:
-        setting = Setting.of_plan(
-            machine, model, plan, popularity, context, numa_aware=profile.numa_aware
-        )
-        if popularity is None:
-            notes = ("experts are taken to be called equally often",)
-    else:
-        if n_cpu_moe is None:
-            n_cpu_moe = fewest_cpu_blocks(machine, model, context)
-        setting = setting_of(machine, model, n_cpu_moe, context)
-    return of_setting(setting, profile, n_cpu_moe, notes)
+    machine = _with_gpus(machine, options.gpus)
+    if options.kv_bits is not None:
+        bits = kv_bits_of(options.kv_bits)
+        bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
+        model = model.model_copy(update={"kv_bits": bits})
+    sized = model if options.bits is None else at_bits(model, options.bits)
+    setting, notes = _setting(machine, sized, options)
+    uses = setting.uses(options.runtime, options.ubatch)
+    hopeless = [use for use in uses if _least_missing(use)]
+    if hopeless or (_chosen_here(options) and uses[0].missing and machine.gpu is not None):
+        bad = hopeless[0] if hopeless else uses[0]
+        raise NoRoomError(_does_not_fit(machine, model, options, bad))
+    notes += tuple(
+        f"{use.in_words()}, {-(-use.missing // MIB):,} more than the machine has: close other"
+        " programs or choose a smaller setting"
+        for use in uses
+        if use.missing
+    )
+    if machine.dram.capacity_gb is None and max(setting.host_calls) > 0:
+        need = uses[-1].needed / GIB
+        notes += (f"host memory: not stated; {need:.1f} GiB are needed (dram.capacity_gb)",)
+    return of_setting(setting, get_runtime(options.runtime), options, notes)
 
 
-def fewest_cpu_blocks(machine: Machine, model: ModelShape, context: int) -> int:
-    """Return the least ``--n-cpu-moe`` with which the rest fits into GPU memory, 1 GiB left free.
+def _chosen_here(options: Options) -> bool:
+    return options.n_cpu_moe is None and options.gpu_experts is None and options.plan is None
 
-    Without a GPU, or where nothing fits, all blocks.
+
+def _with_gpus(machine: Machine, gpus: int | None) -> Machine:
+    """Return the machine with so many GPUs like its first."""
+    if gpus is None:
+        return machine
+    gpu = machine.require_gpu()
+    return machine.model_copy(update={"gpus": (gpu,) * gpus if gpus > 1 else ()})
+
+
+def _setting(
+    machine: Machine, model: ModelShape, options: Options
+) -> tuple[Setting, tuple[str, ...]]:
+    """Return where the experts are, and what was assumed."""
+    aware = get_runtime(options.runtime).numa_aware
+    context = context_of(options.context)
+    equally = "experts are taken to be called equally often"
+    if options.gpu_experts is not None:
+        count = options.gpu_experts
+        made = Setting.with_gpu_experts(machine, model, count, context, numa_aware=aware)
+        return made, (equally,)
+    if options.plan is not None:
+        plan, popularity = options.plan, options.popularity
+        made = Setting.of_plan(machine, model, plan, popularity, context, numa_aware=aware)
+        notes: tuple[str, ...] = (equally,) if popularity is None else ()
+        if ways := sum(plan.cache_ways or ()):
+            notes += (
+                f"{ways} places of caches in the plan are left out: no runtime has them here",
+            )
+        return made, notes
+    blocks = options.n_cpu_moe
+    if blocks is None:
+        blocks = fewest_cpu_blocks(machine, model, context, options.runtime, options.ubatch)
+    return Setting.with_cpu_blocks(machine, model, blocks, context, numa_aware=aware), ()
+
+
+def fewest_cpu_blocks(
+    machine: Machine,
+    model: ModelShape,
+    context: int,
+    runtime: str = "llama.cpp",
+    ubatch: int = UBATCH,
+) -> int:
+    """Return the least ``--n-cpu-moe`` with which the rest fits into GPU memory, buffers included.
+
+    Without a GPU, or where nothing fits, all blocks; none where one memory is shared.
     """
     if machine.gpu is None:
         return model.layers
-    room = (machine.gpu.hbm_gb - RESERVED_GIB) * GIB
+    if machine.unified or machine.cpu is None:
+        return 0
     for blocks in range(model.layers + 1):
-        if Setting.with_cpu_blocks(machine, model, blocks, context).gpu_bytes_needed <= room:
+        setting = Setting.with_cpu_blocks(machine, model, blocks, context)
+        if not setting.uses(runtime, ubatch)[0].missing:
             return blocks
-        if machine.cpu is None:
-            return 0
     return model.layers
+
+
+def _least_missing(use: Use) -> int:
+    """Return the bytes that are missing even if nothing is kept free."""
+    spare = sum(use.parts.get(name, 0) for name in ("reserved", "system", "buffers"))
+    return 0 if use.total is None else max(0, use.needed - spare - use.total)
+
+
+def _does_not_fit(machine: Machine, model: ModelShape, options: Options, use: Use) -> str:
+    """Return what is missing, and the nearest quantisation with which it fits."""
+    width = weight_bytes(model if options.bits is None else at_bits(model, options.bits))
+    fits = None
+    sizes = {name: weight_bytes(at_bits(model, name)) for name in MIXES}
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        if sizes[name] >= width:
+            continue
+        setting, _ = _setting(machine, at_bits(model, name), options)
+        if not any(one.missing for one in setting.uses(options.runtime, options.ubatch)):
+            fits = name
+            break
+    hint = "no quantisation fits" if fits is None else f"it fits with --bits {fits}"
+    have = (use.total or 0) // MIB
+    return (
+        f"{use.in_words()}, {-(-use.missing // MIB):,} MiB more than the {have:,} there are; {hint}"
+    )
 
 
 def of_setting(
     setting: Setting,
     profile: RuntimeProfile,
-    n_cpu_moe: int | None = None,
+    options: Options | None = None,
     notes: tuple[str, ...] = (),
 ) -> Prediction:
     """Predict a setting by a machine's calibration of the runtime, else by its profile."""
+    options = Options() if options is None else options
     costs, certainty = costs_of(setting.machine, setting.model, profile)
-    within = profile.interval(certainty)
-    times_us = amounts(setting) * costs
+    within = profile.interval(certainty, setting.kind)
+    times_us = term_times(amounts(setting), costs)
     by_term: Mapping[str, float] = dict(zip(TERMS, times_us.tolist(), strict=True))
     parts = {part: sum(by_term[term] for term in terms) / 1e3 for part, terms in PARTS.items()}
     speed = 1e6 / float(times_us.sum())
+    uses = {use.name: use for use in setting.uses(profile.name, options.ubatch)}
+    blocks = _blocks(setting) if options.plan is None and options.gpu_experts is None else None
     return Prediction(
         tokens_per_s=_four_digits(speed),
         low=_four_digits(speed / within.factor),
@@ -211,14 +364,87 @@ def of_setting(
         bottleneck=max(parts, key=lambda part: parts[part]),
         parts_ms={part: round(ms, 4) for part, ms in parts.items()},
         runtime=profile.name,
-        n_cpu_moe=n_cpu_moe,
+        n_cpu_moe=blocks,
         context=setting.context,
         certainty=certainty,
         expect=what_to_expect(within),
-        gpu_gib=round(setting.gpu_bytes_needed / GIB, 2),
-        host_gib=round(setting.host_bytes_needed / GIB, 2),
-        notes=tuple(setting.overflow()) + notes,
+        gpu_gib=round(uses["GPU memory"].needed / GIB, 2) if "GPU memory" in uses else 0.0,
+        host_gib=round(uses["host memory"].needed / GIB, 2),
+        notes=notes,
+        memory={name: use.in_words() for name, use in uses.items()},
+        command=_command(setting, profile, blocks, options),
+        prompt_tokens_per_s=None
+        if options.prompt is None
+        else _four_digits(prompt_speed(setting, options.prompt, options.ubatch)),
     )
+
+
+def _blocks(setting: Setting) -> int:
+    """Return the blocks whose experts the CPU computes: those before the first that it does not."""
+    if setting.machine.gpu is None:
+        return setting.model.layers
+    computed = [row for row, share in enumerate(setting.host_calls) if share]
+    return setting.model.moe_layers[computed[-1]] + 1 if computed else 0
+
+
+def _command(
+    setting: Setting, profile: RuntimeProfile, blocks: int | None, options: Options
+) -> str | None:
+    """Return the command that runs what was predicted; None where it takes more than flags."""
+    if blocks is None or profile.name not in WITH_GRAPH:
+        return None
+    placing = ["--n-cpu-moe", str(blocks)] if blocks and setting.machine.gpu is not None else []
+    return llama_command(
+        setting.machine,
+        setting.model,
+        placing,
+        context=setting.context,
+        ubatch=options.ubatch,
+        runtime=profile.name,
+        path=options.path,
+    )
+
+
+GPU_PROMPT_SHARE = 0.35
+"""Of a GPU's peak that products with quantised weights reach on a ubatch; assumed."""
+
+UPLOAD_SHARE = 0.8
+"""Of PCIe's rate that copies of experts reach."""
+
+UPLOAD_FROM = 32
+"""Tokens from which llama.cpp copies experts to the GPU instead of computing them on the CPU."""
+
+
+def prompt_speed(setting: Setting, prompt: int, ubatch: int) -> float:
+    """Return the tokens/s at which a prompt is read, by rates alone: not fitted to measurements.
+
+    Per ubatch the GPU computes all layers; experts in host memory are copied to it, each once,
+    where the ubatch has at least `UPLOAD_FROM` tokens, else the CPU computes them.
+    """
+    machine, model = setting.machine, setting.model
+    tokens = min(prompt, ubatch)
+    layers, calls = len(model.moe_layers), float(sum(setting.host_calls))
+    active = model.top_k * model.expert_weights
+    rest = sum(model.weights_of(kind) for kind in KINDS if kind not in ("experts", "embedding"))
+    attended = 2.0 * tokens * prompt / 2 * 2 * model.hidden_size * model.layers
+    per_token = 2.0 * (rest + layers * active)
+    if machine.gpu is None:
+        rate = float(machine.require_cpu().rate_tflops(max(1, tokens * model.top_k)))
+        seconds = (per_token * tokens + attended) / (rate * 1e12)
+        return tokens / seconds
+    rate = machine.gpu.peak_tflops * 1e12 * GPU_PROMPT_SHARE
+    reached = 1.0 - (1.0 - model.top_k / model.routed_experts) ** tokens
+    expert_bytes = model.routed_experts * model.expert_bytes * reached
+    reads = model.resident_bytes + (layers - calls) * expert_bytes
+    gpu_s = max(reads / (gpu_read_gb_s(machine) * 1e9), (per_token * tokens + attended) / rate)
+    if not calls:
+        return tokens / gpu_s
+    if tokens >= UPLOAD_FROM:
+        link = machine.link("pcie")
+        return tokens / (gpu_s + calls * expert_bytes / (link.gb_s * UPLOAD_SHARE * 1e9))
+    cpu_rate = float(machine.require_cpu().rate_tflops(1)) * 1e12
+    read_s = calls * expert_bytes / (host_read_gb_s(machine) * 1e9)
+    return tokens / (gpu_s + max(read_s, 2.0 * calls * active * tokens / cpu_rate))
 
 
 def costs_of(

@@ -14,10 +14,18 @@ from moeopt.sim.machines.runtimes.terms import TERMS, Vector
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
 
+Kind = Literal["any", "all on the GPU", "GPU and CPU", "CPU only", "several sockets"]
+"""What computes; errors differ by it."""
+
+
 class Within(Frozen):
-    """A cross-validated interval: 80 % of points held out lay within a factor of the prediction."""
+    """A cross-validated interval: 80 % of points held out lay within a factor of the prediction.
+
+    `kind` says of which settings; "any" of all together.
+    """
 
     certainty: Certainty
+    kind: Kind = "any"
     factor: Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)]
     median_error: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)]
     points: Annotated[int, Field(strict=True, ge=0)]
@@ -44,25 +52,27 @@ class RuntimeProfile(Frozen):
     name: Annotated[str, Field(min_length=1, max_length=60)]
     costs: Costs
     numa_aware: bool = False
-    intervals: Annotated[tuple[Within, ...], Field(max_length=3)] = ()
-    source: Annotated[str, Field(max_length=2000)]
+    intervals: Annotated[tuple[Within, ...], Field(max_length=20)] = ()
+    source: Annotated[str, Field(max_length=4000)]
 
     @field_validator("costs")
     @classmethod
     def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
         return every_term(costs)
 
-    def interval(self, certainty: Certainty) -> Within:
-        """Return what is known of predictions of that certainty.
+    def interval(self, certainty: Certainty, kind: Kind = "any") -> Within:
+        """Return what is known of predictions of that certainty, of the kind where there is one.
 
         Raises
         ------
         InputError
             If nothing was ever measured.
         """
-        for found in self.intervals:
-            if found.certainty == certainty:
-                return found
+        known = [found for found in self.intervals if found.certainty == certainty]
+        for wanted in (kind, "any"):
+            for found in known:
+                if found.kind == wanted:
+                    return found
         raise InputError(f"runtime {self.name}: intervals: nothing is known of one {certainty}")
 
     def with_costs(self, costs: Vector) -> Self:

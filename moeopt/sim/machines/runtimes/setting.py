@@ -8,13 +8,16 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.memory import UBATCH, Use, gpu_use, host_use
+from moeopt.sim.machines.runtimes.profile import Kind
 from moeopt.sim.machines.runtimes.terms import TERMS
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 
-GIB = 2.0**30
-
 MOST_CONTEXT = 2**24
+
+USUAL_CLOCK_GHZ = 1.8
+"""Of GPUs whose clock is not stated."""
 
 
 @dataclass(frozen=True)
@@ -141,46 +144,37 @@ class Setting:
         return cls(machine, model, tuple(max(0.0, s) for s in shares), context, numa_aware)
 
     @property
-    def gpu_bytes_needed(self) -> float:
-        """GPU memory for everything but routed experts, the experts placed there, and the KV cache.
-
-        The share of experts is taken to be the share of calls.
-        """
+    def kind(self) -> Kind:
+        """What computes: errors of predictions differ by it."""
+        calls, cpu = sum(self.host_calls), self.machine.cpu
+        if cpu is not None and calls and _several_sockets(self.machine):
+            return "several sockets"
         if self.machine.gpu is None:
-            return 0.0
-        per_layer = self.model.routed_experts * self.model.expert_bytes
-        experts = sum(1.0 - share for share in self.host_calls) * per_layer
-        kv = self.model.layers * self.model.kv_bytes(self.context)
-        return _rest_bytes(self.model) + experts + kv  # the embedding stays in host memory
+            return "CPU only"
+        return "GPU and CPU" if calls else "all on the GPU"
 
-    @property
-    def host_bytes_needed(self) -> float:
-        """Host memory for the routed experts that are not on the GPU, or for the whole model."""
-        per_layer = self.model.routed_experts * self.model.expert_bytes
-        experts = sum(self.host_calls) * per_layer
-        rest = self.model.resident_bytes if self.machine.gpu is None else 0
-        return experts + rest
-
-    def overflow(self) -> list[str]:
-        """Return one line for each memory that the setting does not fit into; unknown ones fit."""
-        found = []
-        gpu, held = self.machine.gpu, self.machine.dram.capacity_gb
-        if gpu is not None and self.gpu_bytes_needed > gpu.hbm_gb * GIB:
-            found.append(_too_much("GPU memory", self.gpu_bytes_needed, gpu.hbm_gb))
-        if held is not None and self.host_bytes_needed > held * GIB:
-            found.append(_too_much("host memory", self.host_bytes_needed, held))
-        return found
-
-
-def _too_much(what: str, need: float, have_gib: float) -> str:
-    return f"{what}: {need / GIB:.1f} GiB are needed, the machine has {have_gib:g}"
+    def uses(self, runtime: str, ubatch: int = UBATCH) -> tuple[Use, ...]:
+        """Return what the memories of GPU and host go to; a share of experts is one of calls."""
+        calls = sum(self.host_calls) / max(1, len(self.host_calls))
+        found = [host_use(self.machine, self.model, calls, self.context)]
+        if self.machine.gpu is not None:
+            on_gpu = gpu_use(self.machine, self.model, 1.0 - calls, self.context, runtime, ubatch)
+            found.insert(0, on_gpu)
+        return tuple(found)
 
 
 def gpu_read_gb_s(machine: Machine) -> float:
-    """Return the rate at which GPU kernels read weights: measured, else as GPUs usually do."""
-    gpu = machine.require_gpu()
+    """Return the rate at which GPU kernels read weights: measured, else as GPUs usually do.
+
+    Several GPUs read one after the other, each what it has room for.
+    """
+    machine.require_gpu()
     usual = 1762 / 2039  # an A100's measured read rate over its peak: measured.csv
-    return gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual)
+    seconds = [
+        gpu.hbm_gb / (gpu.hbm_gb_s * (gpu.bandwidth_efficiency or usual))
+        for gpu in machine.every_gpu
+    ]
+    return sum(gpu.hbm_gb for gpu in machine.every_gpu) / sum(seconds)
 
 
 def host_read_gb_s(machine: Machine) -> float:
@@ -194,45 +188,108 @@ def host_read_gb_s(machine: Machine) -> float:
     return machine.dram.striped_gb_s * (machine.dram.efficiency or 1.0)
 
 
+def decode_factor(bits: float, name: str | None = None) -> float:
+    """Return how much dearer a quantised weight is to unpack on a CPU than one of Q8_0.
+
+    By the format's name where it is known, else by its width. Before any measurement: a codebook
+    look-up per few weights (IQ1 to IQ3, IQ4_XS less) costs more than shifts and masks (Q2_K to
+    Q6_K, MXFP4, ik_llama.cpp's IQn_K), these more than bytes; 16-bit weights are widened.
+    """
+    for begin, factor in DECODE_FACTORS:
+        if name is not None and name.upper().removeprefix("UD_").startswith(begin):
+            return factor
+    return 1.0 if bits >= 6.75 else 1.5 if bits >= 4 else 2.0
+
+
+DECODE_FACTORS = (
+    *(("IQ1_S", 3.0), ("IQ1_M", 3.0), ("IQ2_XXS", 3.0), ("IQ2_XS", 3.0), ("IQ2_S", 3.0)),
+    *(("IQ2_M", 3.0), ("IQ3_XXS", 3.0), ("IQ3_XS", 3.0), ("IQ3_S", 3.0), ("IQ3_M", 3.0)),
+    *(("IQ", 1.5), ("Q8", 1.0), ("BF16", 1.0), ("F16", 1.0), ("Q4_0", 1.2), ("Q", 1.5)),
+    *(("MXFP4", 1.5), ("FP8", 1.5)),
+)
+"""Beginning of a format's name -> `decode_factor`; the first that fits."""
+
+
+def cpu_tops(machine: Machine) -> float:
+    """Return the rate of the CPU's cores on one token, in 10^12 operations per second."""
+    return max(float(machine.require_cpu().rate_tflops(1)), 1e-6)
+
+
 def amounts(setting: Setting) -> NDArray[np.float64]:
     """Return what a token needs of each of `TERMS`.
 
     Returns
     -------
-    (9,) array
-        Microseconds that the reads would take at the machine's bandwidths, from the GPU's memory,
-        from the host's, and from a host with several sockets that the runtime does not know of;
-        1 token; layers on the GPU; those of them with latent attention; layers in which the CPU
-        computes some expert (expected); experts that the CPU computes (expected); layers on the CPU
-        in a machine without a GPU.
+    (terms,) array
+        Microseconds that reads would take at the machine's bandwidths and operations at its rates;
+        numbers of tokens (1), layers, layers by kind of attention, expected layers in which the
+        CPU computes some expert, and expected experts that it computes.
     """
     machine, model = setting.machine, setting.model
     top_k, layers = model.top_k, model.layers
     calls = np.array(setting.host_calls)
     expert_bytes = model.expert_weights * model.bits / 8
-    rest = _rest_bytes(model) + layers * model.kv_bytes(setting.context)
+    rest = _rest_bytes(model)
+    kind = None if model.attention is None else model.attention.kind
+    kv_bytes = layers * model.kv_bytes(setting.context)
+    latent_ops = 2.0 * _latent_products(model) * setting.context
+    host_weights = float(calls.sum()) * top_k * model.expert_weights
     host_bytes = float(calls.sum()) * top_k * expert_bytes
     found = dict.fromkeys(TERMS, 0.0) | {"token_us": 1.0}
+    decode_ops = 2.0 * host_weights * decode_factor(model.bits, model.quantisation)
+    other_bits = model.bits_of("attention")
+    others = rest * 8 / other_bits
     if machine.gpu is None:
         host_bytes += rest
+        decode_ops += 2.0 * others * decode_factor(other_bits)
         found["cpu_layer_us"] = layers
+        if kind == "latent":
+            found["host_latent"] = latent_ops / cpu_tops(machine) / 1e6
+        else:
+            found["host_kv"] = kv_bytes / host_read_gb_s(machine) / 1e3
     else:
         gpu_bytes = rest + float((1.0 - calls).sum()) * top_k * expert_bytes
         found["gpu_read"] = gpu_bytes / gpu_read_gb_s(machine) / 1e3
-        found["layer_us"] = layers
-        if model.attention is not None and model.attention.kind == "latent":
-            found["latent_attention_us"] = layers
+        gpu_weights = float((1.0 - calls).sum()) * top_k * model.expert_weights
+        gpu_ops = 2.0 * gpu_weights * decode_factor(model.bits, model.quantisation)
+        gpu_ops += 2.0 * others * decode_factor(other_bits)
+        vector = machine.gpu.vector_tflops or machine.gpu.peak_tflops / 4
+        found["gpu_decode"] = gpu_ops / vector / 1e6
+        slower = USUAL_CLOCK_GHZ / (machine.gpu.clock_ghz or USUAL_CLOCK_GHZ)
+        found["layer_us"] = layers * slower
+        if kind == "latent":
+            found["gpu_latent"] = latent_ops / machine.gpu.peak_tflops / 1e6
+            found["latent_layer_us"] = layers * slower
+        else:
+            found["gpu_kv"] = max(1.0, 16 / model.bits_of("kv")) * kv_bytes
+            found["gpu_kv"] /= gpu_read_gb_s(machine) * 1e3
+        if model.attention is not None and model.attention.kind == "hybrid":
+            found["linear_layer_us"] = slower * layers * (1 - 1 / model.attention.full_every)
         found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
     if host_bytes:
         found[_host_term(setting)] = host_bytes / host_read_gb_s(machine) / 1e3
-        found["host_expert_us"] = float(calls.sum()) * top_k
+        found["host_decode"] = decode_ops / cpu_tops(machine) / 1e6
+        barrier = (machine.require_cpu().threads or 16) / 16
+        found["host_expert_us"] = float(calls.sum()) * top_k * barrier
     return np.array([found[term] for term in TERMS])
 
 
+def _latent_products(model: ModelShape) -> int:
+    """Return the multiplications of latent attention per token of context, over all layers."""
+    attention = model.attention
+    if attention is None or attention.kind != "latent":
+        return 0
+    return model.layers * attention.heads * (2 * attention.kv_rank + attention.rope_dim)
+
+
+def _several_sockets(machine: Machine) -> bool:
+    cpu = machine.require_cpu()
+    return cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
+
+
 def _host_term(setting: Setting) -> str:
-    cpu = setting.machine.require_cpu()
-    several = cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
-    return "oblivious_read" if several and not setting.numa_aware else "host_read"
+    oblivious = _several_sockets(setting.machine) and not setting.numa_aware
+    return "oblivious_read" if oblivious else "host_read"
 
 
 def _rest_bytes(model: ModelShape) -> int:

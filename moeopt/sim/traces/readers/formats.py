@@ -3,54 +3,72 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.reading import reading
+from moeopt.sim.traces.readers.json_traces import (
+    read_hdmoe_json,
+    read_moe_balance_jsonl,
+    read_route_jsonl,
+)
 from moeopt.sim.traces.readers.limits import read_head
+from moeopt.sim.traces.readers.npy import npz_names
+from moeopt.sim.traces.readers.runtimes import (
+    read_imatrix,
+    read_routed_json,
+    read_routed_npz,
+    read_sglang_counts,
+    read_sglang_trace,
+)
+from moeopt.sim.traces.readers.text import (
+    PATTERN,
+    is_moe_trace,
+    read_count_csv,
+    read_esft_txt,
+    read_moe_trace,
+)
+from moeopt.sim.traces.readers.topk_npz import read_exflow_npy, read_topk_npz
+from moeopt.sim.traces.trace import Counts, Trace
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format and the functions that read it, as "module:function", imported when needed."""
+    """A format and the functions that read it."""
 
     what: str
-    trace: str | None = None
-    counts: str | None = None
+    trace: Callable[[Path, int | None], Trace] | None = None
+    counts: Callable[..., Counts] | None = None
 
 
 FORMATS = {
-    "topk-npz": Format("npz with topk_ids: moeopt's own", "topk_npz:read_topk_npz"),
+    "topk-npz": Format("npz with topk_ids: moeopt's own", read_topk_npz),
     "routed-experts-npz": Format(
-        "npz with routed_experts, of one request or a folder", "routed_experts:read_routed_npz"
+        "npz with routed_experts, of one request or a folder", read_routed_npz
     ),
     "routed-experts-json": Format(
-        "answers of vLLM or SGLang with routed_experts", "routed_experts:read_routed_json"
+        "answers of vLLM or SGLang with routed_experts", read_routed_json
     ),
     "sglang-pt": Format(
         "SGLang's recorder, one rank or a folder of ranks",
-        "sglang:read_sglang_trace",
-        "sglang:read_sglang_counts",
+        read_sglang_trace,
+        read_sglang_counts,
     ),
     "count-csv": Format(
         "layer,expert,count[,frac_of_layer] or SGLang's old layer_id,expert_id,count",
-        counts="count_csv:read_count_csv",
+        counts=read_count_csv,
     ),
     "moe-trace-csv": Format(
-        "pos,layer,id,...: llama-moe-trace of a fork of llama.cpp", "moe_trace_csv:read_moe_trace"
+        "pos,layer,id,...: llama-moe-trace of a fork of llama.cpp", read_moe_trace
     ),
     "imatrix-gguf": Format(
-        "importance matrix of llama.cpp (GGUF), counts only", counts="gguf:read_imatrix"
+        "importance matrix of llama.cpp (GGUF), counts only", counts=read_imatrix
     ),
-    "exflow-npy": Format("npy [token, layer], one expert each", "exflow_npy:read_exflow_npy"),
-    "hdmoe-json": Format('{"layer": [[experts of a token], ...]}', "hdmoe_json:read_hdmoe_json"),
-    "route-jsonl": Format("one object per token and layer", "route_jsonl:read_route_jsonl"),
-    "moe-balance-jsonl": Format(
-        "one object per batch and layer", "moe_balance_jsonl:read_moe_balance_jsonl"
-    ),
-    "esft-txt": Format("one text file per layer, or a folder", "esft_txt:read_esft_txt"),
+    "exflow-npy": Format("npy [token, layer], one expert each", read_exflow_npy),
+    "hdmoe-json": Format('{"layer": [[experts of a token], ...]}', read_hdmoe_json),
+    "route-jsonl": Format("one object per token and layer", read_route_jsonl),
+    "moe-balance-jsonl": Format("one object per batch and layer", read_moe_balance_jsonl),
+    "esft-txt": Format("one text file per layer, or a folder", read_esft_txt),
 }
 """Name, as `format=` takes it -> what it is."""
 
@@ -77,16 +95,7 @@ def format_of(path: Path, given: str | None) -> str:
     return found
 
 
-def reader_of(function: str) -> Callable[..., Any]:
-    """Return the function that stands as "module:function"."""
-    module, _, name = function.partition(":")
-    reader: Callable[..., Any] = getattr(import_module(f"moeopt.sim.traces.readers.{module}"), name)
-    return reader
-
-
 def _of_folder(path: Path) -> str | None:
-    from moeopt.sim.traces.readers.esft_txt import PATTERN
-
     by_pattern = {
         PATTERN: "esft-txt",
         "*.pt": "sglang-pt",
@@ -98,9 +107,6 @@ def _of_folder(path: Path) -> str | None:
 
 
 def _of_file(path: Path) -> str | None:
-    from moeopt.sim.traces.readers.moe_trace_csv import is_moe_trace
-    from moeopt.sim.traces.readers.npy import npz_names
-
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix == ".npz":
         names = npz_names(path)

@@ -1,4 +1,9 @@
-"""The ``topk_ids`` npz trace, the project's own form: arrays only."""
+"""Traces as arrays: the project's own npz, and ExFlow's npy.
+
+The ``topk_ids`` npz trace, the project's own form: arrays only.
+
+ExFlow's top-1 traces: an npy array [token, layer] with the one expert of each token.
+"""
 
 import io
 import json
@@ -12,7 +17,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import write_bytes
 from moeopt.sim.traces.readers.checked import checked_trace, smallest
-from moeopt.sim.traces.readers.npy import read_npz
+from moeopt.sim.traces.readers.npy import read_npy, read_npz
 from moeopt.sim.traces.trace import Trace
 
 KEYS = ("topk_ids", "topk_weights", "seq_len", "decode", "provenance")
@@ -117,3 +122,12 @@ def _read_provenance(path: Path, array: NDArray[Any]) -> dict[str, Any]:
     if not isinstance(known, dict):
         raise InputError(f"{path}: provenance: must be a JSON object")
     return known
+
+
+def read_exflow_npy(path: Path, top_k: int | None = None) -> Trace:
+    """Read such an array; other tools put other things into three axes, so these are refused."""
+    ids = read_npy(path)
+    if ids.ndim != 2:
+        found = f"{ids.dtype} of shape {ids.shape}"
+        raise InputError(f"{path}: topk_ids: must be integers [token, layer], not {found}")
+    return checked_trace(path, ids[:, :, None], facts={"format": "exflow-npy"})

@@ -1,0 +1,125 @@
+"""Certificates for the proven instances of the library: which can have one, how large, how long.
+
+``python -m benchmarks.studies.library_certificates [PROBLEM ...] [--nodes N] [--seconds S]``
+
+makes a certificate of each proven instance that has none, by linear relaxations and branching
+(`moeopt.library.emit`), and enters those that prove the optimum. `--check` makes nothing: it checks
+those that are there with ``certificate.py`` and prints the table of docs/proofs.md.
+"""
+
+import argparse
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from moeopt.core.errors import MoeoptError
+from moeopt.core.json_files import save
+from moeopt.library.certificate import Model, RefusedError, read, verify
+from moeopt.library.emit import certify
+from moeopt.library.entries import Entry, entries_of, instance_of, problem_folders, write_best
+from moeopt.library.model import neutral_model
+from moeopt.library.submissions import certificate_place
+from moeopt.problems.registry import get_problem
+
+LIBRARY = Path(__file__).parents[2] / "instances"
+
+
+class _TooLongError(Exception):
+    """An instance took longer than `--seconds`."""
+
+
+@contextmanager
+def _at_most(seconds: int) -> Iterator[None]:
+    """Give up after so much wall time: building a large model knows no limit."""
+
+    def stop(*_: object) -> None:
+        raise _TooLongError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def make(entry: Entry, nodes: int, seconds: int) -> str:
+    """Certify an instance and enter the certificate if it proves the optimum; say what happened."""
+    begin = time.process_time()
+    try:
+        with _at_most(seconds):
+            instance = instance_of(entry)
+            packing = get_problem(entry.problem).packing(instance)
+            optimum = packing.pack(entry.objective)
+            found = certify(instance, optimum, seconds / 2, nodes)
+    except _TooLongError:
+        return "took too long"
+    except MoeoptError as error:
+        return f"failed: {str(error)[:80]}"
+    if found["bound"] < optimum:
+        return f"open by {100 * (optimum - found['bound']) / optimum:.3f} %"
+    place = certificate_place(entry.key)
+    file = entry.folder / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save(found, file)
+    write_best(entry.folder, entry.key, dict(entry.fields) | {"certificate": place})
+    return f"proven with {len(found['tree'])} nodes, {time.process_time() - begin:.1f} CPU s"
+
+
+def check(folder: Path) -> tuple[int, int, list[float], list[int], list[str]]:
+    """Check a problem's certificates; return proven, certified, CPU seconds, bytes, faults."""
+    proven = [entry for entry in entries_of(folder) if entry.fields["status"] == "optimal"]
+    seconds, sizes, faults = [], [], []
+    for entry in proven:
+        if "certificate" not in entry.fields:
+            continue
+        file = folder / entry.fields["certificate"]
+        model = Model(neutral_model(instance_of(entry)).data)
+        begin = time.process_time()
+        try:
+            verify(model, read(file))
+            seconds.append(time.process_time() - begin)
+            sizes.append(file.stat().st_size)
+        except RefusedError as error:
+            faults.append(f"{entry.key}: {error}")
+    return len(proven), len(seconds), seconds, sizes, faults
+
+
+def main() -> None:
+    """Make or check certificates."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", nargs="*")
+    parser.add_argument("--nodes", type=int, default=401)
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    folders = [f for f in problem_folders(LIBRARY) if f.name in (options.problems or [f.name])]
+    if options.check:
+        print(
+            "| problem | proven | certified | check, median, most CPU s | size, median, most KiB |"
+        )
+        print("|---|---:|---:|---:|---:|")
+        for folder in folders:
+            proven, count, seconds, sizes, faults = check(folder)
+            times = f"{median(seconds):.2f} / {max(seconds):.2f}" if seconds else "-"
+            kib = f"{median(sizes) / 1024:.1f} / {max(sizes) / 1024:.1f}" if sizes else "-"
+            print(f"| {folder.name} | {proven} | {count} | {times} | {kib} |", flush=True)
+            for fault in faults:
+                print(json.dumps(fault))
+        return
+    for folder in folders:
+        for entry in entries_of(folder):
+            if entry.fields["status"] == "optimal" and "certificate" not in entry.fields:
+                print(f"{folder.name}/{entry.key}: {make(entry, *_limits(options))}", flush=True)
+
+
+def _limits(options: argparse.Namespace) -> tuple[int, int]:
+    return options.nodes, options.seconds
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A joint plan decided on some steps, executed on others."""
+
+from moeopt.core.errors import InputError
+from moeopt.problems.executed import Run
+from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of
+from moeopt.problems.tri_domain.fixed_layout import Schedule
+
+from .check import violations
+from .instance import Instance
+from .solution import Solution
+
+
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
+    """Return what a plan costs on the steps of `instance`, dispatched anew; caches start empty.
+
+    The quality budget does not bind here: what experts are used for later was not known.
+
+    Parameters
+    ----------
+    instance
+        Steps of the same model on the same machine.
+    decision
+        A solution for other steps; which experts it keeps off the GPU in them is not used.
+    schedule
+        Not used: the experts that are better on the CPU go there, in each layer that defers
+        nothing.
+
+    Raises
+    ------
+    InputError
+        If the decision is for another shape, or does not fit into the memory.
+    """
+    del schedule
+    moved = decision.model_copy(update={"instance": instance.name, "swapped": ()})
+    roomy = instance.model_copy(update={"max_loss": None})
+    if wrong := violations(roomy, moved):
+        raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
+    return Run(cost(Arrays.of(instance), plan_of(instance, moved)).total_ns)

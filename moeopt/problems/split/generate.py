@@ -1,0 +1,113 @@
+"""split instances: a model's layers on a machine with several GPUs or nodes.
+
+Times come from `moeopt.sim.machines.split_times`. Sizes are rounded up to MiB, memories down.
+"""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from moeopt.core.envelope import Frozen
+from moeopt.problems.split.instance import Device, Instance, Layer
+from moeopt.sim.machines.split_times import MIB, SplitOptions, refuse_numa, split_times
+from moeopt.sim.models.quantisations import at_bits
+from moeopt.sim.source import Source
+
+QUANTUM_NS = 1000
+
+
+class Options(Frozen):
+    """What this generator can be told besides machine, model and seed."""
+
+    bits: Annotated[
+        str | None, Field(max_length=40, description="quantisation of the weights, e.g. Q4_K_M")
+    ] = None
+    kv_bits: Annotated[
+        float, Field(gt=0, le=64, description="bits of a number in the KV cache")
+    ] = 16.0
+    context: Annotated[
+        int, Field(ge=0, le=2**24, description="tokens in the KV cache when a token is decoded")
+    ] = 0
+    room: Annotated[
+        int, Field(ge=0, le=2**24, description="tokens that the KV cache has room for")
+    ] = 32768
+    ubatch: Annotated[int, Field(ge=1, le=65536, description="tokens of a ubatch")] = 512
+    runtime: Annotated[
+        Literal["llama.cpp", "ik_llama.cpp"], Field(description="whose costs and thresholds")
+    ] = "llama.cpp"
+    numa: Annotated[
+        Literal["interleaved", "nodes", "mirrored", "isolate"],
+        Field(description="how several nodes are used"),
+    ] = "interleaved"
+    contiguous: Annotated[
+        bool, Field(description="whether attention goes from one device to the next, as with -ts")
+    ] = True
+    prompt_tokens: Annotated[
+        int, Field(ge=0, le=2**24, description="tokens of a prompt; 0: decoding alone counts")
+    ] = 0
+    reply_tokens: Annotated[int, Field(ge=1, le=2**24, description="tokens of a reply")] = 1
+
+
+def generate(source: Source, options: Options) -> Instance:
+    """Return the instance of a model on a machine; neither trace nor workload is needed.
+
+    Raises
+    ------
+    InputError
+        If the machine has no CPU that computes experts, or the model lacks a size.
+    """
+    refuse_numa(source.machine, options.numa)
+    model = source.model if options.bits is None else at_bits(source.model, options.bits)
+    model = model.model_copy(update={"kv_bits": options.kv_bits})
+    times = split_times(
+        source.machine,
+        model,
+        SplitOptions(
+            context=options.context,
+            room=max(options.room, options.context),
+            ubatch=options.ubatch,
+            runtime=options.runtime,
+            numa=options.numa,
+            quantum_ns=source.quantum_ns,
+        ),
+    )
+    count = len(times.names)
+    ubatches = -(-options.prompt_tokens // options.ubatch)
+    up = np.ceil(np.array([times.attention_bytes, times.experts_bytes]) / MIB).astype(int)
+    layers = [
+        Layer(
+            attention_ns=tuple(times.attention_ns[row].tolist()),
+            attention_bytes=int(up[0, row]) * MIB,
+            experts_ns=None if held == 0 else tuple(times.experts_ns[row].tolist()),
+            experts_bytes=int(held) * MIB,
+            prompt_attention_ns=tuple(times.prompt_attention_ns[row].tolist())
+            if ubatches
+            else None,
+            prompt_experts_ns=None
+            if held == 0 or not ubatches
+            else tuple(times.prompt_experts_ns[row].tolist()),
+        )
+        for row, held in enumerate(up[1].tolist())
+    ]
+    hosts = range(times.source, count)
+    return Instance(
+        name=source.name or f"{source.machine.name}-{model.name}-{options.bits or 'own'}",
+        provenance=source.provenance(None, options.model_dump()),
+        quantum_ns=source.quantum_ns,
+        source=times.source,
+        order=(*hosts, *range(times.source)) if options.contiguous else None,
+        devices=tuple(
+            Device(
+                name=name,
+                capacity=int(times.capacity[row]) // MIB * MIB,
+                buffer=-(-int(times.buffer[row]) // MIB) * MIB,
+            )
+            for row, name in enumerate(times.names)
+        ),
+        hop_ns=tuple(map(tuple, times.hop_ns.tolist())),
+        prompt_hop_ns=tuple(map(tuple, times.prompt_hop_ns.tolist())) if ubatches else None,
+        decode_weight=options.reply_tokens,
+        prompt_weight=ubatches,
+        layers=tuple(layers),
+    )

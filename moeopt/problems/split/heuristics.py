@@ -1,0 +1,318 @@
+"""The runtimes' rules, each as its source does it; the specification describes them.
+
+A rule takes devices with a buffer for GPUs and all others, and the source, for nodes of the host.
+A rule that ends with more than fits, or with a part where it cannot run, has no solution.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from .check import objective, violations
+from .instance import Instance, Layer
+from .solution import Solution
+
+Homes = tuple[list[int], list[int]]
+"""The device of each layer's attention and of its experts; -1 for none."""
+
+
+def first_fit(instance: Instance) -> Solution | None:
+    """Put attention of each layer, then experts of each, on the first device with room.
+
+    GPUs come first, then the host. Attention is placed before any experts, and with an order stays
+    at or behind the device of the layer before.
+    """
+    room, order = _room(instance), instance.order
+    every = [*_gpus(instance), *hosts(instance)]
+    attention: list[int] = []
+    for layer in instance.layers:
+        ways = every
+        if order is not None:
+            least = order.index(attention[-1]) if attention else 0
+            ways = [device for device in every if device in order[least:]]
+        at = _first(ways, layer.attention_ns, layer.attention_bytes, room)
+        if at is None:
+            return None
+        attention.append(at)
+    experts: list[int] = []
+    for layer in instance.layers:
+        home: int | None = -1
+        if layer.experts_ns is not None:
+            home = _first(every, layer.experts_ns, layer.experts_bytes, room)
+        if home is None:
+            return None
+        experts.append(home)
+    return _valid(instance, (attention, experts))
+
+
+def one_gpu_only(instance: Instance) -> Solution | None:
+    """Use the fastest GPU alone: all attention there, experts of the last layers as far as fit.
+
+    The fastest is the one on which all parts together take the least time to decode.
+    """
+    gpus = _gpus(instance)
+    if not gpus:
+        return first_fit(instance)
+
+    def time_ns(device: int) -> tuple[int, int]:
+        times = [layer.attention_ns[device] for layer in instance.layers]
+        times += [layer.experts_ns[device] for layer in instance.layers if layer.experts_ns]
+        return sum(time or 0 for time in times), device
+
+    gpu = min(gpus, key=time_ns)
+    return _fewest_on_cpu(instance, [gpu] * len(instance.layers))
+
+
+def tensor_split_then_n_cpu_moe(instance: Instance) -> Solution | None:
+    """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits.
+
+    A layer goes to the first GPU whose share of all memory, with those before it, is above the
+    layer's number over the number of layers and the output layer.
+    """
+    gpus, room = _gpus(instance), _room(instance)
+    if not gpus:
+        return first_fit(instance)
+    ends = list(accumulate(max(0, room[gpu]) for gpu in gpus))
+    layers = len(instance.layers) + 1  # the output layer counts as one
+    attention = [
+        next((gpu for gpu, end in zip(gpus, ends, strict=True) if row * ends[-1] < end * layers),
+             gpus[-1])
+        for row in range(len(instance.layers))
+    ]  # fmt: skip
+    return _fewest_on_cpu(instance, attention)
+
+
+def llama_cpp_fit(instance: Instance) -> Solution | None:
+    """Fill GPUs from the back without experts, then from the front with them (``--fit``)."""
+    gpus, layers = _gpus(instance), len(instance.layers)
+    if not gpus:
+        return first_fit(instance)
+    whole = _by_default_split(instance, gpus)
+    if whole is not None:
+        return whole
+    fit = _Fit(instance, gpus)
+    for number in reversed(range(len(gpus))):
+        left = layers - sum(fit.layers)
+        for count in range(left, 0, -1):
+            tried = fit.copy()
+            tried.layers[number] = tried.partial[number] = count
+            if tried.fits(number):
+                fit = tried
+                break
+    if sum(fit.layers) < layers:
+        return fit.solution()  # not even attention fits: the first layers stay on the host
+    dense = next(number for number, count in enumerate(fit.layers) if count)
+    for number in range(len(gpus)):
+        if number > dense:
+            break
+        for count in range(sum(fit.partial[dense:]), 0, -1):
+            tried, moved = fit.copy(), count
+            source = dense
+            while moved:
+                taken = min(moved, tried.partial[source])
+                tried.layers[source] -= taken
+                tried.partial[source] -= taken
+                tried.layers[number] += taken
+                moved -= taken
+                source += moved > 0
+            if tried.fits(number):
+                fit = tried
+                while dense < len(gpus) - 1 and not fit.partial[dense]:
+                    dense += 1
+                break
+        if fit.partial[dense] and number < dense:
+            tried = fit.copy()  # attention of one layer more, its experts on the next device
+            tried.layers[dense] -= 1
+            tried.partial[dense] -= 1
+            tried.layers[number] += 1
+            tried.partial[number] += 1
+            tried.overflows[number] = True
+            if tried.fits(number) and tried.fits(number + 1):
+                fit = tried
+                while dense < len(gpus) - 1 and not fit.partial[dense]:
+                    dense += 1
+    return fit.solution()
+
+
+class _Fit:
+    """How many layers each GPU has in llama.cpp's fit, and how many of them without experts."""
+
+    def __init__(self, instance: Instance, gpus: Sequence[int]) -> None:
+        self.instance, self.gpus = instance, gpus
+        self.layers = [0] * len(gpus)
+        self.partial = [0] * len(gpus)
+        self.overflows = [False] * len(gpus)
+
+    def copy(self) -> "_Fit":
+        """Return another one that can be changed."""
+        other = _Fit(self.instance, self.gpus)
+        other.layers, other.partial = self.layers[:], self.partial[:]
+        other.overflows = self.overflows[:]
+        return other
+
+    def homes(self) -> tuple[list[int], list[int | None]]:
+        """Return the GPU of each layer's attention and of its experts; None for the host."""
+        total = len(self.instance.layers)
+        host = hosts(self.instance)[0]
+        attention = [host] * (total - sum(self.layers))
+        experts: list[int | None] = [None] * len(attention)
+        for number, gpu in enumerate(self.gpus):
+            full = self.layers[number] - self.partial[number]
+            attention += [gpu] * self.layers[number]
+            experts += [gpu] * full
+            for row in range(self.partial[number]):
+                over = row == 0 and self.overflows[number] and number + 1 < len(self.gpus)
+                experts.append(self.gpus[number + 1] if over else None)
+        return attention, experts
+
+    def fits(self, number: int) -> bool:
+        """Return whether a GPU has room for what lies there."""
+        gpu, used = self.gpus[number], 0
+        for layer, at, home in zip(self.instance.layers, *self.homes(), strict=True):
+            used += layer.attention_bytes * (at == gpu)
+            used += layer.experts_bytes * (home == gpu and layer.experts_ns is not None)
+        return used <= _room(self.instance)[gpu]
+
+    def solution(self) -> Solution | None:
+        """Return the split, with the rest of the experts on the host."""
+        return _on_host(self.instance, *self.homes())
+
+
+def ik_auto_fit(instance: Instance) -> Solution | None:
+    """Share the bytes out by memory, then take experts off each GPU from its last layer on.
+
+    ``--fit`` of ik_llama.cpp, with its split by layers.
+    """
+    gpus, room = _gpus(instance), _room(instance)
+    if not gpus:
+        return first_fit(instance)
+    sizes = [layer.attention_bytes + _held(layer) for layer in instance.layers]
+    needed = sum(sizes)
+    buffers = max(instance.devices[gpu].buffer for gpu in gpus)
+    ends = list(accumulate(max(0, room[gpu]) for gpu in gpus))
+    total = needed + buffers * len(gpus)
+    attention = [gpus[-1]] * len(sizes)
+    row = loaded = 0
+    for gpu, end in zip(gpus, ends, strict=True):
+        loaded += buffers
+        while row < len(sizes):
+            # Compared in whole numbers: loaded + size against end / ends[-1] x total.
+            over = (loaded + sizes[row]) * ends[-1] - end * total
+            if over > 0 and over >= end * total - loaded * ends[-1]:
+                break
+            attention[row] = gpu
+            loaded += sizes[row]
+            row += 1
+            if over > 0:
+                break
+    experts: list[int | None] = [*attention]
+    for gpu in gpus:
+        if needed <= sum(max(0, room[other]) for other in gpus):
+            break
+        mine = [number for number, at in enumerate(attention) if at == gpu]
+        used = sum(sizes[number] for number in mine)
+        for number in reversed(mine):
+            if used <= room[gpu]:
+                break
+            used -= _held(instance.layers[number])
+            experts[number] = None
+    return _on_host(instance, attention, experts)
+
+
+def best_rule(instance: Instance) -> Solution | None:
+    """Return the best that the rules find; it is what exact methods start from."""
+    found = [rule(instance) for rule in HEURISTICS.values()]
+    valid = [solution for solution in found if solution is not None]
+    return min(valid, key=lambda solution: objective(instance, solution), default=None)
+
+
+def _gpus(instance: Instance) -> list[int]:
+    """Return the GPUs, in the order that attention keeps to."""
+    every = range(len(instance.devices)) if instance.order is None else instance.order
+    return [d for d in every if instance.devices[d].buffer and d != instance.source]
+
+
+def hosts(instance: Instance) -> list[int]:
+    """Return the host's nodes, the source first."""
+    count = range(len(instance.devices))
+    others = [d for d in count if d != instance.source and not instance.devices[d].buffer]
+    return [instance.source, *others]
+
+
+def _room(instance: Instance) -> list[int]:
+    """Return what parts may take on each device; negative where not even the buffer fits."""
+    return [device.capacity - device.buffer for device in instance.devices]
+
+
+def _held(layer: Layer) -> int:
+    """Return the bytes of a layer's experts."""
+    return 0 if layer.experts_ns is None else layer.experts_bytes
+
+
+def _first(
+    ways: Sequence[int], times: Sequence[int | None], size: int, room: list[int]
+) -> int | None:
+    """Return the first device that can run a part and has room for it, which is taken."""
+    for device in ways:
+        if times[device] is not None and size <= room[device]:
+            room[device] -= size
+            return device
+    return None
+
+
+def _on_host(
+    instance: Instance, attention: list[int], experts: Sequence[int | None]
+) -> Solution | None:
+    """Return the split, with experts that have no home on the first node with room."""
+    room, homes = _room(instance), []
+    for layer, at, home in zip(instance.layers, attention, experts, strict=True):
+        room[at] -= layer.attention_bytes
+        if home is not None:
+            room[home] -= _held(layer)
+    nodes = hosts(instance)
+    for layer, home in zip(instance.layers, experts, strict=True):
+        if layer.experts_ns is None:
+            homes.append(-1)
+            continue
+        where = home
+        if where is None:
+            where = _first(nodes, layer.experts_ns, layer.experts_bytes, room)
+        if where is None:
+            return None
+        homes.append(where)
+    return _valid(instance, (attention, homes))
+
+
+def _fewest_on_cpu(instance: Instance, attention: list[int]) -> Solution | None:
+    """Keep the experts of the fewest first layers on the host, all others beside attention."""
+    for fewest in range(len(attention) + 1):
+        homes = [None if row < fewest else at for row, at in enumerate(attention)]
+        found = _on_host(instance, attention, homes)
+        if found is not None:
+            return found
+    return None
+
+
+def _by_default_split(instance: Instance, gpus: Sequence[int]) -> Solution | None:
+    """Return the whole model on the GPUs, shared out by memory, if it fits so."""
+    found = tensor_split_then_n_cpu_moe(instance)
+    if found is None or any(home in hosts(instance) for home in found.experts):
+        return None
+    return found
+
+
+def _valid(instance: Instance, homes: Homes) -> Solution | None:
+    attention, experts = homes
+    solution = Solution(instance=instance.name, attention=tuple(attention), experts=tuple(experts))
+    return None if violations(instance, solution) else solution
+
+
+HEURISTICS: dict[str, Callable[[Instance], Solution | None]] = {
+    "llama.cpp-fit": llama_cpp_fit,
+    "tensor-split-then-n-cpu-moe": tensor_split_then_n_cpu_moe,
+    "ik-auto-fit": ik_auto_fit,
+    "first-fit": first_fit,
+    "one-gpu-only": one_gpu_only,
+}
+
+WARM_START = best_rule
+"""The heuristic whose solution the exact methods start from."""

@@ -1,0 +1,225 @@
+"""What a runtime takes of the memories of GPU and host: one sum for predictions, plans, exports."""
+
+from dataclasses import dataclass
+
+from moeopt.core.errors import InputError, MoeoptError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+
+GIB = 2.0**30
+MIB = 2**20
+
+CONTEXT_MIB = 1024.0
+"""Of a GPU's memory without `reserve_mib`: the driver's context (300 to 500 MiB), the display, and
+what stays free for fragmentation; llama.cpp's own ``--fit`` leaves as much."""
+
+HOST_SHARE, HOST_LEAST_GIB = 0.05, 2.0
+"""Of the host's memory the system has this share, and at least so much."""
+
+UBATCH = 512
+"""llama.cpp's default of ``--ubatch-size``: tokens of a prompt that are computed together."""
+
+LEAST_CONTEXT = 4096
+"""Tokens that a cache has room for unless more are asked for."""
+
+WITH_GRAPH = ("llama.cpp", "ik_llama.cpp")
+"""Runtimes whose compute buffers are those of a graph of ggml."""
+
+
+class NoRoomError(MoeoptError):
+    """Something does not fit, whatever is decided."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one memory goes to, in bytes; `total` is None if the machine does not state it."""
+
+    name: str
+    parts: dict[str, int]
+    total: int | None
+
+    @property
+    def needed(self) -> int:
+        """All parts together."""
+        return sum(self.parts.values())
+
+    @property
+    def missing(self) -> int:
+        """How many bytes are missing; 0 if it fits or the total is not known."""
+        return 0 if self.total is None else max(0, self.needed - self.total)
+
+    def in_words(self) -> str:
+        """Return the sum in MiB, on one line."""
+        parts = [f"{name} {-(-size // MIB):,}" for name, size in self.parts.items() if size]
+        return f"{self.name}: {' + '.join(parts)} = {-(-self.needed // MIB):,} MiB"
+
+
+def kv_bytes(model: ModelShape, context: int) -> int:
+    """Return the bytes of the KV cache of all layers, as large as it is allocated."""
+    return model.layers * model.kv_bytes(max(context, LEAST_CONTEXT))
+
+
+def buffer_bytes(
+    model: ModelShape, runtime: str | None, ubatch: int = UBATCH, *, experts_off_gpu: bool = True
+) -> int:
+    """Return the bytes of the compute buffers on a GPU.
+
+    Parameters
+    ----------
+    runtime
+        `WITH_GRAPH` or others, which are taken to need as much.
+    ubatch
+        Tokens that are computed together.
+    experts_off_gpu
+        Whether experts lie in host memory: for prompts one matrix of a layer's experts is copied.
+
+    Notes
+    -----
+    The largest of what a graph holds at once: logits of a ubatch in 32 bits; or the activations of
+    a layer: those of all chosen experts (three widths) and of the attention's projections. It fits
+    published logs of llama.cpp: 300 MiB for Qwen3-30B at 512 tokens are its logits. Runtimes
+    without such a graph (ktransformers on SGLang) are taken to need the same; their logs are not
+    public.
+    """
+    logits = 4 * ubatch * (model.vocab_size or 0)
+    inner = 3 * model.top_k * model.expert_intermediate_size + model.top_k * model.hidden_size
+    activations = 4 * ubatch * (inner + 6 * model.hidden_size)
+    staged = model.routed_experts * model.expert_bytes // 3 if experts_off_gpu else 0
+    return max(logits, activations) + (staged if ubatch >= 32 else 0)
+
+
+def reserved_bytes(machine: Machine, runtime: str | None) -> int:
+    """Return what stays free of all GPUs beside the compute buffers."""
+    total = 0.0
+    for gpu in machine.every_gpu:
+        stated = (gpu.reserve_mib or {}).get(runtime or "")
+        total += CONTEXT_MIB if stated is None else stated
+    return int(total * MIB)
+
+
+def host_reserved_bytes(total: int) -> int:
+    """Return what the host's system keeps of its memory."""
+    return int(max(HOST_LEAST_GIB * GIB, HOST_SHARE * total))
+
+
+def gpu_use(
+    machine: Machine,
+    model: ModelShape,
+    experts: float,
+    context: int,
+    runtime: str | None,
+    ubatch: int = UBATCH,
+) -> Use:
+    """Return what the GPUs' memory goes to.
+
+    Parameters
+    ----------
+    experts
+        Share of the routed experts that lie there, from 0 to 1.
+    """
+    total = sum(gpu.hbm_gb for gpu in machine.every_gpu)
+    off = experts < 1.0 and not machine.unified
+    several = max(1, len(machine.every_gpu))
+    return Use(
+        "GPU memory",
+        {
+            "weights": model.resident_bytes - model.bytes_of("embedding"),
+            "experts": round(experts * experts_bytes(model)),
+            "KV cache": kv_bytes(model, context),
+            "buffers": several * buffer_bytes(model, runtime, ubatch, experts_off_gpu=off),
+            "reserved": reserved_bytes(machine, runtime),
+        },
+        int(total * GIB),
+    )
+
+
+def host_use(machine: Machine, model: ModelShape, experts: float, context: int) -> Use:
+    """Return what the host's memory goes to: the experts there, or the whole model without a GPU.
+
+    Where GPU and host share one memory, `gpu_use` has it all.
+    """
+    held = machine.dram.capacity_gb
+    total = None if held is None else int(held * GIB)
+    parts = {"experts": round(experts * experts_bytes(model))}
+    if machine.gpu is None:
+        parts["weights"] = model.resident_bytes
+        parts["KV cache"] = kv_bytes(model, context)
+        parts["buffers"] = buffer_bytes(model, None, experts_off_gpu=False)
+    else:
+        parts["embedding"] = model.bytes_of("embedding")
+    if total is not None:
+        parts["system"] = host_reserved_bytes(total)
+    return Use("host memory", parts, None if machine.unified else total)
+
+
+def experts_bytes(model: ModelShape) -> int:
+    """Return the bytes of all routed experts."""
+    return len(model.moe_layers) * model.routed_experts * model.expert_bytes
+
+
+def cache_type(bits: float) -> str:
+    """Return llama.cpp's ``-ctk`` of a KV cache of so many bits.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for name, width in CACHE_TYPES.items():
+        if abs(width - bits) < 0.01:
+            return name
+    known = ", ".join(f"{width:g} ({name})" for name, width in CACHE_TYPES.items())
+    raise InputError(f"kv_bits: llama.cpp has caches of {known} bits, not {bits:g}")
+
+
+CACHE_TYPES = {"f32": 32.0, "f16": 16.0, "q8_0": 8.5, "q5_1": 6.0, "q5_0": 5.5} | {
+    **{"q4_1": 5.0, "q4_0": 4.5}
+}
+"""Names of ``-ctk`` and ``-ctv`` -> bits of a number, scales included."""
+
+PLAIN_WIDTHS = {8.0: 8.5, 4.0: 4.5}
+"""What people call the widths of q8_0 and q4_0."""
+
+
+def kv_bits_of(text: str | float) -> float:
+    """Return the bits of a number in a KV cache from a width or a name such as q8_0.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if isinstance(text, str) and text.strip().lower() in (*CACHE_TYPES, "bf16", "fp16", "fp8"):
+        name = text.strip().lower()
+        return {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0}.get(name) or CACHE_TYPES[name]
+    try:
+        width = float(text)
+    except ValueError:
+        known = ", ".join(CACHE_TYPES)
+        raise InputError(f"kv_bits: must be a width or one of {known}, not {text!r:.40}") from None
+    if not 0.5 <= width <= 64:
+        raise InputError(f"kv_bits: must be from 0.5 to 64, not {width:g}")
+    return width
+
+
+def context_of(text: str | int) -> int:
+    """Return a number of tokens from a number or text such as 8k, 131072, 128K.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    said = str(text).strip().lower()
+    factor = 1024 if said.endswith("k") else 1024**2 if said.endswith("m") else 1
+    digits = said.rstrip("km") if factor > 1 else said
+    try:
+        tokens = float(digits) * factor
+    except ValueError:
+        said = f"{said!r:.40}"
+        raise InputError(f"context: must be tokens, e.g. 8192 or 8k, not {said}") from None
+    if not 0 <= tokens <= 2**24 or tokens != int(tokens):
+        raise InputError(f"context: must be a whole number from 0 to {2**24}, not {said:.40}")
+    return int(tokens)

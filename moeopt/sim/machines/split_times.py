@@ -1,0 +1,384 @@
+"""What a layer's attention and experts take on each device of a machine with several of them.
+
+A machine with several GPUs or nodes is taken apart into machines of one GPU and one host each, for
+which the runtime's model of a token (`moeopt.sim.machines.runtimes`) says what it takes, and put
+together again: parts and hops add. What comes on top for a second GPU stands here.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.cost import to_quanta
+from moeopt.sim.machines.machine import Link, Machine
+from moeopt.sim.machines.runtimes.predict import costs_of
+from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s, host_read_gb_s
+from moeopt.sim.models.model_shape import ModelShape
+
+MIB = 2**20
+GIB = 2**30
+
+Numa = Literal["interleaved", "nodes", "mirrored", "isolate"]
+Floats = NDArray[np.float64]
+
+LATER_GPU_LAYER_US = 60.0
+"""On top of each layer whose attention is on another GPU than the first, once several are used:
+fitted on `benchmarks/studies/split.py` points; ik_llama.cpp issue 629 is where it is largest."""
+
+THROUGH_HOST_US = 40.0
+"""A hop between two GPUs without a link of their own: a copy to the host and one from it."""
+
+PEER_US = 15.0
+"""A hop over a link of their own, beside its latency and bytes."""
+
+GPU_PROMPT_SHARE = 0.35
+"""Of a GPU's peak that products with quantised weights reach on a ubatch; assumed."""
+
+UPLOAD_SHARE = 0.8
+"""Of a link's rate that copies of experts reach."""
+
+RESERVED_MIB = 1024.0
+"""Of a GPU without `reserve_mib`: as llama.cpp's --fit leaves free."""
+
+UPLOAD_FROM = {"llama.cpp": 32}
+"""Tokens of a ubatch from which experts are copied to the GPU; others: see `upload_from`."""
+
+
+@dataclass(frozen=True)
+class SplitTimes:
+    """Times in ns and sizes in bytes; devices as `names`, GPUs first.
+
+    Attributes
+    ----------
+    capacity, buffer
+        Shape (devices,).
+    attention_bytes, experts_bytes
+        Shape (layers,); 0 without experts.
+    attention_ns, experts_ns, prompt_attention_ns, prompt_experts_ns
+        Shape (layers, devices); experts of a layer without any: -1.
+    hop_ns, prompt_hop_ns
+        Shape (devices, devices).
+    source
+        The device that embeds and samples: the host's first node.
+    """
+
+    names: tuple[str, ...]
+    capacity: Floats
+    buffer: Floats
+    attention_bytes: Floats
+    experts_bytes: Floats
+    attention_ns: NDArray[np.int64]
+    experts_ns: NDArray[np.int64]
+    prompt_attention_ns: NDArray[np.int64]
+    prompt_experts_ns: NDArray[np.int64]
+    hop_ns: NDArray[np.int64]
+    prompt_hop_ns: NDArray[np.int64]
+    source: int
+
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """What runs: tokens in the KV cache and room for them, ubatch, runtime, NUMA setting.
+
+    `experts_used` is the number of experts per token if not the model's own.
+    """
+
+    context: int = 0
+    room: int = 0
+    ubatch: int = 512
+    runtime: str = "llama.cpp"
+    numa: Numa = "interleaved"
+    quantum_ns: int = 1000
+
+
+def upload_from(model: ModelShape, runtime: str) -> int:
+    """Return from how many tokens of a ubatch on a runtime copies experts to the GPU.
+
+    llama.cpp: 32. ik_llama.cpp: 32 x experts / experts per token (its issue 520).
+    """
+    usual = -(-32 * model.routed_experts // model.top_k)
+    return UPLOAD_FROM.get(runtime, usual)
+
+
+def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> SplitTimes:
+    """Return the times and sizes of a model's parts on every device of a machine.
+
+    Raises
+    ------
+    InputError
+        If the machine has no CPU that computes experts, or the model lacks a size.
+    """
+    machine.require_cpu()
+    profile = get_runtime(options.runtime)
+    gpus = [_with_one_gpu(machine, number) for number in range(len(machine.every_gpu))]
+    hosts = _hosts(machine, options.numa)
+    names = (*machine.device_names[: len(gpus)], *(name for name, _, _ in hosts))
+    layers, count = model.layers, len(names)
+    moe = np.zeros(layers, dtype=bool)
+    moe[list(model.moe_layers)] = True
+    sizes = _attention_bytes(model, max(options.room, options.context))
+    held = np.where(moe, model.routed_experts * model.expert_bytes, 0).astype(float)
+    attention, experts = np.zeros((layers, count)), np.full((layers, count), -1e-3)
+    host = hosts[0][1]
+    for number, one in enumerate(gpus):
+        lone = one.model_copy(update={"cpu": host.cpu, "dram": host.dram})
+        attention[:, number] = _attention_us(lone, model, options, profile)
+        if number:
+            attention[:, number] += LATER_GPU_LAYER_US
+        experts[moe, number] = _experts_us(lone, model, profile, on_host=False)
+    hand_over = _costs(host, model, profile)["host_layer_us"] / 2
+    for number, (_, node, aware) in enumerate(hosts, start=len(gpus)):
+        bare = node.model_copy(update={"gpu": None, "gpus": (), "pcie_gb_s": None})
+        attention[:, number] = _attention_us(bare, model, options, profile, aware=aware)
+        lone = node if gpus else bare
+        experts[moe, number] = _experts_us(lone, model, profile, on_host=True, aware=aware)
+        if gpus:
+            experts[moe, number] -= 2 * hand_over
+    hop = _hops(machine, names, len(gpus), model, 1, hand_over)
+    prompt = _prompt_us(machine, [m for _, m, _ in hosts], model, options, moe)
+    prompt_hop = _hops(machine, names, len(gpus), model, options.ubatch, hand_over)
+    capacity = [gpu.hbm_gb * GIB for gpu in machine.every_gpu]
+    capacity += [_host_bytes(node) for _, node, _ in hosts]
+    buffers = [
+        (gpu.reserve_mib or {}).get(options.runtime, RESERVED_MIB) * MIB
+        + compute_bytes(model, options)
+        for gpu in machine.every_gpu
+    ]
+
+    def to_ns(table: Floats) -> NDArray[np.int64]:
+        return np.asarray(to_quanta(np.asarray(table) * 1e3, options.quantum_ns), dtype=np.int64)
+
+    return SplitTimes(
+        names=names,
+        capacity=np.array(capacity),
+        buffer=np.array(buffers + [0.0] * len(hosts)),
+        attention_bytes=sizes,
+        experts_bytes=held,
+        attention_ns=to_ns(attention),
+        experts_ns=np.where(moe[:, None], to_ns(np.maximum(experts, 0)), -1),
+        prompt_attention_ns=to_ns(prompt[0]),
+        prompt_experts_ns=np.where(moe[:, None], to_ns(prompt[1]), -1),
+        hop_ns=to_ns(hop),
+        prompt_hop_ns=to_ns(prompt_hop),
+        source=len(gpus),
+    )
+
+
+def compute_bytes(model: ModelShape, options: SplitOptions) -> float:
+    """Return the bytes of a GPU's compute buffers: logits or activations of a ubatch."""
+    logits = 4.0 * options.ubatch * (model.vocab_size or 0)
+    inner = 3 * model.top_k * model.expert_intermediate_size + model.top_k * model.hidden_size
+    staged = model.routed_experts * model.expert_bytes / 3
+    needed = max(logits, 4.0 * options.ubatch * (inner + 6 * model.hidden_size))
+    return needed + (staged if options.ubatch >= upload_from(model, options.runtime) else 0.0)
+
+
+def _with_one_gpu(machine: Machine, number: int) -> Machine:
+    """Return the machine with one of its GPUs alone."""
+    link = machine.between(f"gpu{number}", machine.device_names[-1])
+    return machine.model_copy(
+        update={
+            "gpu": machine.every_gpu[number],
+            "gpus": (),
+            "pcie_gb_s": machine.pcie_gb_s if link is None else link.gb_s,
+        }
+    )
+
+
+def _hosts(machine: Machine, numa: Numa) -> list[tuple[str, Machine, bool]]:
+    """Return the host's devices: name, the machine as if it had that alone, placed by socket."""
+    cpu, nodes = machine.require_cpu(), machine.nodes
+    if len(nodes) < 2:
+        return [(machine.device_names[-1], machine, False)]
+    if numa == "nodes":
+        found = []
+        for node in nodes:
+            share = node.cores / max(1, sum(other.cores for other in nodes))
+            curve = cpu.tflops.model_copy(
+                update={"points": tuple((x, y * share) for x, y in cpu.tflops.points)}
+            )
+            own = cpu.model_copy(
+                update={
+                    "numa": None, "bandwidth_gb_s": node.bandwidth_gb_s, "threads": node.cores,
+                    "tflops": curve,
+                }
+            )  # fmt: skip
+            dram = machine.dram.model_copy(update={"capacity_gb": node.capacity_gb})
+            found.append((node.name, machine.model_copy(update={"cpu": own, "dram": dram}), True))
+        return found
+    total = sum(node.bandwidth_gb_s for node in nodes)
+    capacity = sum(node.capacity_gb for node in nodes)
+    own_numa, rate, aware = cpu.numa, total, False
+    if numa == "mirrored":
+        own_numa, capacity, aware = None, min(node.capacity_gb for node in nodes), True
+    if numa == "isolate":
+        first = nodes[0]
+        own_numa, rate, capacity = None, first.bandwidth_gb_s, first.capacity_gb
+    own = cpu.model_copy(update={"numa": own_numa, "bandwidth_gb_s": rate})
+    dram = machine.dram.model_copy(update={"capacity_gb": capacity})
+    return [("host", machine.model_copy(update={"cpu": own, "dram": dram}), aware)]
+
+
+def _attention_bytes(model: ModelShape, room: int) -> Floats:
+    """Return the bytes of each layer besides its routed experts; the last one has the head."""
+    moe = set(model.moe_layers)
+    each = model.bytes_of("attention", model.attention_weights) + model.kv_bytes(room)
+    router = model.bytes_of("router") / max(1, len(moe)) + model.bytes_of("shared") / max(
+        1, len(moe)
+    )
+    dense = model.bytes_of("dense") / max(1, model.layers - len(moe))
+    found = np.array([each + (router if row in moe else dense) for row in range(model.layers)])
+    found[-1] += model.bytes_of("head")
+    return found
+
+
+def _costs(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> dict[str, float]:
+    return as_costs(costs_of(machine, model, profile)[0])
+
+
+def _token_us(setting: Setting, profile: RuntimeProfile) -> float:
+    costs, _ = costs_of(setting.machine, setting.model, profile)
+    return float((amounts(setting) * costs).sum())
+
+
+def _attention_us(
+    machine: Machine,
+    model: ModelShape,
+    options: SplitOptions,
+    profile: RuntimeProfile,
+    *,
+    aware: bool = False,
+) -> Floats:
+    """Return each layer's time but for its experts; the step's own time is in the last layer."""
+    bare = model.model_copy(update={"expert_intermediate_size": 1})
+    calls = (0.0 if machine.gpu is not None else 1.0,) * len(model.moe_layers)
+    made = Setting(machine, bare, calls, options.context, aware or profile.numa_aware)
+    headless = Setting(
+        machine, bare.model_copy(update={"vocab_size": 1}), calls, options.context,
+        aware or profile.numa_aware,
+    )  # fmt: skip
+    whole, body = _token_us(made, profile), _token_us(headless, profile)
+    costs = _costs(machine, model, profile)
+    body -= costs["token_us"]
+    if machine.gpu is None:  # experts of one column: the hand-overs of a layer are its experts'
+        body -= len(calls) * model.top_k * costs["host_expert_us"]
+    sizes = _attention_bytes(model, options.context)
+    rate = gpu_read_gb_s(machine) if machine.gpu is not None else host_read_gb_s(machine)
+    sizes[-1] -= model.bytes_of("head")
+    reading = sizes / (rate * 1e3)
+    extra = reading - reading.min()
+    found: Floats = np.maximum((body - extra.sum()) / model.layers, 0.0) + extra
+    found[-1] += whole - body
+    return found
+
+
+def _experts_us(
+    machine: Machine,
+    model: ModelShape,
+    profile: RuntimeProfile,
+    *,
+    on_host: bool,
+    aware: bool = False,
+) -> float:
+    """Return the time of a layer's experts, on the host with its two hand-overs."""
+    bare = model.model_copy(update={"expert_intermediate_size": 1})
+    layers = len(model.moe_layers)
+    aware = aware or profile.numa_aware
+    without = 0.0 if machine.gpu is not None else 1.0
+    here = (1.0 if on_host else 0.0,) * layers
+    base = _token_us(Setting(machine, bare, (without,) * layers, 0, aware), profile)
+    whole = _token_us(Setting(machine, model, here, 0, aware), profile)
+    found = (whole - base) / layers
+    if machine.gpu is None:
+        found += model.top_k * _costs(machine, model, profile)["host_expert_us"]
+    return found
+
+
+def _hops(
+    machine: Machine,
+    names: tuple[str, ...],
+    gpus: int,
+    model: ModelShape,
+    tokens: int,
+    hand_over: float,
+) -> Floats:
+    """Return what handing the activations of so many tokens over takes, in us."""
+    size = 2.0 * tokens * model.hidden_size
+    found = np.zeros((len(names), len(names)))
+    for i in range(len(names)):
+        for j in range(len(names)):
+            if i == j:
+                continue
+            ends = [names[i], names[j]]
+            link: Link | None = None
+            if max(i, j) < gpus:
+                link = machine.between(*ends)
+                fixed = THROUGH_HOST_US if link is None else PEER_US
+            elif min(i, j) < gpus:
+                link = machine.between(names[min(i, j)], machine.device_names[-1])
+                fixed = hand_over
+            else:
+                fixed = hand_over / 2  # between nodes
+            gb_s = machine.pcie_gb_s or 50.0 if link is None else link.gb_s
+            bytes_us = size / (gb_s * 1e3) * (2 if link is None and max(i, j) < gpus else 1)
+            found[i, j] = fixed + bytes_us
+    return found
+
+
+def _prompt_us(
+    machine: Machine,
+    hosts: list[Machine],
+    model: ModelShape,
+    options: SplitOptions,
+    moe: NDArray[np.bool_],
+) -> tuple[Floats, Floats]:
+    """Return what one ubatch takes on each device, by rates alone: attention, and experts.
+
+    Experts in host memory are computed there, or from a threshold on copied to the first GPU and
+    computed as there; the copy is what counts.
+    """
+    tokens, gpus = options.ubatch, machine.every_gpu
+    others = model.attention_weights + (model.shared_weights if moe.any() else 0)
+    scores = 2.0 * options.context / 2 * 2 * model.hidden_size * tokens
+    reached = 1.0 - (1.0 - model.top_k / model.routed_experts) ** tokens
+    touched = model.routed_experts * model.expert_bytes * reached
+    work = 2.0 * tokens * model.top_k * model.expert_weights
+    attention = np.zeros((model.layers, len(gpus) + len(hosts)))
+    experts = np.zeros_like(attention)
+    gpu_us = []
+    for number, gpu in enumerate(gpus):
+        rate = gpu.peak_tflops * 1e6 * GPU_PROMPT_SHARE
+        read = gpu_read_gb_s(_with_one_gpu(machine, number)) * 1e3
+        size = model.bytes_of("attention", model.attention_weights)
+        attention[:, number] = max((2.0 * tokens * others + scores) / rate, size / read)
+        gpu_us.append(max(work / rate, touched / read))
+        experts[:, number] = gpu_us[-1]
+    for number, host in enumerate(hosts, start=len(gpus)):
+        cpu = host.require_cpu()
+        rate = float(cpu.rate_tflops(max(1, tokens * model.top_k // model.routed_experts))) * 1e6
+        attention[:, number] = (2.0 * tokens * others + scores) / rate
+        computed = max(work / rate, touched / (host_read_gb_s(host) * 1e3))
+        if gpus and tokens >= upload_from(model, options.runtime):
+            link = machine.between("gpu0", machine.device_names[-1])
+            gb_s = (machine.pcie_gb_s if link is None else link.gb_s) or 25.0
+            computed = touched / (gb_s * UPLOAD_SHARE * 1e3) + gpu_us[0]
+        experts[:, number] = computed
+    return attention, np.where(moe[:, None], experts, 0.0)
+
+
+def _host_bytes(machine: Machine) -> float:
+    """Return the host's memory; a TiB where nobody says."""
+    held = machine.dram.capacity_gb
+    return (1024.0 if held is None else held) * GIB
+
+
+def refuse_numa(machine: Machine, numa: Numa) -> None:
+    """Raise InputError where a NUMA setting is asked for that the machine has no nodes for."""
+    if numa != "interleaved" and len(machine.nodes) < 2:
+        raise InputError(
+            f"machine {machine.name}: nodes: has fewer than two; --numa {numa} needs them"
+        )

@@ -1,0 +1,86 @@
+"""Plans for several GPUs: command lines that say what was planned, speeds, what each brings."""
+
+import random
+import shlex
+
+import pytest
+
+import moeopt
+from moeopt.exporters.split_flags import read_split_flags, split_flags
+from moeopt.planner.split import NoRoomError, plan_split, split_page
+from moeopt.problems.split.generate import Options
+from moeopt.problems.split.instance import Instance
+from moeopt.problems.split.solution import Solution
+from moeopt.sim.presets import get_model
+
+
+def test_the_flags_say_what_was_planned() -> None:
+    """Read back as llama.cpp reads them: every layer of random splits on its device."""
+    rng = random.Random(0)
+    for _ in range(200):
+        gpus, layers = rng.randint(1, 4), rng.randint(1, 12)
+        ends = sorted(rng.choices(range(gpus + 1), k=layers))  # 0: the host
+        attention = [gpus if end == 0 else end - 1 for end in ends]
+        experts = [rng.choice([at, gpus, rng.randrange(gpus)]) for at in attention]
+        if set(attention) == {gpus}:
+            continue
+        instance = _instance(gpus, layers)
+        solution = Solution(instance="x", attention=tuple(attention), experts=tuple(experts))
+        flags = split_flags(instance, solution)
+        names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
+        found = read_split_flags(flags, layers, gpus)
+        assert found == ([names[n] for n in attention], [names[n] for n in experts]), flags
+
+
+def _instance(gpus: int, layers: int) -> Instance:
+    count = gpus + 1
+    return Instance.from_arrays(
+        attention_ns=[[1] * count] * layers,
+        attention_bytes=[1] * layers,
+        experts_ns=[[1] * count] * layers,
+        experts_bytes=[1] * layers,
+        hop_ns=[[0] * count] * count,
+        capacity=[100] * count,
+        source=gpus,
+    ).model_copy(
+        update={
+            "devices": tuple(
+                moeopt.split.Device(name=name, capacity=100)
+                for name in [*(f"gpu{n}" for n in range(gpus)), "host"]
+            )
+        }
+    )
+
+
+def test_two_cards_and_a_server_from_nothing_to_a_command() -> None:
+    """GLM-4.5-Air in Q4_K_M, 32k of context, q8_0 cache: docs/examples.md."""
+    machine = moeopt.get_machine("2xrtx3090+epyc-7002")
+    options = Options(
+        bits="Q4_K_M", kv_bits=8.5, room=32768, context=4250, prompt_tokens=4000, reply_tokens=500
+    )
+    plan = plan_split(machine, get_model("glm-4.5-air"), options)
+    words = shlex.split(plan.command)
+    for flag, value in {"-c": "32768", "-ctk": "q8_0", "-ub": "512", "-sm": "layer"}.items():
+        assert words[words.index(flag) + 1] == value
+    assert plan.tokens_per_s > 10
+    assert plan.prompt_tokens_per_s is not None
+    assert plan.prompt_tokens_per_s > plan.tokens_per_s
+    assert all(excess is None or excess >= 0 for excess in plan.others.values())
+    assert set(plan.without) == {"gpu0", "gpu1"}
+    assert plan.command in split_page(plan)
+    flags = words[3 : words.index("-c")]
+    attention, experts = read_split_flags(flags, 46, 2)
+    names = ["CUDA0", "CUDA1", "CPU"]
+    assert attention == [names[n] for n in plan.solution.attention]
+    held = [names[home] for home in plan.solution.experts if home >= 0]
+    assert [e for e, home in zip(experts, plan.solution.experts, strict=True) if home >= 0] == held
+
+
+def test_what_cannot_fit_names_every_device() -> None:
+    """Exit code 3, one line with MiB."""
+    machine = moeopt.set_machine(
+        moeopt.get_machine("2xrtx3090+epyc-7002"), {"dram.capacity_gb": 64}
+    )
+    with pytest.raises(NoRoomError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB") as caught:
+        plan_split(machine, get_model("deepseek-v3"), Options(bits="Q4_K_M"))
+    assert caught.value.exit_code == 3

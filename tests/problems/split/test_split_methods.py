@@ -1,0 +1,200 @@
+"""Every method agrees with brute force, a hand-computed anchor and the checker's rules."""
+
+import pytest
+
+import moeopt
+from moeopt.core.errors import InputError
+from moeopt.core.search import Search
+from moeopt.problems.execute import compare
+from moeopt.problems.split import bounds, check, labels
+from moeopt.problems.split.cpsat import Model
+from moeopt.problems.split.heuristics import HEURISTICS
+from moeopt.problems.split.instance import Instance
+from moeopt.problems.split.solution import Solution
+from tests.problems.split.split_random_instances import random_instance
+
+DEVICES = [
+    {"name": "gpu0", "capacity": 24, "buffer": 1},
+    {"name": "gpu1", "capacity": 16, "buffer": 1},
+    {"name": "numa0", "capacity": 64, "buffer": 0},
+]
+
+NOWHERE = {"attention_ns": [None] * 3, "attention_bytes": 1}
+
+
+def three_layers() -> Instance:
+    """Return three equal layers: GPU 0 holds two layers' experts, GPU 1 one."""
+    layer = {
+        "attention_ns": [10, 14, 60],
+        "attention_bytes": 2,
+        "experts_ns": [12, 17, 80],
+        "experts_bytes": 9,
+    }
+    return Instance(
+        name="anchor",
+        source=2,
+        order=[2, 0, 1],
+        devices=DEVICES,
+        hop_ns=[[0, 9, 5], [9, 0, 5], [5, 5, 0]],
+        layers=[layer] * 3,
+    )
+
+
+def test_a_hand_computed_anchor() -> None:
+    """Two layers on GPU 0, one on GPU 1: 5 + 2 (10 + 12) + 9 + 14 + 17 + 5 = 94."""
+    instance = three_layers()
+    for method in ("brute-force", "labels", "cp-sat", "milp", "mathprog"):
+        result = moeopt.solve(instance, method)
+        assert (result.status, result.objective) == ("optimal", 94)
+    best = Solution(instance="anchor", attention=(0, 0, 1), experts=(0, 0, 1))
+    assert check.objective(instance, best) == 94
+    assert check.violations(instance, best, 94) == []
+    wrong = {
+        "SP-C1": {"experts": (0, 0, -1)},
+        "SP-C2": {"attention": (0, 0, 0), "experts": (0, 0, 0)},
+        "SP-C4": {"attention": (1, 0, 0), "experts": (1, 0, 0)},
+    }
+    for rule, change in wrong.items():
+        assert check.violations(instance, best.model_copy(update=change))[0][0] == rule
+    assert check.violations(instance, best, 93)[0][0] == "SP-C5"
+
+
+def test_a_buffer_alone_can_be_too_much() -> None:
+    """Parts of 22 bytes fit into 22, not beside a buffer of 1; an empty device needs none."""
+    devices = [DEVICES[0] | {"capacity": 22}, DEVICES[1], DEVICES[2]]
+    instance = Instance.model_validate(three_layers().model_dump() | {"devices": devices})
+    full = Solution(instance="anchor", attention=(0, 0, 1), experts=(0, 0, 2))
+    assert [rule for rule, _ in check.violations(instance, full)] == ["SP-C3"]
+    away = Solution(instance="anchor", attention=(2, 2, 2), experts=(2, 2, 2))
+    assert check.violations(instance, away) == []
+
+
+def test_every_method_agrees_with_brute_force() -> None:
+    """Statuses, optima and bounds; the own method without a model's help."""
+    seen = set()
+    for seed in range(40):
+        instance = random_instance(seed)
+        truth = moeopt.solve(instance, "brute-force")
+        seen.add(truth.status)
+        for method in ("cp-sat", "milp", "mathprog"):
+            found = moeopt.solve(instance, method, warm_start=False)
+            assert (found.status, found.objective) == (truth.status, truth.objective), instance
+        search = Search(limit_s=60)
+        labels.solve(instance, search)
+        assert search.infeasible == (truth.status == "infeasible")
+        assert (search.objective, search.bound) == (truth.objective, truth.objective) or (
+            search.infeasible
+        )
+    assert seen == {"optimal", "infeasible"}
+
+
+def test_bounds_are_below_and_rules_above() -> None:
+    """By brute force, and the event engine agrees with the checker; each is tight somewhere."""
+    tight, optimal = 0, dict.fromkeys(HEURISTICS, 0)
+    for seed in range(60):
+        instance = random_instance(seed)
+        truth = moeopt.solve(instance, "brute-force")
+        if truth.objective is None:
+            assert all(rule(instance) is None for rule in HEURISTICS.values())
+            continue
+        assert bounds.lower_bound(instance) <= truth.objective
+        assert truth.objective % bounds.objective_grid(instance) == 0
+        assert compare(instance, truth.solution).agree
+        tight += bounds.lower_bound(instance) == truth.objective
+        for name, rule in HEURISTICS.items():
+            found = rule(instance)
+            if found is not None:
+                assert check.violations(instance, found) == []
+                assert check.objective(instance, found) >= truth.objective
+                optimal[name] += check.objective(instance, found) == truth.objective
+    assert tight
+    assert all(optimal.values())
+
+
+@pytest.mark.parametrize("rule", check.CONSTRAINTS)
+def test_a_constraint_that_is_left_out_is_missed(rule: str) -> None:
+    """Without it the model finds less than the optimum, or what the checker refuses."""
+    assert rule in Model.constraints()
+    for seed in range(60):
+        instance = random_instance(seed)
+        with_all = moeopt.solve(instance, "brute-force")
+        without = moeopt.solve(instance, "cp-sat", without=[rule], warm_start=False)
+        if without.objective != with_all.objective or without.violations:
+            return
+    pytest.fail(f"{rule} changes nothing")
+
+
+def test_more_memory_faster_links_and_one_gpu_more_never_cost() -> None:
+    """A GPU may be left out."""
+    for seed in range(25):
+        instance = random_instance(seed).model_copy(update={"order": None})
+        before = moeopt.solve(instance, "labels").objective
+        data = instance.model_dump()
+        larger = [device | {"capacity": device["capacity"] + 7} for device in data["devices"]]
+        faster = [[time // 2 for time in row] for row in data["hop_ns"]]
+        grown = data | {
+            "devices": [*data["devices"], {"name": "new", "capacity": 20, "buffer": 1}],
+            "hop_ns": [*([*row, 3] for row in data["hop_ns"]), [3] * len(data["devices"]) + [0]],
+            "prompt_hop_ns": None,
+            "layers": [
+                {
+                    name: None if time is None else [*time, 5] if name.endswith("ns") else time
+                    for name, time in layer.items()
+                }
+                for layer in data["layers"]
+            ],
+        }
+        changes = [data | {"devices": larger}, data | {"hop_ns": faster}]
+        if data["prompt_hop_ns"] is None:
+            changes.append(grown)
+        for change in changes:
+            after = moeopt.solve(Instance.model_validate(change), "labels").objective
+            assert before is None or (after is not None and after <= before)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"source": 3}, "source: there is no device 3"),
+        ({"order": [0, 0]}, "order[1]: names device 0 twice"),
+        ({"hop_ns": [[0, 1, 1]]}, "hop_ns: must have one row per device, 3, not 1"),
+        ({"hop_ns": [[0, 1, -1], [1, 0, 1], [1, 1, 0]]}, "hop_ns[0][2]"),
+        ({"devices": []}, "devices"),
+        ({"layers": [NOWHERE]}, "layers[0].attention_ns"),
+    ],
+)
+def test_wrong_data_are_refused_in_one_line(change: dict[str, object], words: str) -> None:
+    """Field, value and what would be right."""
+    with pytest.raises(InputError) as caught:
+        Instance.model_validate(three_layers().model_dump() | change)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_seven_gpus_and_two_nodes_within_half_a_percent() -> None:
+    """94 layers; the bound comes from the class model."""
+    kinds = [(24, 900), (24, 900), (32, 1700), (16, 400), (48, 760), (24, 900), (16, 400)]
+    names = [f"gpu{n}" for n in range(7)] + ["numa0", "numa1"]
+    devices = [
+        {"name": name, "capacity": kinds[n][0] * 1000 if n < 7 else 10**6, "buffer": 1500 * (n < 7)}
+        for n, name in enumerate(names)
+    ]
+    attention = [60_000 + 120_000_000 // rate for _, rate in kinds] + [400_000] * 2
+    experts = [30_000 + 87_500_000 // rate for _, rate in kinds] + [700_000] * 2
+    hops = [
+        [0 if i == j else 20_000 if max(i, j) < 7 else 12_000 for j in range(9)] for i in range(9)
+    ]
+    layer = {
+        "attention_ns": [time // 1000 * 1000 for time in attention],
+        "attention_bytes": 120,
+        "experts_ns": [time // 1000 * 1000 for time in experts],
+        "experts_bytes": 1400,
+    }
+    instance = Instance(
+        name="large", source=7, order=[7, 8, *range(7)], devices=devices, hop_ns=hops,
+        layers=[layer] * 94,
+    )  # fmt: skip
+    result = moeopt.solve(instance, "labels", time_limit_s=60)
+    assert result.objective is not None
+    assert result.bound is not None
+    assert result.objective - result.bound <= 0.005 * result.objective
