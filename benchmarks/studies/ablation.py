@@ -10,8 +10,8 @@ A *part* is a sub-method, and a way to leave it out: attributes that something e
 of. *Cells* are instances made by `moeopt.generate` with seeds that nothing was tuned on, and with
 ``MOEOPT_TRACES`` set windows of traces that nothing was tuned on. Both sides get the same work, one
 worker and the same seed; what a side needs of it is told as well. (Records of 2026-11-22 had equal
-processor time in place of equal work; a cell of the library is named by its file.) A part stays if without it the
-gap is larger, or the work for a proof, beyond what cells differ by; the page says which do.
+processor time in place of equal work; a cell of the library is named by its file.) A part stays if
+without it the gap is larger, or fewer are proven, or a proof takes more time.
 
 To add a problem's parts, add them to `PARTS`; a part that was taken out keeps its records, and goes
 to `TAKEN_OUT` with the sentence that says why.
@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 from typing import Any
 from unittest.mock import patch
 
@@ -183,8 +182,8 @@ def gap(side: Mapping[str, Any], best: int) -> float:
 def table(records: list[dict[str, Any]]) -> list[str]:
     """Return a row for each part."""
     lines = [
-        "| sub-method | cells | work | gap with / without, mean % | largest % | proven with / without "
-        "| CPU s with / without, median | measured |",
+        "| sub-method | cells | work | gap with / without, mean % | largest % "
+        "| proven with / without | CPU s with / without | measured |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name in dict.fromkeys(record["part"] for record in records):
@@ -194,7 +193,7 @@ def table(records: list[dict[str, Any]]) -> list[str]:
             best = min(record[side]["objective"] for side in gaps)
             for side, of in gaps.items():
                 of.append(gap(record[side], best))
-        seconds = {side: median(record[side]["cpu_s"] for record in own) for side in gaps}
+        seconds = {side: sum(record[side]["cpu_s"] for record in own) for side in gaps}
         of = [gaps["with"], gaps["without"]]
         cells_of = [
             name,
