@@ -1,12 +1,17 @@
-"""What a cache would hold: for every use of an expert, which others were used since its last use.
+"""What both models of a joint plan share: what caches would hold, and from values to a solution.
 
 The cache of a layer is a list of its non-residents by recency, of which it keeps as many as it has
 ways. So an expert that is no resident is found if and only if fewer non-residents than ways have
 been used since its own last use; these stand here, residents or not (`Access.since`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from .check import layer_runs
+from .instance import Instance
+from .solution import Solution
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,39 @@ def accesses(steps: Sequence[Sequence[Sequence[tuple[int, int, int]]]]) -> Itera
             ]
             used = [expert for expert, _, _ in active]
             recent[layer] = [expert for expert in order if expert not in used] + used
+
+
+def decoded(model: Any, value: Callable[[Any], int]) -> Solution:
+    """Return the decisions of a model's flags, without dispatch; None where no flag is set."""
+    instance: Instance = model.instance
+
+    def first(flags: list[Any]) -> int | None:
+        return next((place for place, flag in enumerate(flags) if value(flag)), None)
+
+    places = [[first(flags) for flags in layer] for layer in model.width]
+    return Solution(
+        instance=instance.name,
+        context=first(model.kap),
+        resident=tuple(
+            tuple(e for e, flag in enumerate(layer) if value(flag)) for layer in model.resident
+        ),
+        bits=tuple(
+            tuple(None if place is None else instance.bits[place] for place in layer)
+            for layer in places
+        ),
+        ways=tuple(first(flags) for flags in model.ways),
+        deferred=tuple(first(flags) for flags in model.defers),
+    )
+
+
+def dispatched(
+    instance: Instance, plan: Solution, on_gpu: Collection[tuple[int, int, int]]
+) -> Solution:
+    """Return a plan in which exactly some (step, layer, expert) run on the GPU."""
+    swapped = tuple(
+        (run.step, run.layer, expert)
+        for run in layer_runs(instance, plan)
+        for expert in (*run.gpu, *run.now, *run.late)
+        if (expert in run.gpu) != ((run.step, run.layer, expert) in on_gpu)
+    )
+    return plan.model_copy(update={"swapped": swapped})
