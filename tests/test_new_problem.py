@@ -55,8 +55,9 @@ def steps(root: Path) -> list[list[str]]:
     return [shlex.split(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_the_template_becomes_a_problem(root: Path, copy: Path) -> None:
-    """Every command but mypy and the whole contract, which the long tail runs; then all else.
+    """Every command but mypy and the whole contract; then all else.
 
     That is: whatever of the suite is done for every problem, the list of problems, solving, and a
     report on its instances.

@@ -148,7 +148,7 @@ def _print(result: "Result", instance: "InstanceEnvelope", as_json: bool) -> Non
     gap = "-" if result.gap is None else f"{100 * result.gap:.3f} %"
     engine = f" ({result.engine})" if result.engine else ""
     print(f"{result.instance}: {result.problem}, {result.method}{engine}")
-    print(f"  status     {result.status}, {result.termination} [{result.raw_status}]")
+    print(f"  status     {result.said}, {result.termination} [{result.raw_status}]")
     print(f"  objective  {shown(result.problem, result.objective)}")
     print(f"  bound      {shown(result.problem, result.bound)}, gap {gap}")
     if (precision := _precision(result, instance)) is not None:

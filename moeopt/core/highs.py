@@ -22,6 +22,10 @@ That one is a hundred times narrower. Much narrower ones would cut off integer p
 rounding of a row: at 1e7, the largest number here, a double is exact to 1e-9.
 """
 
+PRESOLVE = False
+"""HiGHS's presolve was seen to cut off all optima: `replication`, 4 of 3,900 random instances, and
+0 of 2,716 without it. On the models of ten problems doing without it takes no longer."""
+
 NODE_WORK = 1e-6
 """Units of work that a node takes for each nonzero, row and column of the program."""
 
@@ -105,6 +109,7 @@ def _minimize(
     # scipy hands options that it does not know over to HiGHS, and warns that it does.
     warnings.filterwarnings("ignore", "Unrecognized options detected", RuntimeWarning)
     options: Any = {
+        "presolve": PRESOLVE,
         "mip_rel_gap": relative_gap,
         "mip_feasibility_tolerance": 10 * tolerance,  # in its trees it takes a tenth of this
         "dual_feasibility_tolerance": tolerance,  # for a program without integers

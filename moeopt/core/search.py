@@ -28,17 +28,19 @@ class Search:
         For whatever draws random numbers or runs in parallel.
     verify
         Whether every refutation that a solver of floats gives is to be confirmed in exact integers,
-        by CP-SAT say, before a bound rests on it; one that is not confirmed proves nothing.
+        by CP-SAT say, before a bound rests on it; one that is not confirmed proves nothing. None:
+        where that is quick; what is not confirmed counts as proven by floats (`prove`).
     enough_gap
         Relative gap at which the answer is good enough: more work of unknown length is not begun.
     on_improvement
         Called with (objective, bound) at each improvement.
     solution, objective
         The incumbent; None if there is none.
-    bound
-        The proven lower bound; None if there is none.
-    infeasible
-        Whether it is proven that there is no solution.
+    bound, exact_bound
+        The proven lower bound, and the best of those that rest on integer arithmetic or on CP-SAT
+        alone, without the word of a solver of floats; None if there is none.
+    infeasible, by_floats
+        Whether it is proven that there is no solution, and whether by a solver of floats.
     enough
         Whether the gap that is left is small and not worth more time: `ExactMethod.then` is not
         tried.
@@ -49,13 +51,15 @@ class Search:
     limit_s: float = 60.0
     seed: int = 0
     workers: int = 1
-    verify: bool = False
+    verify: bool | None = None
     enough_gap: float = 0.0
     on_improvement: Callable[[Objective | None, Objective | None], None] = _ignore
     solution: Any = None
     objective: Objective | None = None
     bound: Objective | None = None
+    exact_bound: Objective | None = None
     infeasible: bool = False
+    by_floats: bool = False
     enough: bool = False
     note: str = ""
     clock: SolvingClock = field(default_factory=solving_clock, repr=False)
@@ -92,14 +96,27 @@ class Search:
             self.solution, self.objective = solution, objective
             self.on_improvement(objective, None)
 
-    def prove(self, bound: Objective) -> None:
-        """Report a proven lower bound; it is kept if it is higher than the one known."""
+    def prove(self, bound: Objective, *, floats: bool = False) -> None:
+        """Report a proven lower bound; it is kept if it is higher than the one known.
+
+        Parameters
+        ----------
+        floats
+            Whether it rests on a solver of floats that nothing has confirmed in integers: on a
+            `Found.safe_bound`, or on HiGHS's "infeasible".
+        """
+        if not floats and (self.exact_bound is None or below(self.exact_bound, bound)):
+            self.exact_bound = bound
         if self.bound is None or below(self.bound, bound):
             self.bound = bound
             self.on_improvement(None, bound)
 
-    def prove_incumbent(self) -> None:
-        """Report that nothing is better than the incumbent."""
+    def prove_incumbent(self, *, floats: bool = False) -> None:
+        """Report that nothing is better than the incumbent; `floats` as in `prove`."""
         if self.objective is None:
             raise ValueError("there is no incumbent to prove optimal")
-        self.prove(self.objective)
+        self.prove(self.objective, floats=floats)
+
+    def refute(self, *, floats: bool = False) -> None:
+        """Report that there is no solution; `floats` as in `prove`."""
+        self.infeasible, self.by_floats = True, floats

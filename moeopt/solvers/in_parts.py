@@ -34,10 +34,11 @@ def parts_of(task: Task) -> list[InstanceEnvelope]:
 
 @dataclass
 class _Part:
-    """One part, what is known of it, and what was last heard from its solver."""
+    """One part, what is known of it, its bound in integers, and what its solver said last."""
 
     task: Task
     outcome: Outcome
+    exact: int | None = None
 
     @property
     def closed(self) -> bool:
@@ -46,6 +47,9 @@ class _Part:
     def take(self, outcome: Outcome) -> None:
         """Keep an outcome, and the better of its solution and the one known before."""
         task = self.task
+        for bound in (outcome.exact_bound, None if outcome.floats else outcome.bound):
+            if bound is not None:
+                self.exact = max(bound, self.exact or bound)
         if outcome.bound is not None:
             task.lower = max(outcome.bound, task.lower or outcome.bound)
         if outcome.solution is None or (
@@ -109,7 +113,7 @@ def _prepared(task: Task, parts: list[InstanceEnvelope]) -> list[_Part]:
         if start is not None and part.upper == part.lower:
             outcome.proven, outcome.raw_status = "optimal", "CLOSED_BY_BOUND"
             outcome.termination = "completed"
-        found.append(_Part(part, outcome))
+        found.append(_Part(part, outcome, part.lower))
     return found
 
 
@@ -143,8 +147,11 @@ def _together(task: Task, found: list[_Part]) -> Outcome:
         whole.build_s += outcome.build_s
         whole.engine = outcome.engine or whole.engine
     whole.bound = _sum([part.task.lower for part in found])
-    if any(outcome.proven == "infeasible" for outcome in outcomes):
+    whole.exact_bound = _sum([part.exact for part in found])
+    whole.floats = whole.bound != whole.exact_bound
+    if refuted := [outcome for outcome in outcomes if outcome.proven == "infeasible"]:
         whole.proven = "infeasible"
+        whole.floats = all(outcome.floats for outcome in refuted)
         return whole
     if all(outcome.proven == "optimal" for outcome in outcomes):
         whole.proven = "optimal"

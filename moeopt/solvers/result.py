@@ -8,6 +8,7 @@ from moeopt.core.objective import Objective, entries, relative
 from moeopt.problems.registry import get_problem
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "failed"]
+Proof = Literal["integers", "floats"]
 Termination = Literal["completed", "time_limit", "work_limit", "interrupted"]
 
 NOTABLE_S = 0.5
@@ -26,7 +27,8 @@ class Result:
         How it was solved; `engine` is None where the method has none.
     status
         What is known about the problem. A heuristic's answer is "feasible" however good it is;
-        "failed" is a user's rule that gave no valid solution, and `raw_status` says why.
+        "failed" is a user's rule that gave no valid solution, and `raw_status` says why. "optimal"
+        and "infeasible" are said of proofs in integers only.
     termination
         Why the method stopped.
     objective
@@ -34,6 +36,10 @@ class Result:
         lexicographic one is a tuple.
     bound
         The best proven lower bound on the objective.
+    proof
+        What the bound, or the proof that there is no solution, rests on: "integers" is integer
+        arithmetic or CP-SAT, "floats" the word of a MILP solver, with a margin for its tolerances
+        (`moeopt.core.safe_bound`), that nothing has confirmed. None without a bound. See `said`.
     solution
         The decision; it passed the checker.
     violations
@@ -76,6 +82,16 @@ class Result:
     compile_s: float | None = None
     work_limit: float | None = None
     work: float | None = None
+    proof: Proof | None = None
+
+    @property
+    def said(self) -> str:
+        """The status in words: of a proof that rests on floats, "optimal within floats"."""
+        if self.proof == "floats" and self.status == "unknown":
+            return "infeasible within floats"
+        if self.proof == "floats" and self.objective is not None and self.objective == self.bound:
+            return "optimal within floats"
+        return self.status
 
     @property
     def gap(self) -> float | None:
@@ -95,7 +111,7 @@ class Result:
             known = self.raw_status
         seconds = f"{self.build_s + self.solve_s:.3g} s{compiling(self.compile_s)}"
         return (
-            f"Result({self.problem}, {self.instance}, {self.method}: {self.status}, "
+            f"Result({self.problem}, {self.instance}, {self.method}: {self.said}, "
             f"{known}, {seconds})"
         )
 

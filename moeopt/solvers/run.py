@@ -17,7 +17,7 @@ from moeopt.solvers import arguments, in_parts
 from moeopt.solvers.backends.own import is_brief
 from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.methods import automatic, get_method
-from moeopt.solvers.result import Result, Status, Termination
+from moeopt.solvers.result import Proof, Result, Status, Termination
 from moeopt.solvers.rules import AUTO, Rule
 from moeopt.solvers.task import MODELS, Method, Outcome, Progress, Task, Trace
 
@@ -45,7 +45,7 @@ def solve(
     engine: str | None = None,
     without: Collection[str] = (),
     warm_start: bool = True,
-    verify: bool = False,
+    verify: bool | None = None,
     enough_gap: float = 0.0,
     futures: Futures | None = None,
     on_progress: Progress | None = None,
@@ -79,9 +79,11 @@ def solve(
         Whether models, and ``auto``, start from the problem's heuristic and its combinatorial
         bound; a problem's own exact algorithms always look for their own.
     verify
-        Whether every refutation that a proof rests on is to be confirmed in exact integers. With
-        milp and mathprog CP-SAT has to prove the bound again within the time that is left. Methods
-        that compute in integers, such as cp-sat, dp and brute-force, have nothing to confirm.
+        Whether what a solver of floats proves is to be confirmed by CP-SAT, in integers, within the
+        limit; what is not confirmed counts for nothing. False: it is taken on trust. None: CP-SAT
+        tries it for a second or a tenth of the limit, and `Result.proof` says what came of it.
+        Methods that compute in integers, such as cp-sat, dp and brute-force, have nothing to
+        confirm.
     enough_gap
         Relative gap at which an own exact algorithm need not try for long to close it: 0.001 saves
         the time for the last thousandth. Those that know no such stop go on to the end.
@@ -140,7 +142,7 @@ def solve(
             workers=workers,
             engine=_engine(engine, chosen),
             without=_left_out(left_out, problem.constraint_ids, chosen),
-            verify=arguments.flag("verify", verify),
+            verify=None if verify is None else arguments.flag("verify", verify),
             enough_gap=arguments.share("enough_gap", enough_gap),
             futures=_futures(futures, chosen),
         )
@@ -211,11 +213,11 @@ def _checked(task: Task, outcome: Outcome) -> Result:
     objective, violations = _recomputed(task, outcome)
     if task.upper is not None and (objective is None or task.upper < objective):
         outcome.solution, objective, violations = task.start, task.upper, []
-    bound = _best_bound(task, outcome, objective)
+    bound, exact = _best_bounds(task, outcome, objective)
     if objective is not None and bound is not None and bound > objective:
         raise ModelMismatchError(f"{_where(task)}: bound {bound} is above objective {objective}")
     if method.kind == "heuristic":
-        bound = None
+        bound = exact = None
     task.trace.record(objective, bound)
     return Result(
         problem=task.problem.name,
@@ -224,7 +226,7 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         engine=outcome.engine,
         seed=task.seed,
         workers=task.workers,
-        status=_status(outcome, objective, bound),
+        status=_status(outcome, objective, exact),
         termination=_termination(outcome, task.deadline),
         objective=_unpacked(task, objective),
         bound=_unpacked(task, bound),
@@ -238,6 +240,7 @@ def _checked(task: Task, outcome: Outcome) -> Result:
         compile_s=task.deadline.compile_s,
         work_limit=task.deadline.limit if task.deadline.counts_work else None,
         work=task.deadline.work,
+        proof=_proof(outcome, bound, exact),
     )
 
 
@@ -282,28 +285,41 @@ def _recomputed(task: Task, outcome: Outcome) -> tuple[int | None, list[tuple[st
     return actual, []
 
 
-def _best_bound(task: Task, outcome: Outcome, objective: int | None) -> int | None:
-    """Return the better of the method's bound and the combinatorial one, rounded up to the grid.
+def _best_bounds(
+    task: Task, outcome: Outcome, objective: int | None
+) -> tuple[int | None, int | None]:
+    """Return the best bound of the method and the combinatorial one, and the best in integers.
 
-    One that the objective meets is on the grid.
+    They are rounded up to the grid; one that the objective meets is on the grid.
     """
-    known = [bound for bound in (outcome.bound, task.lower) if bound is not None]
-    if not known:
-        return None
-    best = max(known)
-    return best if task.without or best == objective else task.up_to_grid(best)
+    exact = [outcome.exact_bound, task.lower, None if outcome.floats else outcome.bound]
+
+    def best(bounds: list[int | None]) -> int | None:
+        found = max((bound for bound in bounds if bound is not None), default=None)
+        if found is None or task.without or found == objective:
+            return found
+        return task.up_to_grid(found)
+
+    return best([*exact, outcome.bound]), best(exact)
+
+
+def _proof(outcome: Outcome, bound: int | None, exact: int | None) -> Proof | None:
+    if outcome.proven == "infeasible" or bound is not None:
+        floats = outcome.floats if outcome.proven == "infeasible" else bound != exact
+        return "floats" if floats else "integers"
+    return None
 
 
 def _unpacked(task: Task, value: int | None) -> Objective | None:
     return None if value is None else task.packing.unpack(value)
 
 
-def _status(outcome: Outcome, objective: int | None, bound: int | None) -> Status:
+def _status(outcome: Outcome, objective: int | None, exact_bound: int | None) -> Status:
     if outcome.failed:
         return "failed"
     if objective is not None:
-        return "optimal" if objective == bound else "feasible"
-    return "infeasible" if outcome.proven == "infeasible" else "unknown"
+        return "optimal" if objective == exact_bound else "feasible"
+    return "infeasible" if outcome.proven == "infeasible" and not outcome.floats else "unknown"
 
 
 def _where(task: Task) -> str:

@@ -116,7 +116,7 @@ class Task:
     workers: int
     engine: str | None
     without: frozenset[str]
-    verify: bool = False
+    verify: bool | None = None
     enough_gap: float = 0.0
     futures: Futures = field(default_factory=Futures)
     lower: int | None = None
@@ -168,10 +168,12 @@ class Outcome:
         The best solution and the objective the method claims for it; None if it claims none.
     tolerance
         How far `claim` may be off because the method computes in floats; 0 for exact ones.
-    bound
-        A proven lower bound.
+    bound, exact_bound
+        A proven lower bound, and one that rests on integers alone where `bound` does not.
     proven
         What the method claims to have proven.
+    floats
+        Whether `bound`, or a proof that there is no solution, rests on a solver of floats.
     went_on_with
         The exact method that went on from what this one left open; None if none did.
     failed
@@ -184,7 +186,9 @@ class Outcome:
     claim: int | None = None
     tolerance: int = 0
     bound: int | None = None
+    exact_bound: int | None = None
     proven: Literal["optimal", "infeasible"] | None = None
+    floats: bool = False
     build_s: float = 0.0
     solve_s: float = 0.0
     engine: str | None = None

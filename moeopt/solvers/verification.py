@@ -4,53 +4,78 @@ from dataclasses import replace
 
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.solvers import in_parts
-from moeopt.solvers.limits import TimeLimitError
+from moeopt.solvers.limits import Deadline, TimeLimitError
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 
 BY = "cp-sat"
 
+QUICK_S, QUICK_SHARE = 1.0, 0.1
+"""For so long, or this part of the limit if that is more, a proof is confirmed unasked."""
+
 
 def verified(task: Task, outcome: Outcome) -> Outcome:
-    """Return the outcome with what CP-SAT confirms of its bound in the time that is left.
+    """Return the outcome with what CP-SAT confirms of its bound.
 
     CP-SAT starts from the outcome's solution, and its own bound takes the place of the claimed one,
     so that nothing rests on floats: neither the nodes that a MILP solver cut off as infeasible
     within its tolerances nor its cutting planes. The solution was checked in integers anyhow.
+
+    With ``task.verify`` it has the time that is left, and what it does not confirm counts for
+    nothing. Unasked, it tries for `QUICK_S` what would close the instance; what it does not confirm
+    stays, as a proof of floats.
 
     Raises
     ------
     ModelMismatchError
         If CP-SAT finds a solution below the claimed bound, or one where there is to be none.
     """
-    if outcome.proven is None and outcome.bound is None:
+    if task.verify is False or not outcome.floats:
         return outcome
-    again = get_method(task.problem, BY)
-    known = replace(task, method=again, verify=False)
+    closes = outcome.proven == "infeasible" or (
+        outcome.bound is not None and outcome.solution is not None and outcome.proven is not None
+    )
+    if not closes and (task.verify is None or outcome.bound is None):
+        return outcome
+    known = replace(task, method=get_method(task.problem, BY), verify=False)
+    if task.verify is None:
+        limit = max(QUICK_S, QUICK_SHARE * task.deadline.limit)
+        known.deadline = Deadline(min(limit, task.deadline.remaining_s))
     if outcome.solution is not None:
-        check = task.problem.check
-        if check.violations(task.instance, outcome.solution):  # of a relaxed model, or a bug
-            known.start = known.upper = None
-        else:
-            known.start, known.upper = outcome.solution, task.checked_objective(outcome.solution)
+        actual = task.checked_objective(outcome.solution)
+        broken = task.problem.check.violations(task.instance, outcome.solution)
+        wrong = not task.without and outcome.claim != actual
+        if {rule for rule, _ in broken} - task.without or (
+            wrong and abs((outcome.claim or 0) - actual) > outcome.tolerance
+        ):
+            return outcome  # a bug in the model, which `solve` tells
+        known.start, known.upper = (None, None) if broken else (outcome.solution, actual)
     exact = _unknown(outcome)
     if outcome.termination != "interrupted":
         try:
             exact = in_parts.run(known)
         except (InputError, TimeLimitError) as error:
             exact = _unknown(outcome, str(error) or "NO TIME LEFT")
+    _compare(task, outcome, exact)
+    if exact.claim is not None and (known.upper is None or exact.claim < known.upper):
+        outcome.solution, outcome.claim, outcome.tolerance = exact.solution, exact.claim, 0
+    outcome.raw_status += f", {BY} on the proof: {exact.raw_status}"
+    outcome.solve_s += exact.build_s + exact.solve_s
+    if task.verify or exact.proven is not None:
+        outcome.proven, outcome.bound, outcome.floats = exact.proven, exact.bound, False
+        outcome.termination = exact.termination
+    else:
+        outcome.exact_bound = exact.bound
+    return outcome
+
+
+def _compare(task: Task, outcome: Outcome, exact: Outcome) -> None:
+    """Refuse a claim that CP-SAT contradicts."""
     below = outcome.bound is not None and exact.claim is not None and exact.claim < outcome.bound
     if below or (outcome.proven == "infeasible" and exact.claim is not None):
         where = f"{task.instance.name}, method {task.method.name}"
         claim = outcome.proven if outcome.bound is None else f"the bound {outcome.bound}"
         raise ModelMismatchError(f"{where}: claims {claim}, {BY} finds {exact.claim}")
-    if exact.claim is not None and (known.upper is None or exact.claim < known.upper):
-        outcome.solution, outcome.claim, outcome.tolerance = exact.solution, exact.claim, 0
-    outcome.raw_status += f", {BY} on the proof: {exact.raw_status}"
-    outcome.proven, outcome.bound = exact.proven, exact.bound
-    outcome.termination = exact.termination
-    outcome.solve_s += exact.build_s + exact.solve_s
-    return outcome
 
 
 def _unknown(outcome: Outcome, reason: str = "NOT RUN") -> Outcome:

@@ -11,9 +11,9 @@ from moeopt.core.errors import InputError
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
 
-SCHEMA_VERSION = 4
-"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries; a store is brought
-up to date when it is opened."""
+SCHEMA_VERSION = 5
+"""Version 1 had no `source_sha256`, 2 no `compile_s`, 3 nothing from libraries, 4 neither `proof`
+nor `work`; a store is brought up to date when it is opened."""
 
 BUSY_S = 60.0
 """How long a process waits for another one that is writing; a write takes milliseconds."""
@@ -79,6 +79,8 @@ CREATE TABLE solve (
     facts TEXT NOT NULL,
     machine TEXT NOT NULL,
     finished TEXT NOT NULL,  -- UTC
+    proof TEXT,              -- integers or floats; unknown in results of schema 4 and before
+    work REAL,               -- units, where work was limited
     UNIQUE ({KEY})
 );
 CREATE TABLE failure (
@@ -148,10 +150,20 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
                 _extend_key(connection)
             elif version < 3:
                 connection.execute("ALTER TABLE solve ADD COLUMN compile_s REAL")
-            if version < SCHEMA_VERSION:
+            if version < 4:
                 _make(connection, KNOWN_TABLES)
+            if 2 <= version < 5:
+                connection.execute("ALTER TABLE solve ADD COLUMN proof TEXT")
+                connection.execute("ALTER TABLE solve ADD COLUMN work REAL")
+                connection.execute(_PROVEN_BY_FLOATS)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+_PROVEN_BY_FLOATS = """
+UPDATE solve SET status = 'feasible', proof = 'floats' WHERE status = 'optimal'
+AND engine IS NOT NULL AND raw_status NOT LIKE '%on the proof: OPTIMAL'"""
+"""Results of MILP solvers were called optimal before schema 5."""
 
 
 def _make(connection: sqlite3.Connection, tables: str) -> None:

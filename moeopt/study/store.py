@@ -245,7 +245,7 @@ def _place(method: str, order: list[str]) -> int:
 
 SOLVE = (
     "status, termination, objective, bound, build_s, solve_s, compile_s, engine, raw_status, "
-    "solution, violations, trace, versions, facts, machine, finished"
+    "solution, violations, trace, versions, facts, machine, finished, proof, work"
 )
 """The columns of a solve after its key."""
 
@@ -287,6 +287,8 @@ def to_columns(solved: Solved) -> tuple[Any, ...]:
         json.dumps(solved.facts),
         json.dumps(solved.machine),
         now(),
+        r.proof,
+        r.work,
     )
 
 
@@ -312,6 +314,9 @@ def from_columns(problem: str, instance: str, key: Key, columns: Sequence[Any]) 
         trace=[(at, frozen(best), frozen(low)) for at, best, low in json.loads(named["trace"])],
         raw_status=named["raw_status"],
         versions=json.loads(named["versions"]),
+        work_limit=json.loads(key.options).get("work_limit"),
+        work=named["work"],
+        proof=named["proof"],
     )
     return Solved(result, json.loads(named["facts"]), json.loads(named["machine"]))
 

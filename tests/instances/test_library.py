@@ -18,7 +18,7 @@ from tests.real_traces import traces_folder
 
 MAX_BYTES = 40 * 10**6
 
-TAKES_LONG = ("bitwidth", "placement", "cache", "layout", "relayout")
+TAKES_LONG = ("bitwidth", "placement", "cache", "relayout", "replication")
 """Problems whose families take seconds to make; a slow test remakes them."""
 
 FIRST_SHARE = {"relayout": 9}

@@ -29,7 +29,10 @@ from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
 from tests.planner import small_plans
 
-LAYERS = 26
+MODEL = get_model("deepseek-v2-lite").model_copy(update={"layers": 9})
+"""A third of the model, and a GPU with room for half of its experts."""
+
+LAYERS = len(MODEL.moe_layers)
 
 
 def planned_for(r: Request) -> Planned:
@@ -40,17 +43,16 @@ def planned_for(r: Request) -> Planned:
 
 def request(tokens: int = 60, **changes: object) -> Request:
     """Return a small request: DeepSeek-V2-Lite on an RTX 4090, a dozen steps, half the memory."""
-    model = get_model("deepseek-v2-lite")
     law = find("workloads", Workload, "esft-deepseek-v2-lite")
-    trace = routing_trace(law, model.routed_experts, model.top_k, LAYERS, tokens, 3)
+    trace = routing_trace(law, MODEL.routed_experts, MODEL.top_k, LAYERS, tokens, 3)
     made = Request(
         get_machine("rtx4090-7960x"),
-        model,
+        MODEL,
         trace,
         steps=12,
         time_limit_s=60,
         joint_time_s=0,
-        reserved_gib=12.0,
+        reserved_gib=17.5,
         max_deferred=4,
     )
     return replace(made, **changes)  # type: ignore[arg-type]

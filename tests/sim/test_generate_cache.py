@@ -15,8 +15,7 @@ from moeopt.problems.holdout import run_on
 from moeopt.sim.machines.power import MEASURED, PREFETCHING, joule_per_token
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.split import hold_out
-from moeopt.sim.traces.statistics.hits import lru_hits
-from moeopt.sim.traces.statistics.replay import fifo_hits
+from moeopt.sim.traces.statistics.hits import fifo_hits, lru_hits
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
 

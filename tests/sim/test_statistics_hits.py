@@ -10,8 +10,14 @@ from hypothesis import given, settings
 
 from moeopt.core import stack_distance
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.statistics.hits import HitRates, lru_hits, random_hits, static_hits
-from moeopt.sim.traces.statistics.replay import belady_hits, fifo_hits
+from moeopt.sim.traces.statistics.hits import (
+    HitRates,
+    belady_hits,
+    fifo_hits,
+    lru_hits,
+    random_hits,
+    static_hits,
+)
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
 from tests.real_traces import real_trace_file

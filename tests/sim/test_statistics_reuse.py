@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.statistics.affinity import affinity
-from moeopt.sim.traces.statistics.loads import step_loads, stream_steps
-from moeopt.sim.traces.statistics.reuse import random_reuse, reuse
-from moeopt.sim.traces.statistics.routing import Routing
-from moeopt.sim.traces.statistics.similarity import (
+from moeopt.sim.traces.statistics.hits import random_reuse, reuse
+from moeopt.sim.traces.statistics.loads import (
+    affinity,
     phase_similarity,
     predictor_agreement,
     step_correlation,
+    step_loads,
+    stream_steps,
 )
+from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
 from tests.real_traces import real_trace_file
 from tests.sim.small_traces import routing_of, small_traces, trace_of

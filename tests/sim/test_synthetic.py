@@ -10,12 +10,18 @@ from pydantic import ValidationError
 
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import find, get_model, names
-from moeopt.sim.traces.statistics.affinity import affinity
-from moeopt.sim.traces.statistics.hits import lru_hits
-from moeopt.sim.traces.statistics.loads import cold_share, loads, skew, step_loads, window_steps
-from moeopt.sim.traces.statistics.reuse import reuse
+from moeopt.sim.traces.statistics.hits import lru_hits, reuse
+from moeopt.sim.traces.statistics.loads import (
+    affinity,
+    cold_share,
+    loads,
+    phase_similarity,
+    skew,
+    step_correlation,
+    step_loads,
+    window_steps,
+)
 from moeopt.sim.traces.statistics.routing import Routing, average
-from moeopt.sim.traces.statistics.similarity import phase_similarity, step_correlation
 from moeopt.sim.traces.synthetic import routing_trace, synthetic_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Recall, Sequences, Topic, Workload

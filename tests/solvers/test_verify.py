@@ -1,6 +1,7 @@
 """``verify``: what floats claim is proven again in integers."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,15 @@ FLOATS = {"milp": milp, "mathprog": mathprog}
 
 @pytest.mark.parametrize("method", FLOATS)
 def test_a_proof_is_confirmed(method: str) -> None:
-    """By CP-SAT; without verify it is not asked."""
-    result = moeopt.solve(INSTANCE, method, verify=True)
-    assert result.status == "optimal"
-    assert result.raw_status.endswith("cp-sat on the proof: OPTIMAL")
-    assert "cp-sat" not in moeopt.solve(INSTANCE, method).raw_status
+    """By CP-SAT, unasked as well where it is quick; else it is a proof of floats, and says so."""
+    for verify in (True, None):
+        result = moeopt.solve(INSTANCE, method, verify=verify)
+        assert (result.status, result.proof) == ("optimal", "integers")
+        assert result.raw_status.endswith("cp-sat on the proof: OPTIMAL")
+    result = moeopt.solve(INSTANCE, method, verify=False)
+    assert (result.status, result.said) == ("feasible", "optimal within floats")
+    assert (result.proof, result.bound) == ("floats", result.objective)
+    assert "cp-sat" not in result.raw_status
 
 
 @pytest.mark.parametrize("method", ["auto", "threshold", "cp-sat", "brute-force", "greedy"])
@@ -69,7 +74,9 @@ def test_without_time_to_confirm_it_is_feasible(
     assert (result.status, result.termination) == ("feasible", "time_limit")
     assert result.bound is not None
     assert result.bound < result.objective  # type: ignore[operator]
-    assert moeopt.solve(INSTANCE, method).status == "optimal"
+    assert result.proof == "integers"
+    unasked = moeopt.solve(INSTANCE, method)
+    assert (unasked.said, unasked.bound) == ("optimal within floats", unasked.objective)
 
 
 def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +85,9 @@ def test_wrong_infeasibility_is_found_out(monkeypatch: pytest.MonkeyPatch) -> No
     from moeopt.solvers.engines.answer import Answer
 
     monkeypatch.setattr(highs, "solve", lambda *_: Answer("infeasible", proven="infeasible"))
-    options = {"warm_start": False}
-    assert moeopt.solve(INSTANCE, "milp", **options).status == "infeasible"
+    options: dict[str, Any] = {"warm_start": False}
+    trusted = moeopt.solve(INSTANCE, "milp", verify=False, **options)
+    assert (trusted.status, trusted.said) == ("unknown", "infeasible within floats")
     with pytest.raises(moeopt.ModelMismatchError, match="claims infeasible, cp-sat finds"):
         moeopt.solve(INSTANCE, "milp", verify=True, **options)
 

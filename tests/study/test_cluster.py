@@ -44,6 +44,7 @@ def cluster() -> Iterator[str]:
     process.communicate("\n", timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_dask_gives_what_this_process_gives(cluster: str, tmp_path: Path) -> None:
     """Two problems, heuristics, an exact method, and a rule from a file that fails on one."""

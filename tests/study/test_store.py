@@ -221,14 +221,15 @@ def test_a_store_of_schema_2_does_not_know_how_long_was_compiled(path: Path) -> 
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE known")
         connection.execute("DROP INDEX unfinished")
-        connection.execute("ALTER TABLE solve DROP COLUMN compile_s")
+        for column in ("compile_s", "proof", "work"):
+            connection.execute(f"ALTER TABLE solve DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     late = key._replace(seed=7)
     with Store(path, create=False) as store:
         store.add(late, solved)
         found = store.solved(key.instance)
-    assert found[key].result == replace(solved.result, compile_s=None)
+    assert found[key].result == replace(solved.result, compile_s=None, proof=None)
     assert found[late].result.compile_s == solved.result.compile_s is not None
 
 

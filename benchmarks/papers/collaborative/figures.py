@@ -19,7 +19,7 @@ from moeopt.problems.cache.generate import slots_of
 from moeopt.problems.cache.policies import probability
 from moeopt.sim.machines.power import PREFETCHING, joule_per_token
 from moeopt.sim.presets import get_model
-from moeopt.sim.traces.statistics.reuse import random_reuse
+from moeopt.sim.traces.statistics.hits import random_reuse
 
 MODEL = "mixtral-8x7b"
 

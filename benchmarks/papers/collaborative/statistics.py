@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.papers import data
 from moeopt.core.stack_distance import stack_distances
-from moeopt.sim.traces.statistics.hits import HitRates, lru_hits
-from moeopt.sim.traces.statistics.replay import belady_hits, fifo_hits
-from moeopt.sim.traces.statistics.reuse import reuse
+from moeopt.sim.traces.statistics.hits import HitRates, belady_hits, fifo_hits, lru_hits, reuse
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
 

@@ -61,7 +61,8 @@ def run(task: Task) -> Outcome:
     if answer.bound is not None:
         program = to_matrix(built.model).program
         outcome.bound = safe_bound(program, answer.bound, answer.tolerance, built.objective_unit)
-    return verified(task, outcome) if task.verify else outcome
+    outcome.floats = True
+    return verified(task, outcome)
 
 
 def _engine(name: str) -> Callable[[Any, float, int, int], Answer]:

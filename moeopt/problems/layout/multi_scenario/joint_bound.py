@@ -49,8 +49,9 @@ class JointBound:
         layouts = list[Layout]()
         self._prove(lower_bound(self.instance))
         share = WAIT_AND_SEE_SHARE * self.search.remaining_s
-        self.alone = scenario_bounds(self.instance, self.search, share, layouts)
-        self._prove(sum(self.alone))
+        trusted = list[bool]()
+        self.alone = scenario_bounds(self.instance, self.search, share, layouts, trusted)
+        self._prove(sum(self.alone), floats=any(trusted))
         return layouts
 
     def raise_until(self, until_s: float) -> None:
@@ -70,7 +71,7 @@ class JointBound:
         done = bool(self.grouped) or self.search.closed or self.search.verify
         if self._left(until_s) > 0 and not done:
             self.grouped = grouped_bounds(self.instance, self.search, self.alone, until_s)
-            self._prove(sum(self.grouped))
+            self._prove(sum(self.grouped), floats=True)
 
     def _aggregate(self, limit_s: float, whole: bool) -> None:
         """Solve the aggregated model, with no makespan below its wait-and-see bound."""
@@ -82,11 +83,11 @@ class JointBound:
         found = model.solve(limit_s)
         bound = model.proven(self.instance, found, everything)
         self.together = max(self.together, bound)
-        self._prove(bound)
+        self._prove(bound, floats=True)
 
     def _left(self, until_s: float) -> float:
         return max(0.0, self.search.remaining_s - until_s)
 
-    def _prove(self, bound: int) -> None:
+    def _prove(self, bound: int, *, floats: bool = False) -> None:
         grid = objective_grid(self.instance)
-        self.search.prove(-(-bound // grid) * grid)
+        self.search.prove(-(-bound // grid) * grid, floats=floats)

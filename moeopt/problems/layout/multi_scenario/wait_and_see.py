@@ -7,7 +7,11 @@ from moeopt.problems.layout.single_scenario import solve_scenario
 
 
 def scenario_bounds(
-    instance: Instance, search: Search, share_s: float, layouts: list[Layout] | None = None
+    instance: Instance,
+    search: Search,
+    share_s: float,
+    layouts: list[Layout] | None = None,
+    trusted: list[bool] | None = None,
 ) -> list[int]:
     """Return weight times a proven bound on the makespan of each scenario by itself.
 
@@ -20,6 +24,8 @@ def scenario_bounds(
         About how many seconds may be spent; each scenario gets an equal share of what is left.
     layouts
         Gets the best layout found for each scenario by itself.
+    trusted
+        Gets for each whether its bound rests on a solver of floats.
     """
     begin = search.remaining_s
     found = []
@@ -32,6 +38,8 @@ def scenario_bounds(
 
         answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
         found.append(scenario.weight * answer.bound_ns)
+        if trusted is not None:
+            trusted.append(answer.floats)
         if layouts is not None and answer.resident is not None and answer.dimm is not None:
             layouts.append(Layout(answer.resident, answer.dimm))
     return found

@@ -43,6 +43,8 @@ class ScenarioAnswer:
         Its DIMM, or `paths.STRIPED`.
     assignment
         Its `paths.Device`, or `paths.IDLE` without tokens.
+    floats
+        Whether the bound rests on a refutation of HiGHS's that nothing confirmed.
     """
 
     bound_ns: int
@@ -50,6 +52,7 @@ class ScenarioAnswer:
     resident: NDArray[np.bool_] | None = None
     dimm: NDArray[np.int64] | None = None
     assignment: NDArray[np.int64] | None = None
+    floats: bool = False
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -66,8 +69,8 @@ def solve(instance: Instance, search: Search) -> None:
         )
         search.offer(with_idle_localized(instance, solution), objective(instance, solution))
 
-    def proved(bound: int) -> None:
-        search.prove(weight * bound * scenario.unit_ns)
+    def proved(bound: int, floats: bool) -> None:
+        search.prove(weight * bound * scenario.unit_ns, floats=floats)
 
     run = _run(
         scenario,
@@ -87,7 +90,7 @@ def solve_scenario(
     upper: int | None = None,
     seed: int = 0,
     *,
-    verify: bool = False,
+    verify: bool | None = False,
 ) -> ScenarioAnswer:
     """Return the best bound on one scenario's makespan over all layouts, and the best schedule.
 
@@ -102,7 +105,7 @@ def solve_scenario(
     seed
         For the packing heuristic.
     verify
-        Whether refutations by floating-point software count only where CP-SAT confirms them.
+        As in `moeopt.core.search.Search`.
     """
     if not any(instance.scenarios[scenario_index].tokens):
         return ScenarioAnswer(instance.base_ns)
@@ -113,9 +116,10 @@ def solve_scenario(
     bound = bound if upper is None else min(bound, upper)
     found = run.incumbent.assignment
     if found is None:
-        return ScenarioAnswer(bound)
+        return ScenarioAnswer(bound, floats=run.floats)
     makespan = found.makespan(scenario) * scenario.unit_ns
-    return ScenarioAnswer(bound, makespan, *_arrays(instance, scenario, found))
+    arrays = _arrays(instance, scenario, found)
+    return ScenarioAnswer(bound, makespan, *arrays, floats=run.floats)
 
 
 def least_by_striped_reads(
@@ -171,11 +175,11 @@ def _run(
     scenario: SingleScenario,
     remaining_s: Callable[[], float],
     improved: Callable[[Assignment, int], Any],
-    proved: Callable[[int], Any],
+    proved: Callable[[int, bool], Any],
     upper: int | None = None,
     *,
     seed: int,
-    verify: bool,
+    verify: bool | None,
 ) -> "BranchAndBound":
     """Run the search; compiled code and solvers are imported here."""
     from .incumbent import Incumbent

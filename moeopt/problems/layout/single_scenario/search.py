@@ -19,6 +19,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.feasibility import Feasibility
 
 from .host_assignment import assign_hosts
@@ -35,6 +36,9 @@ from .subproblems import (
     small_gap_target,
     too_fine,
 )
+
+STEP = 1e-3
+"""Units of work for a step of the search, but for the solvers and packings that it calls."""
 
 
 class Stage(IntEnum):
@@ -82,9 +86,9 @@ class BranchAndBound:
     remaining_s
         Says how many seconds are left; 0 stops the search.
     on_bound
-        Called with each higher proven bound.
+        Called with each higher proven bound, and whether it rests on floats.
     verify
-        Whether HiGHS's refutations count only where CP-SAT confirms them.
+        As in `moeopt.core.search.Search`, of HiGHS's refutations.
     striped
         If not None, only branches with so many striped reads are searched.
     bound
@@ -99,8 +103,8 @@ class BranchAndBound:
 
     incumbent: Incumbent
     remaining_s: Callable[[], float]
-    on_bound: Callable[[int], None]
-    verify: bool = False
+    on_bound: Callable[[int, bool], None]
+    verify: bool | None = False
     striped: int | None = None
     bound: int = -1
     closed: bool = False
@@ -139,6 +143,11 @@ class BranchAndBound:
         return self.incumbent.scenario
 
     @property
+    def floats(self) -> bool:
+        """Whether a refutation of HiGHS's was taken on trust."""
+        return self._subproblems.trusted > 0
+
+    @property
     def _upper(self) -> int:
         return self.incumbent.upper
 
@@ -161,10 +170,11 @@ class BranchAndBound:
     def _raise_bound(self, bound: int) -> None:
         if bound > self.bound:
             self.bound = bound
-            self.on_bound(bound)
+            self.on_bound(bound, self.floats)
 
     def _step(self, bound: int, stage: Stage, branch: Branch) -> bool:
         """Process one branch at one stage; False ends the search without a proof."""
+        spend(STEP)
         known = self._multipliers.bound(branch)
         if known > bound:
             self._push(known, min(stage, Stage.HEURISTIC), branch)

@@ -1,12 +1,13 @@
 """The feasibility subproblems of a branch (r, e): is there a schedule within a makespan.
 
 Three of them: the dominant items packed by an arc flow; any schedule, the DIMM rows aggregated; any
-schedule, with an arc flow. Refutations by HiGHS count as they are, with `verify` only where CP-SAT
-confirms them. What is feasible is packed and offered to the incumbent.
+schedule, with an arc flow. Refutations by HiGHS are confirmed by CP-SAT, see `Subproblems.verify`.
+What is feasible is packed and offered to the incumbent.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,11 @@ from .incumbent import Incumbent
 from .lagrangian import MultiplierPool
 from .scenario import Branch, Ints, Times
 from .state_bounds import dominant_items
+
+T = TypeVar("T")
+
+QUICK_S, QUICK_SHARE = 1.0, 0.1
+"""For so long, or this part of the time if that is more, refutations are confirmed unasked."""
 
 MAX_ARCS = 20_000
 """Largest graph in arcs in one program with the hosts."""
@@ -89,9 +95,10 @@ class Subproblems:
     remaining_s
         Says how many seconds are left.
     verify
-        Whether HiGHS's refutations count only where CP-SAT confirms them.
-    unconfirmed
-        How many refutations CP-SAT did not confirm.
+        Whether HiGHS's refutations count only where CP-SAT confirms them; None: it tries while
+        `quick_s` lasts, and those that it does not confirm are taken on trust.
+    unconfirmed, trusted
+        How many refutations CP-SAT did not confirm, and how many count all the same.
     gap
         What is worth finding where packings are too fine: better by one of so many parts.
     multipliers
@@ -100,12 +107,15 @@ class Subproblems:
 
     incumbent: Incumbent
     remaining_s: Callable[[], float]
-    verify: bool = False
+    verify: bool | None = False
     unconfirmed: int = 0
+    trusted: int = 0
     gap: int = FIRST_GAP
     multipliers: MultiplierPool = field(init=False)
+    quick_s: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.quick_s = max(QUICK_S, QUICK_SHARE * self.remaining_s())
         self.multipliers = MultiplierPool(self.incumbent.scenario)
 
     def too_fine(self, branch: Branch) -> bool:
@@ -133,11 +143,14 @@ class Subproblems:
         if found == Feasibility.UNKNOWN and exact:
             left_s = limit_s - (clock.now() - begin)
             found, bins = pack(graph, items.copies, dimms, left_s)
-        if found == Feasibility.INFEASIBLE and exact and self.verify:
+        if found == Feasibility.INFEASIBLE and exact:
             from .class_cpsat import pack_cpsat
 
-            found, bins = pack_cpsat(graph, items.copies, dimms, self._confirm_s())
-            self.unconfirmed += found != Feasibility.INFEASIBLE
+            def again(limit_s: float) -> tuple[Feasibility, Any]:
+                return pack_cpsat(graph, items.copies, dimms, limit_s)
+
+            refuted: tuple[Feasibility, Any] = (found, bins)
+            found, bins = self._confirmed(refuted, again, lambda pair: pair[0])
         if found == Feasibility.FEASIBLE:
             self.incumbent.offer(path, experts, items.places(bins, sizes // step))
         return found
@@ -243,17 +256,36 @@ class Subproblems:
     def _solve(
         self, problem: ClassProblem, limit_s: float, *, integral_flow: bool = True
     ) -> ClassAnswer:
-        """Decide with HiGHS; to be verified, a refutation is left to CP-SAT."""
+        """Decide with HiGHS; a refutation is confirmed by CP-SAT."""
         answer = solve_class_milp(problem, limit_s, integral_flow=integral_flow)
-        if answer.feasibility == Feasibility.INFEASIBLE and self.verify and not problem.refuted:
+        if answer.feasibility == Feasibility.INFEASIBLE and not problem.refuted:
             from .class_cpsat import solve_class_cpsat
 
-            answer = solve_class_cpsat(problem, self._confirm_s())
-            self.unconfirmed += answer.feasibility != Feasibility.INFEASIBLE
+            def again(limit_s: float) -> ClassAnswer:
+                return solve_class_cpsat(problem, limit_s)
+
+            answer = self._confirmed(answer, again, lambda answer: answer.feasibility)
         return answer
 
-    def _confirm_s(self) -> float:
-        return PATIENCE * self.remaining_s()
+    def _confirmed(
+        self, refutation: T, again: Callable[[float], T], said: Callable[[T], Feasibility]
+    ) -> T:
+        """Return CP-SAT's answer in place of HiGHS's refutation, as `verify` has it."""
+        limit_s = PATIENCE * self.remaining_s()
+        if self.verify is None:
+            limit_s = min(limit_s, self.quick_s)
+        if self.verify is False or not limit_s:
+            self.trusted += 1
+            return refutation
+        clock = solving_clock()
+        begin = clock.now()
+        answer = again(limit_s)
+        self.quick_s = max(0.0, self.quick_s - (clock.now() - begin))
+        self.unconfirmed += said(answer) != Feasibility.INFEASIBLE
+        if self.verify is None and said(answer) == Feasibility.UNKNOWN:
+            self.trusted += 1
+            return refutation
+        return answer
 
     def _offer(self, answer: ClassAnswer, items: Items, step: int) -> None:
         if answer.path is not None and answer.bins is not None:

@@ -204,10 +204,10 @@ class _Run:
         self.prove(proof.bound_ns(self.model.capacity))
         return proof
 
-    def prove(self, bound_ns: int) -> None:
+    def prove(self, bound_ns: int, *, floats: bool = False) -> None:
         """Report a bound, rounded up to what an objective can be."""
         grid = self.model.grid
-        self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid))
+        self.search.prove(min(self.best_ns, -(-bound_ns // grid) * grid), floats=floats)
 
     def is_time(self, proof: Certified, marks: list[float]) -> bool:
         """Tell whether the residual problem is worth HiGHS's time, from the last rounds' bounds."""
@@ -235,11 +235,12 @@ class _Run:
         if nodes is not None and int(residual.free.sum()) > FEW:
             return self.enough()
         bound_ns, held = solve_residual(
-            self.model, residual, proof, self.best_ns, limit_s, self.search.verify, nodes
+            self.model, residual, proof, self.best_ns, limit_s, bool(self.search.verify), nodes
         )
         if held is not None:
             self.improve(held)
-        self.prove(bound_ns)
+        floats = not residual.impossible and bool(residual.free.any())
+        self.prove(bound_ns, floats=floats and not self.search.verify)
         if nodes is not None and not self.search.closed:
             return self.enough()
         return self.search.closed or self.search.remaining_s > left_s - limit_s

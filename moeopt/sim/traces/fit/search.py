@@ -12,10 +12,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from moeopt.sim.traces.fit.table import Targets
-from moeopt.sim.traces.statistics.affinity import affinity
-from moeopt.sim.traces.statistics.loads import cold_share, loads, skew
+from moeopt.sim.traces.statistics.loads import affinity, cold_share, loads, phase_similarity, skew
 from moeopt.sim.traces.statistics.routing import Routing, average
-from moeopt.sim.traces.statistics.similarity import phase_similarity
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.workload import Recall, Topic, Workload
 

@@ -4,12 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moeopt.sim.traces.statistics.affinity import affinity
-from moeopt.sim.traces.statistics.hits import lru_hits
-from moeopt.sim.traces.statistics.loads import cold_share, loads, skew
-from moeopt.sim.traces.statistics.reuse import reuse
+from moeopt.sim.traces.statistics.hits import lru_hits, reuse
+from moeopt.sim.traces.statistics.loads import affinity, cold_share, loads, phase_similarity, skew
 from moeopt.sim.traces.statistics.routing import Routing, average
-from moeopt.sim.traces.statistics.similarity import phase_similarity
 
 
 @dataclass(frozen=True)

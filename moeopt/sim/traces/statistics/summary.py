@@ -7,16 +7,23 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.statistics import loads as load
-from moeopt.sim.traces.statistics.affinity import affinity
-from moeopt.sim.traces.statistics.hits import HitRates, lru_hits, random_hits, static_hits
-from moeopt.sim.traces.statistics.replay import belady_hits, fifo_hits
-from moeopt.sim.traces.statistics.reuse import random_reuse, reuse
-from moeopt.sim.traces.statistics.routing import Floats, Ints, Routing, average
-from moeopt.sim.traces.statistics.similarity import (
+from moeopt.sim.traces.statistics.hits import (
+    HitRates,
+    belady_hits,
+    fifo_hits,
+    lru_hits,
+    random_hits,
+    random_reuse,
+    reuse,
+    static_hits,
+)
+from moeopt.sim.traces.statistics.loads import (
+    affinity,
     phase_similarity,
     predictor_agreement,
     step_correlation,
 )
+from moeopt.sim.traces.statistics.routing import Floats, Ints, Routing, average
 
 COVERED = 0.25
 """Resident part of all experts for which `Summary.coverage` is given."""
