@@ -95,12 +95,6 @@ ROWS: tuple[Row, ...] = (
         {f"{JOINT}.StepRelaxation.suits": _never},
     ),
     Row(
-        "joint: local search from perturbed plans",
-        "column-lagrangian",
-        ("joint/mixtral/*", "joint/v2-lite/*"),
-        {f"{JOINT}._Run.shake": lambda *_: None},
-    ),
-    Row(
         "joint: pairs of changes",
         "column-lagrangian",
         ("joint/mixtral/*", "joint/v2-lite/*"),

@@ -161,7 +161,14 @@ def plan_command(
         return _plan_split(owned, model, asked, time_limit, path, out, as_json=as_json)
     _check_front(pareto, points, picture)
     routing: tuple[object, ...] = (trace, counts, where, workload, keep_repeats, held_out)
-    more: tuple[object, ...] = (steps, decide_steps, hold_out_steps, reserved_gib, other_bits)
+    more: tuple[object, ...] = (
+        steps,
+        decide_steps,
+        hold_out_steps,
+        reserved_gib,
+        other_bits,
+        export,
+    )
     others = (host_reserved_gib, max_deferred, average_bits, quality_loss, pareto, batch > 1)
     if not any((*routing, *more, *others)) and runtime in (None, *WITH_GRAPH):
         return _layers(machine, model, bits, kv_bits, context, runtime, out, as_json)
@@ -277,8 +284,7 @@ def _layers(
 
 def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
     """Raise InputError unless the fronts can be made, and their picture written."""
-    from importlib.util import find_spec
-
+    from moeopt.core.lazy import installed
     from moeopt.planner.checks import check_file
     from moeopt.planner.fronts import check_points
 
@@ -289,7 +295,7 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
         raise InputError("--picture: needs --pareto: a single plan has no front")
     if picture.suffix not in SUFFIXES:
         raise InputError(f"--picture: {picture}: the suffix must be one of {', '.join(SUFFIXES)}")
-    if find_spec("matplotlib") is None:
+    if not installed("matplotlib"):
         raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
     check_file("--picture", picture)
 
