@@ -1,9 +1,9 @@
 """What every instance and solution file has in common, and the number types they are made of."""
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -165,7 +165,8 @@ class InstanceEnvelope(Data):
 
     def minimises(self) -> tuple[str, ...]:
         """Return the names of the objective's entries, each with its unit; first things first."""
-        names: tuple[str, ...] = import_module(f"{_package(self)}.check").OBJECTIVE
+        package = sys.modules[type(self).__module__.rpartition(".")[0]]
+        names: tuple[str, ...] = package.PROBLEM.check.OBJECTIVE
         return names
 
     def __repr__(self) -> str:
@@ -189,10 +190,6 @@ class SolutionEnvelope(Data):
         return f"<{self.problem} solution of {self.instance!r}: {decided}>"
 
     __str__ = __repr__
-
-
-def _package(data: BaseModel) -> str:
-    return type(data).__module__.rpartition(".")[0]
 
 
 def _in_short(decision: Any) -> str:
