@@ -87,7 +87,7 @@ def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> No
 
 
 @pytest.mark.slow
-def test_other_processes_and_a_resumed_study_give_the_same(folder: Path, capfd: Capture) -> None:
+def test_other_processes_and_a_resumed_study_give_the_same(folder: Path, capsys: Capture) -> None:
     """What is stored is not solved again; after an edit the rule is, and nothing else."""
     campaign = Campaign([Part([folder / "esft-window"], settings("trimoe", rule=NAME))])
     alone = rows_of(campaign)
