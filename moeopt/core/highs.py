@@ -118,13 +118,16 @@ def _minimize(
         options["node_limit"] = max_nodes
     if (seconds := solving_clock().seconds_for(limit_s)) != np.inf:
         options["time_limit"] = max(0.0, seconds)
-    found = milp(
-        program.cost,
-        integrality=program.integer,
-        bounds=Bounds(program.lower, program.upper),
-        constraints=LinearConstraint(program.rows, program.row_lower, program.row_upper),
-        options=options,
-    )
+    try:
+        found = milp(
+            program.cost,
+            integrality=program.integer,
+            bounds=Bounds(program.lower, program.upper),
+            constraints=LinearConstraint(program.rows, program.row_lower, program.row_upper),
+            options=options,
+        )
+    except (ValueError, MemoryError) as error:  # vector::reserve, of a program too large for it
+        return Found(program, "other", f"HiGHS gave up: {error}", tolerance)
     spend(work_of(program, found.get("mip_node_count") or 0))
     bound = found.get("mip_dual_bound")
     return Found(

@@ -287,7 +287,7 @@ def source_of(defined: object) -> tuple[Path | None, str | None]:
 def apply_rule(rule: Rule, instance: InstanceEnvelope) -> SolutionEnvelope:
     """Run a rule and return its solution of the instance, not yet checked.
 
-    The instance should be a copy that nobody else works on: a rule may change its arrays.
+    The rule gets a copy that nobody else works on, and may change it.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def apply_rule(rule: Rule, instance: InstanceEnvelope) -> SolutionEnvelope:
         If the rule raises, or what it returns is not a solution of this instance.
     """
     try:
-        returned = rule.function(instance)
+        returned = rule.function(instance.model_copy(deep=True))
     except BaseException as error:
         raise RuleFailedError(f"raised {because(error, str(rule.source_path))}") from None
     return as_solution(instance, returned)

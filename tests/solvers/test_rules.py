@@ -292,24 +292,24 @@ def test_a_rule_that_cannot_be_loaded(spec: str, message: str, rule_file: Path) 
 
 
 def test_the_command_takes_a_rule(
-    rule_file: Path, instance_file: Path, capsys: pytest.CaptureFixture[str]
+    rule_file: Path, instance_file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Solved: 0. A failed one: one line and 2, with --json the result; its prints go to stderr."""
     assert run(["solve", str(instance_file), "--method", f"{rule_file}:mine"]) == 0
-    assert "my_rules.py:mine" in capsys.readouterr().out
+    assert "my_rules.py:mine" in capfd.readouterr().out
     assert run(["solve", str(instance_file), "--method", f"{rule_file}:fails"]) == 2
-    captured = capsys.readouterr()
+    captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err == (
         f"moeopt: error: {instance_file}: my_rules.py:fails: "
         "raised ZeroDivisionError: division by zero (my_rules.py, line 11)\n"
     )
     assert run(["solve", str(instance_file), "--json", "--method", f"{rule_file}:none"]) == 2
-    captured = capsys.readouterr()
+    captured = capfd.readouterr()
     assert json.loads(captured.out)["status"] == "failed"
     assert captured.err.startswith("thinking\n")
     assert run(["solve", str(instance_file), "--method", f"{rule_file}:absent"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert capfd.readouterr().err.count("\n") == 1
 
 
 class Installed:
@@ -359,3 +359,40 @@ def test_a_rule_says_where_it_is_from() -> None:
     assert len(made) == 1
     assert None not in made
     assert rules.rule_of(len) == Rule("builtins:len", None, len)
+
+
+HOSTILE = """
+import os, signal
+def ends(instance): os._exit(0)
+def crashes(instance): os.kill(os.getpid(), signal.SIGSEGV)
+def takes_all(instance): return bytes(2**40)
+def stalls(instance):
+    while True: pass
+def prints(instance):
+    os.write(1, b"not a result")
+    return ["gpu"] * len(instance.experts)
+def renames(instance):
+    object.__setattr__(instance, "name", "another")
+    return ["gpu"] * len(instance.experts)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("ends", "failed", "crashed: it ended its process with exit code 0"),
+        ("crashes", "failed", "crashed: its process was ended by SIGSEGV"),
+        ("takes_all", "failed", "raised MemoryError (hostile.py, line 5)"),
+        ("stalls", "unknown", "LEFT BEHIND"),
+        ("prints", "feasible", "HEURISTIC"),
+        ("renames", "feasible", "HEURISTIC"),
+    ],
+)
+def test_what_a_rule_does_in_its_process_stays_there(
+    name: str, status: str, reason: str, tmp_path: Path
+) -> None:
+    """Its end, a crash, memory, endless loops, output, a changed name."""
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    rule = load_rule(f"{tmp_path / 'hostile.py'}:{name}")
+    result = moeopt.solve(INSTANCE, rule, time_limit_s=0.5 if name == "stalls" else 60)
+    assert (result.status, result.raw_status) == (status, reason)

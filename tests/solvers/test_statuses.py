@@ -187,3 +187,18 @@ def test_infeasible_is_proven_not_guessed() -> None:
     assert moeopt.solve(tight, "densest-first").status == "unknown"
     for engine in ("cbc", "scip"):
         assert moeopt.solve(tight, "milp", engine=engine).status == "infeasible"
+
+
+def test_highs_that_gives_up_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, instance: Instance
+) -> None:
+    """What it raises, such as for want of memory, is its word; nothing is known then."""
+    from moeopt.core import highs
+
+    def too_large(*_: object, **__: object) -> None:
+        raise ValueError("vector::reserve")
+
+    monkeypatch.setattr(highs, "milp", too_large)
+    result = moeopt.solve(instance, "milp", warm_start=False)
+    assert (result.status, result.proof) == ("unknown", None)
+    assert result.raw_status == "HiGHS gave up: vector::reserve"

@@ -56,12 +56,12 @@ def calls() -> int:
     return len(Path("calls").read_text().splitlines()) if Path("calls").exists() else 0
 
 
-def test_a_rule_is_in_every_table_and_figure(folder: Path, capsys: Capture) -> None:
+def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> None:
     """Also where the results come from a store; what it prints does not get among the results."""
     asked = ["gap", "esft-window", "--methods", "trimoe", "--with", NAME, "--store", "s.db"]
     outputs = ["--csv", "a.csv", "--latex", "a.tex", "--report", "r"]
     assert run([*asked, "--markdown", *outputs]) == 0
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     head, *_ = printed.out.splitlines()
     assert head == f"| family | instances | `trimoe` | `{NAME}` | `threshold` |"
     assert printed.err.splitlines() == ["a rule may print"] * 2
@@ -82,7 +82,7 @@ def test_a_rule_is_in_every_table_and_figure(folder: Path, capsys: Capture) -> N
     assert any(f" in {NAME}, " in li.text for li in page.all("li"))
     assert f"--with {NAME}" in page.text
     assert run(["gap", "--store", "s.db"]) == 0
-    assert NAME in capsys.readouterr().out
+    assert NAME in capfd.readouterr().out
     assert calls() == 2
 
 

@@ -1,6 +1,7 @@
-"""Run a user's rule: in a thread that the time limit can leave behind, and nothing on trust."""
+"""Run a user's rule: where the time limit can end it or leave it behind; nothing on trust."""
 
 from moeopt.solvers.interrupt import run_interruptible
+from moeopt.solvers.rule_process import apply_apart, runs_apart
 from moeopt.solvers.rules import RuleFailedError, apply_rule
 from moeopt.solvers.task import Outcome, Task
 
@@ -10,13 +11,14 @@ def run(task: Task) -> Outcome:
     rule = task.method.rule
     if rule is None:
         raise ValueError(f"{task.method.name} is not a rule")
-    begin = task.deadline.elapsed_s
-    copy = task.instance.model_copy(deep=True)  # the checker's own stays as it is, whatever happens
-    copied = task.deadline.elapsed_s
+    begin, remaining = task.deadline.elapsed_s, task.deadline.remaining_s
     try:
-        running = run_interruptible(
-            lambda: apply_rule(rule, copy), lambda: None, task.deadline.remaining_s
-        )
+        if runs_apart(rule):
+            running = apply_apart(rule, task.instance, remaining)
+        else:
+            running = run_interruptible(
+                lambda: apply_rule(rule, task.instance), lambda: None, remaining
+            )
     except RuleFailedError as error:
         return _failed(task, str(error), begin)
     if running.value is None:
@@ -27,7 +29,7 @@ def run(task: Task) -> Outcome:
         for constraint, sentence in check.violations(task.instance, running.value):
             return _failed(task, f"its solution violates {constraint}: {sentence}", begin)
         outcome = Outcome(running.value, "HEURISTIC")
-    outcome.build_s, outcome.solve_s = copied - begin, task.deadline.elapsed_s - copied
+    outcome.solve_s = task.deadline.elapsed_s - begin
     return outcome
 
 
