@@ -14,8 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from moeopt.core.compiled import KERNELS
-from moeopt.core.kernel_cache import PACKAGE
+from moeopt.core.compiled import KERNELS, PACKAGE
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.solvers.warm import solve_with_all
 
@@ -53,7 +52,7 @@ def instances(problem: str) -> Iterator[Any]:
 
 def versions() -> int:
     """Return how many kernels there are, each counted once per combination of types."""
-    return sum(len(kernel.overloads) for kernel in KERNELS)
+    return sum(len(kernel.dispatcher.signatures) for kernel in KERNELS)
 
 
 def main() -> None:
@@ -73,7 +72,7 @@ def main() -> None:
             file.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         print(f"{problem}: {len(chosen)} instances")
     for kernel in KERNELS:
-        if not kernel.overloads:
+        if not kernel.dispatcher.signatures:
             print(f"not compiled: {kernel.py_func.__module__}.{kernel.py_func.__qualname__}")
 
 

@@ -47,8 +47,22 @@ def gap_command(
         ),
     ] = None,
     time_limit: Annotated[
-        str, typer.Option("--time-limit", metavar="S[,S]", help="Seconds for each solve.")
-    ] = "60",
+        str | None,
+        typer.Option(
+            "--time-limit",
+            metavar="S[,S]",
+            help="Seconds for each solve; default: 60, or none with --work-limit.",
+        ),
+    ] = None,
+    work_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--work-limit",
+            metavar="W[,W]",
+            help="Units of work for each solve, each about a second of one core: the same table "
+            "on every machine.",
+        ),
+    ] = None,
     seed: Annotated[
         str, typer.Option("--seed", metavar="N[,N]", help="Seeds; every method runs with each.")
     ] = "0",
@@ -141,13 +155,14 @@ def gap_command(
 
         _refuse_others(ctx, SOLVING, "--settlements")
         chosen = None if methods is None else [name.strip() for name in COMMA.split(methods)]
-        limit = _numbers("--time-limit", time_limit, float)[0]
+        seconds, work = _limits(time_limit, work_limit)
         with Store() as memory:
             kept = store or memory
             readings, code = settlements_command(
                 paths or [],
                 chosen,
-                limit,
+                None if seconds is None else seconds[0],
+                None if work is None else work[0],
                 store=kept,
                 resume=resume,
                 jobs=jobs,
@@ -157,14 +172,18 @@ def gap_command(
             if report is not None:
                 from moeopt.study.settlements import spans
 
-                given = _campaign(ctx, paths or [], methods, [], time_limit, seed, workers)
+                given = _campaign(
+                    ctx, paths or [], methods, [], (time_limit, work_limit), seed, workers
+                )
                 rows, _ = _run(given, kept, resume=True, jobs=jobs, executor=None, watch=False)
                 write_report(rows, kept, report, command_of(ctx), spans(readings))
         return code
     with Store() as memory:
         kept = store or memory
         if paths:
-            campaign = _campaign(ctx, paths, methods, rules or [], time_limit, seed, workers)
+            campaign = _campaign(
+                ctx, paths, methods, rules or [], (time_limit, work_limit), seed, workers
+            )
             campaign = campaign.proving_again() if prove_again else campaign
             rows, code = _run(campaign, kept, resume, jobs, executor, watch=watch)
         elif store is not None:
@@ -189,7 +208,7 @@ def _campaign(
     paths: Sequence[Path],
     methods: str | None,
     rules: Sequence[str],
-    time_limit: str,
+    limits: tuple[str | None, str | None],
     seed: str,
     workers: int,
 ) -> "Campaign":
@@ -203,13 +222,15 @@ def _campaign(
             raise InputError(f"{files[0]}: a campaign goes alone, without other paths")
         _refuse(
             ctx,
-            ("methods", "time_limit", "seed", "workers"),
+            ("methods", "time_limit", "work_limit", "seed", "workers"),
             f"{files[0]}: the campaign decides that",
         )
         return read_campaign(files[0]).beside(rules)
+    seconds, work = _limits(*limits)
     settings = make_settings(
         methods=None if methods is None else [name.strip() for name in COMMA.split(methods)],
-        time_limits_s=_numbers("--time-limit", time_limit, float),
+        time_limits_s=seconds,
+        work_limits=work,
         seeds=_numbers("--seed", seed, int),
         workers=workers,
         rules=rules,
@@ -231,6 +252,14 @@ def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
         source = ctx.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
             raise InputError(f"{flag(option)}: {who}")
+
+
+def _limits(
+    time_limit: str | None, work_limit: str | None
+) -> tuple[list[float] | None, list[float] | None]:
+    """Return what both options say, seconds and units of work."""
+    seconds = None if time_limit is None else _numbers("--time-limit", time_limit, float)
+    return seconds, None if work_limit is None else _numbers("--work-limit", work_limit, float)
 
 
 def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
@@ -275,7 +304,7 @@ def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
     from moeopt.study.store import Store
 
     others = (
-        *("methods", "rules", "time_limit", "seed", "workers", "prove_again"),
+        *("methods", "rules", "time_limit", "work_limit", "seed", "workers", "prove_again"),
         *("jobs", "executor", "resume"),
     )
     _refuse(ctx, others, "without paths the store decides that")

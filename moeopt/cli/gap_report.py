@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 ASKED = (
-    *("settlements", "methods", "rules", "time_limit", "seed", "workers", "prove_again"),
+    *(
+        "settlements",
+        "methods",
+        "rules",
+        "time_limit",
+        "work_limit",
+        "seed",
+        "workers",
+        "prove_again",
+    ),
     *("jobs", "executor", "store", "report"),
 )
 """The options that decide what a report says."""

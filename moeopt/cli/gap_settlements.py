@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moeopt.study.store import Store
 
 SOLVING = (
-    *("paths", "methods", "time_limit", "store", "resume", "jobs", "csv", "markdown"),
+    *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv", "markdown"),
     *("settlements", "report"),
 )
 """The parameters of ``moeopt gap`` that mean something with --settlements."""
@@ -23,7 +23,8 @@ SOLVING = (
 def settlements_command(
     paths: Sequence[Path],
     methods: Sequence[str] | None,
-    time_limit_s: float,
+    time_limit_s: float | None,
+    work_limit: float | None,
     *,
     store: "Path | Store",
     resume: bool,
@@ -44,6 +45,7 @@ def settlements_command(
             paths,
             methods,
             time_limit_s=time_limit_s,
+            work_limit=work_limit,
             store=store,
             resume=resume,
             jobs=jobs,

@@ -67,6 +67,14 @@ def holdout_command(
             help="Seconds for each later window's optimum, and for the best single decision.",
         ),
     ] = 30.0,
+    work_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--work-limit",
+            metavar="W",
+            help="Units of work for each decision in place of seconds, thrice for references.",
+        ),
+    ] = None,
     seed: Seed = 0,
     futures: Annotated[
         str | None,
@@ -102,6 +110,7 @@ def holdout_command(
         sample_rule=sample_rule,
         time_limit_s=time_limit,
         reference_limit_s=reference_limit,
+        work_limit=work_limit,
         seed=seed,
         futures=None if futures is None else moeopt.Futures.from_text(futures),
         check=not unchecked,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, read_counts
+from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, WorkLimit, read_counts
 from moeopt.cli.pareto import SUFFIXES
 from moeopt.core.errors import InputError
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, context_of
 
 if TYPE_CHECKING:
     from moeopt.planner.fronts import Front
@@ -34,7 +35,7 @@ def plan_command(
         str | None, typer.Option(help="Preset or JSON file; with none of the three the model's.")
     ] = None,
     batch: Annotated[int, typer.Option(help="Tokens in a step.")] = 1,
-    context: Annotated[int, typer.Option(help="Tokens in each KV cache.")] = 512,
+    context: Annotated[str, typer.Option(help="Tokens in each KV cache: 8192, 8k.")] = "512",
     steps: Annotated[
         int | None,
         typer.Option(help="Most steps to decide on, and to hold out; default: 1000 and 500."),
@@ -52,8 +53,13 @@ def plan_command(
         bool,
         typer.Option("--keep-repeats", help="Do not leave out what the trace reads twice."),
     ] = False,
-    reserved_gib: Annotated[float, typer.Option(help="GPU memory that stays free.")] = 1.0,
-    host_reserved_gib: Annotated[float, typer.Option(help="Host memory that stays free.")] = 1.0,
+    reserved_gib: Annotated[
+        float | None,
+        typer.Option(help="GPU memory that stays free; default: as the runtime needs."),
+    ] = None,
+    host_reserved_gib: Annotated[
+        float | None, typer.Option(help="Host memory that stays free; default: 5 %.")
+    ] = None,
     max_deferred: Annotated[
         int, typer.Option(help="Most deferred experts per layer; changes the model's output.")
     ] = 0,
@@ -68,7 +74,7 @@ def plan_command(
     other_bits: Annotated[
         float | None, typer.Option(help="Bits per weight of everything but the routed experts.")
     ] = None,
-    kv_bits: Annotated[float | None, typer.Option(help="Bits in the KV cache.")] = None,
+    kv_bits: Annotated[str | None, typer.Option(help="Bits in the KV cache.")] = None,
     loss_table: Annotated[
         Path | None, typer.Option(help="Measured losses; default: random experts'.")
     ] = None,
@@ -88,6 +94,7 @@ def plan_command(
         typer.Option(help="Seconds of the limit to decide all at once; default: half; 0: none."),
     ] = None,
     time_limit: TimeLimit = 60.0,
+    work_limit: WorkLimit = None,
     workers: Workers = 2,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan's file.")] = None,
@@ -121,6 +128,11 @@ def plan_command(
     if export is not None:
         check_folder("--export", export)
     _check_front(pareto, points, picture)
+    routing: tuple[object, ...] = (trace, counts, where, workload, keep_repeats, held_out)
+    more: tuple[object, ...] = (steps, decide_steps, hold_out_steps, reserved_gib, other_bits)
+    others = (host_reserved_gib, max_deferred, average_bits, quality_loss, pareto, batch > 1)
+    if not any((*routing, *more, *others)) and runtime in (None, *WITH_GRAPH):
+        return _layers(machine, model, bits, kv_bits, context, runtime, out, as_json)
     with solving(f"planning {model} on {machine}", "placement"):
         planned = moeopt.plan(
             machine,
@@ -129,7 +141,7 @@ def plan_command(
             counts=read_counts(counts, where),
             workload=workload,
             batch=batch,
-            context=context,
+            context=context_of(context),
             steps=steps,
             decide_steps=decide_steps,
             hold_out_steps=hold_out_steps,
@@ -147,7 +159,8 @@ def plan_command(
             quality_loss=quality_loss,
             joint_time_s=joint_time,
             time_limit_s=time_limit,
-            workers=workers,
+            work_limit=work_limit,
+            workers=1 if work_limit is not None else workers,
             seed=seed,
         )
     if out is not None:
@@ -164,6 +177,37 @@ def plan_command(
     if export is not None:
         lines = hand_over(planned, export)
         print("\n".join(lines), file=sys.stderr if as_json else sys.stdout)
+    return 0
+
+
+def _layers(
+    machine: str,
+    model: str,
+    bits: str | None,
+    kv_bits: str | None,
+    context: str,
+    runtime: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Print the plan that needs no counts."""
+    from moeopt.core.json_files import save
+    from moeopt.planner.layers import page, plan_layers
+    from moeopt.sim.presets import get_machine, get_model
+
+    found = plan_layers(
+        get_machine(machine),
+        get_model(model),
+        bits=bits,
+        kv_bits=kv_bits,
+        context=context_of(context),
+        runtime=runtime,
+    )
+    if out is not None:
+        save(found.plan, out)
+    print(json.dumps(found.to_dict()) if as_json else page(found))
+    for note in found.chosen.notes:
+        print(f"moeopt: warning: {note}", file=sys.stderr)
     return 0
 
 

@@ -27,6 +27,7 @@ Number = Annotated[int | None, typer.Option(show_default=False)]
 def simulate_command(
     machine: Preset = None,
     model: Model = None,
+    bits: Annotated[str | None, typer.Option(help="Bits of all weights, or Q4_K_M etc.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Routing trace.")] = None,
     workload: Preset = None,
     plan: Annotated[Path | None, typer.Option(help="Plan file.")] = None,
@@ -69,9 +70,10 @@ def simulate_command(
         raise InputError("--trace, --workload: exactly one of the two must be given")
     if plan is not None and policy is not None:
         raise InputError("--plan, --policy: at most one of the two may be given")
+    from moeopt.sim.models.quantisations import at_bits
     from moeopt.sim.presets import get_model
 
-    shape = get_model(model)
+    shape = get_model(model) if bits is None else at_bits(get_model(model), bits)
     chosen = _plan(plan, policy)
     if instance is not None and solution is not None:
         chosen = _widths(instance, solution, machine, shape, layers)

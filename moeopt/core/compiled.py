@@ -1,99 +1,159 @@
 """Loops over numbers, compiled by Numba where NumPy would need one pass per step."""
 
-import gc
+import hashlib
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import models, register_model, typeof_impl
 
 from moeopt.core.clock import solving_clock
-from moeopt.core.kernel_cache import KernelCache, writable_folder
 
 try:
     from fcntl import LOCK_EX, flock
-except ImportError:  # Windows, where each process compiles for itself
+except ImportError:  # Windows
     flock = None  # type: ignore[assignment]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KERNELS: list[Any] = []
+PACKAGE = Path(__file__).parents[1]
+
+KEPT = 12
+"""Folders of kernels that are kept: of several checkouts, say, or branches."""
+
+KERNELS: list["Kernel"] = []
 """All compiled functions of the modules that are imported, in the order of their definition."""
 
 
 def compiled(function: F) -> F:
     """Compile a function of numbers and NumPy arrays at its first call.
 
-    The machine code is kept on disk (`kernel_cache`), so that only the first call ever on a machine
-    pays for it; no time limit does (`clock`). The function runs without Python's lock: other
-    threads, and Ctrl-C, go on meanwhile. It cannot be stopped from outside, so let it return every
-    50 ms or so and call it again.
+    The machine code is kept on disk (`kernel_folder`), so that only the first call ever on a
+    machine pays for it; no time limit does (`clock`). The function runs without Python's lock:
+    other threads, and Ctrl-C, go on meanwhile. It cannot be stopped from outside, so let it return
+    every 50 ms or so and call it again.
 
     What costs compile time: each function is optimised once more in each one that calls it, and in
     those that call that one, so that plain Python is best at the top; each array among parameters
     or local variables; NumPy's functions, `argsort` most of all; assignments of arrays to slices,
     which bring the formatting of an error's text with them.
     """
-    decorate: Any = numba.njit(nogil=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
-    dispatcher = _for_any_constant(decorate(function))
-    dispatcher._cache = KernelCache(dispatcher.py_func)
-    KERNELS.append(dispatcher)
-    return cast(F, _compiled_once(dispatcher))
+    return cast(F, Kernel(function))
 
 
-def _for_any_constant(dispatcher: Any) -> Any:
-    """Let calls with constants, as in ``f(x, 0)``, share the code of calls with variables.
+class Kernel:
+    """A compiled function, which Python and other kernels call.
+
+    Its first call in a process compiles, or loads from the disk: the clock stands still meanwhile.
+    So it does for what that call computes, which is little; and it goes on where a kernel is
+    compiled once more for arguments of other types.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        config: Any = numba.config
+        before, config.CACHE_DIR = config.CACHE_DIR, kernel_folder()
+        try:
+            kept = bool(config.CACHE_DIR)
+            self.dispatcher: Any = numba.njit(cache=kept, nogil=True)(function)
+        finally:
+            config.CACHE_DIR = before
+        self.py_func = function
+        self._call: Callable[..., Any] = self._first
+        KERNELS.append(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return what the function returns."""
+        return self._call(*arguments)
+
+    def _first(self, *arguments: Any) -> Any:
+        name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+        with solving_clock().standing(), _alone(name):
+            found = self.dispatcher(*arguments)
+        self._call = self.dispatcher
+        return found
+
+
+class _AnyConstant(numba.types.Dispatcher):
+    """Lets calls with constants, as in ``f(x, 0)``, share the code of calls with variables.
 
     Left alone, Numba takes 0 for a type of its own, and compiles `f` and all that `f` calls again.
     """
-    compile_for = dispatcher.compile
-    without_value: Any = numba.types.unliteral
 
-    def compile_for_any(types: Any) -> Any:
-        return compile_for(tuple(without_value(kind) for kind in types))
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call."""
+        without_value: Any = numba.types.unliteral
+        plain = tuple(without_value(kind) for kind in args)
+        named = {name: without_value(kind) for name, kind in kws.items()}
+        return super().get_call_type(context, plain, named)
 
-    dispatcher.compile = compile_for_any
-    return dispatcher
+
+register_model(_AnyConstant)(models.OpaqueModel)
 
 
-def _compiled_once(dispatcher: Any) -> Any:
-    """Let one process compile a function while others that need it wait for the result on disk.
+@typeof_impl.register(Kernel)
+def _type_of_kernel(kernel: Kernel, context: Any) -> Any:
+    return _AnyConstant(kernel.dispatcher)
 
-    Numba's own lock comes first: threads of one process then never wait for each other with a file
-    lock in hand. Processes cannot either, as callers are locked before what they call.
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Let other processes wait, and then take from the disk what this one compiles.
+
+    Where there are no file locks, the work is only done twice.
     """
-    compile_now = dispatcher.compile
-
-    def compile_once(types: Any) -> Any:
-        lock = _locked(writable_folder(), dispatcher._cache.name)
-        with solving_clock().standing(), global_compiler_lock, lock, _no_garbage():
-            return compile_now(types)
-
-    dispatcher.compile = compile_once
-    return dispatcher
-
-
-@contextmanager
-def _locked(folder: Path | None, name: str) -> Iterator[None]:
-    """Hold a file lock where the file system has any; without one the work is only done twice."""
     with ExitStack() as stack:
-        if folder is not None:
+        if kernel_folder() and flock is not None:
             with suppress(OSError):
-                file = stack.enter_context((folder / f"{name}.lock").open("w"))
-                if flock is not None:
-                    flock(file, LOCK_EX)
+                file = stack.enter_context(Path(kernel_folder(), f"{name}.lock").open("w"))
+                flock(file, LOCK_EX)
         yield
 
 
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Let Python's garbage collector rest: of what a compiler makes it finds little, but often."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+@cache
+def kernel_folder() -> str:
+    """Return the folder in which kernels of these sources are kept; empty if there is none.
+
+    It lies in ``$MOEOPT_CACHE_DIR`` (or ``$NUMBA_CACHE_DIR``) where that is given and can be
+    written to, otherwise in the user's cache folder, else in the package's. Numba looks at the file
+    of a kernel alone, not at those of kernels that it calls: so the folder is named by all.
+    """
+    config: Any = numba.config
+    given = os.environ.get("MOEOPT_CACHE_DIR") or config.CACHE_DIR
+    users = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
+    for base in (given, Path(users or Path.home() / ".cache") / "moeopt", PACKAGE / "__pycache__"):
+        if not base:
+            continue
+        kernels = Path(base) / "kernels"
+        folder = kernels / sources()
+        with suppress(OSError):
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
+                _forget_older(kernels)
+            os.utime(folder)  # it is in use
+            if os.access(folder, os.W_OK):
+                return str(folder)
+    return ""
+
+
+@cache
+def sources() -> str:
+    """Return a name that changes with the files that have kernels, Python and Numba."""
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_bytes()
+        if b"core.compiled import" in text:
+            digest.update(str(path).encode() + b"\0" + text)
+    return digest.hexdigest()[:16]
+
+
+def _forget_older(kernels: Path) -> None:
+    """Delete the folders that have not been used for longest, all but `KEPT`."""
+    folders = sorted(kernels.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for folder in folders[KEPT:]:
+        shutil.rmtree(folder, ignore_errors=True)

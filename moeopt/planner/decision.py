@@ -95,9 +95,7 @@ def decided(
     found = solve(
         instance,
         method,
-        time_limit_s=share * request.time_limit_s,
-        seed=request.seed,
-        workers=request.workers,
+        **request.limits(share),
         enough_gap=enough_gap,
     )
     if found.solution is None and found.status != "infeasible":

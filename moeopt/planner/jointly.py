@@ -105,9 +105,7 @@ def jointly(
         instance,
         METHOD,
         enough_gap=ENOUGH_GAP,
-        time_limit_s=request.joint_limit_s,
-        seed=request.seed,
-        workers=request.workers,
+        **request.limits(request.joint_limit_s / request.time_limit_s),
     )
     bound = result.bound
     bound_ms = bound / 1e6 if isinstance(bound, int) else None

@@ -6,7 +6,16 @@ from typing import Any
 
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.applied import priced
+from moeopt.sim.machines.runtimes.applied import Priced, priced
+from moeopt.sim.machines.runtimes.memory import (
+    GIB,
+    HOST_LEAST_GIB,
+    buffer_bytes,
+    host_reserved_bytes,
+    kv_bits_of,
+    kv_bytes,
+    reserved_bytes,
+)
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
@@ -137,18 +146,19 @@ def plan(
     hold_out_steps: int | None = None,
     held_out: float | None = None,
     keep_repeats: bool = False,
-    reserved_gib: float = 1.0,
-    host_reserved_gib: float = 1.0,
+    reserved_gib: float | None = None,
+    host_reserved_gib: float | None = None,
     max_deferred: int | None = None,
     average_bits: float | None = None,
     bits: str | float | None = None,
     other_bits: float | None = None,
-    kv_bits: float | None = None,
+    kv_bits: str | float | None = None,
     loss_table: Path | None = None,
     runtime: str | None = None,
     quality_loss: float | None = None,
     joint_time_s: float | None = None,
     time_limit_s: float = 60.0,
+    work_limit: float | None = None,
     workers: int = 1,
     seed: int = 0,
 ) -> Planned:
@@ -184,7 +194,8 @@ def plan(
         Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
         held-out steps may then equal steps that were decided on.
     reserved_gib, host_reserved_gib
-        Memory of the GPU, and of the host, that stays free.
+        Memory of the GPU, and of the host, that stays free; None: what `moeopt.predict` counts for
+        the runtime's context and buffers, and for the host's system.
     max_deferred
         Most experts of a layer that may be deferred, which changes the model's output; None: none.
         Never more than all but two of the model's top-k, the least that KTransformers keeps
@@ -199,7 +210,7 @@ def plan(
         Bits per weight of everything but the routed experts: attention, shared experts, dense
         layers, routers, embedding and head.
     kv_bits
-        Bits of a number in the KV cache, which the others leave as it is.
+        Bits of a number in the KV cache, or q8_0 and the like; the others leave it as it is.
     loss_table
         Measured losses at these widths (``moeopt losses``); without one those of random experts.
     runtime
@@ -214,6 +225,9 @@ def plan(
         proves how far ahead any plan could be; None: half of it; 0: nothing.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
+    work_limit
+        In place of the time limit, units of work for all solving together: with it the same plan on
+        every machine, busy or not.
 
     Returns
     -------
@@ -245,8 +259,13 @@ def plan(
     shape = model if isinstance(model, ModelShape) else get_model(model)
     chosen_from = average_bits is not None or quality_loss is not None
     width = None if quality_loss is not None else bits
-    sized = model_at(shape, width, average_bits, other_bits, kv_bits)
+    cache = None if kv_bits is None else kv_bits_of(kv_bits)
+    sized = model_at(shape, width, average_bits, other_bits, cache)
     timed = priced(known, sized, runtime)
+    if reserved_gib is None:
+        reserved_gib = _reserved_gib(timed, sized, batch, context)
+    if host_reserved_gib is None:
+        host_reserved_gib = _host_reserved_gib(known)
     routing, default = routing_of(trace, counts, workload, shape)
     request = Request(
         machine=timed.machine,
@@ -259,8 +278,12 @@ def plan(
         hold_out_steps=hold_out_steps,
         held_out=held_out,
         keep_repeats=keep_repeats,
-        reserved_gib=reserved_gib,
-        host_reserved_gib=host_reserved_gib,
+        reserved_gib=_reserved_gib(timed, sized, batch, context)
+        if reserved_gib is None
+        else reserved_gib,
+        host_reserved_gib=_host_reserved_gib(known)
+        if host_reserved_gib is None
+        else host_reserved_gib,
         max_deferred=max_deferred or 0,
         average_bits=average_bits,
         bits=str(bits) if chosen_from and bits is not None else None,
@@ -270,10 +293,30 @@ def plan(
         quality_loss=quality_loss,
         joint_time_s=joint_time_s,
         time_limit_s=time_limit_s,
+        work_limit=work_limit,
         workers=workers,
         seed=seed,
     )
     return carried_out(request, default)
+
+
+def _reserved_gib(timed: Priced, model: ModelShape, batch: int, context: int) -> float:
+    """Return what the GPU keeps free, so that its sum is that of `moeopt.predict`.
+
+    Context and buffers of the runtime and the least cache, less the embedding, which runtimes keep
+    in host memory and the problems count among what is dense.
+    """
+    own = model.layers * batch * (model.kv_bytes(context) if context else 0)
+    extra = max(0, kv_bytes(model, context) - own)
+    buffers = buffer_bytes(model, timed.runtime)
+    kept = reserved_bytes(timed.machine, timed.runtime) + buffers + extra
+    return max(0.0, (kept - model.bytes_of("embedding")) / GIB)
+
+
+def _host_reserved_gib(machine: Machine) -> float:
+    """Return what the host's system keeps."""
+    held = machine.dram.capacity_gb
+    return HOST_LEAST_GIB if held is None else host_reserved_bytes(int(held * GIB)) / GIB
 
 
 def carried_out(request: Request, default: str | None = None) -> Planned:
@@ -295,11 +338,17 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     joint_s = request.joint_limit_s
-    search = Search(replace(request, time_limit_s=request.time_limit_s - joint_s), kept, loads)
+    left_s = request.time_limit_s - joint_s
+    separately = replace(request, time_limit_s=left_s, joint_time_s=None)
+    if request.work_limit is not None:
+        left = 1.0 - joint_s / request.time_limit_s
+        separately = replace(separately, work_limit=left * request.work_limit)
+    search = Search(separately, kept, loads)
     found = []
     for candidate in search.candidates():
         found.append(candidate)
-        if deadline.elapsed_s > search.request.time_limit_s:  # executing them takes time, too
+        late = deadline.elapsed_s > search.request.time_limit_s  # executing them takes time, too
+        if late and request.work_limit is None:
             break
     in_turn = found[0]
     together = None

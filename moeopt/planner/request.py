@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypedDict
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.machine import Machine
@@ -21,6 +22,15 @@ tokens/s on held-out steps, with 1,000 44.0, with 4,000 44.1 (``--decide-steps``
 
 HELD_OUT = 500
 """Steps that are held out unless it is said how many."""
+
+
+class Limits(TypedDict, total=False):
+    """What `moeopt.solve` is given of a request's limits."""
+
+    time_limit_s: float
+    work_limit: float
+    workers: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,9 @@ class Request:
         are taken one after the other, without a bound on all of them.
     time_limit_s, workers, seed
         For all solving together; threads; seed of everything random.
+    work_limit
+        In place of the time limit, units of work for all solving together: with it the same plan on
+        every machine, busy or not.
     """
 
     machine: Machine
@@ -88,6 +101,7 @@ class Request:
     quality_loss: float | None = None
     joint_time_s: float | None = None
     time_limit_s: float = 60.0
+    work_limit: float | None = None
     workers: int = 1
     seed: int = 0
 
@@ -99,6 +113,11 @@ class Request:
                 raise InputError(f"{name}: must be at least 1, not {value}")
         if not 0 < self.time_limit_s < float("inf"):
             raise InputError(f"time_limit_s: must be above 0, not {self.time_limit_s}")
+        if self.work_limit is not None:
+            if not 0 < self.work_limit < float("inf"):
+                raise InputError(f"work_limit: must be above 0, not {self.work_limit}")
+            if self.workers != 1:
+                raise InputError(f"work_limit: goes with one worker only, not {self.workers}")
         if self.quality_loss is not None:
             self._check_quality(self.quality_loss)
         if not 0 <= self.joint_limit_s < self.time_limit_s:
@@ -136,6 +155,13 @@ class Request:
     def joint_limit_s(self) -> float:
         """Of the time limit, what deciding everything at once may take."""
         return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
+
+    def limits(self, share: float) -> Limits:
+        """Return what `moeopt.solve` is given of the limits: so large a share."""
+        if self.work_limit is not None:
+            return {"work_limit": share * self.work_limit, "workers": 1, "seed": self.seed}
+        time_s = share * self.time_limit_s
+        return {"time_limit_s": time_s, "workers": self.workers, "seed": self.seed}
 
     @cached_property
     def quantum_ns(self) -> int:

@@ -39,6 +39,11 @@ class Limits:
         """The limit in the unit of the clock that the solve goes by."""
         return self.seconds if self.work is None else self.work
 
+    @property
+    def time_limit_s(self) -> float | None:
+        """The argument of `moeopt.solve` that asks for the seconds."""
+        return None if self.seconds == float("inf") else self.seconds
+
     def clock(self) -> AbstractContextManager[SolvingClock]:
         """Let this thread go by the clock that counts: of work if that is limited."""
         return nullcontext(solving_clock()) if self.work is None else by_work(self.seconds)

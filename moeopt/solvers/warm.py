@@ -4,7 +4,6 @@ Each problem with kernels has a file ``warm.json``: a list of tiny instances. So
 every method compiles whatever those methods have compiled, for the types that they call it with.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -19,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from moeopt.core import compiled
+from moeopt.core.compiled import PACKAGE, kernel_folder
 from moeopt.core.errors import InputError
-from moeopt.core.kernel_cache import PACKAGE, VERSIONS, WARM, writable_folder
 from moeopt.core.problem import ROBUST
 from moeopt.problems.registry import PROBLEMS, AnyProblem, get_problem
 from moeopt.solvers import arguments
@@ -85,10 +84,10 @@ def warm(
     """
     count = os.cpu_count() or 1 if jobs is None else arguments.integer("jobs", jobs, 1, 1024)
     begin = perf_counter()
-    folder = writable_folder()
-    if folder is None:
+    if not kernel_folder():
         raise InputError("warm: no folder for kernels can be written to; set MOEOPT_CACHE_DIR")
-    mark = folder / f"{WARM}{stamp()}"
+    folder = Path(kernel_folder())
+    mark = folder / f"warm-{llvm.get_host_cpu_name()}"
     if mark.exists():
         return Warmed(0, perf_counter() - begin, folder)
     total = 0
@@ -99,15 +98,6 @@ def warm(
             on_progress(problem, compiled_here, number, len(problems))
     mark.touch()
     return Warmed(total, perf_counter() - begin, folder)
-
-
-def stamp() -> str:
-    """Return a name that changes with the sources, the versions and the processor."""
-    about = [*VERSIONS, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
-    digest = hashlib.sha256("\n".join(about).encode())
-    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("warm.json")]):
-        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _turn(problem: str) -> int:
@@ -192,4 +182,4 @@ def solve_with_all(instance: Any, home: AnyProblem) -> None:
 
 
 def _misses() -> int:
-    return sum(sum(kernel.stats.cache_misses.values()) for kernel in compiled.KERNELS)
+    return sum(sum(kernel.dispatcher.stats.cache_misses.values()) for kernel in compiled.KERNELS)

@@ -119,7 +119,7 @@ def attempt(job: Job, on_progress: Progress | None = None) -> Ended:
             result = solve(
                 job.instance,
                 key.method if rule is None else rule,
-                time_limit_s=key.time_limit_s,
+                time_limit_s=key.time_limit_s or None,
                 seed=key.seed,
                 workers=key.workers,
                 on_progress=on_progress,

@@ -1,9 +1,10 @@
-"""What a campaign is: instances x methods x seeds x time limits, from a file or from code."""
+"""What a campaign is: instances x methods x seeds x limits, from a file or from code."""
 
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from moeopt.core.json_files import MAX_FILE_BYTES, read_object
 from moeopt.core.reading import reading
 from moeopt.core.wording import describe
 from moeopt.problems.files import load
-from moeopt.solvers.arguments import MAX_SEED
+from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, MAX_SEED
 
 Source = str | Path | InstanceEnvelope
 """An instance file, a folder to search, or an instance."""
@@ -129,16 +130,26 @@ class Settings(Frozen):
     prove_again
         Whether exact methods run also on instances whose optimum their library has proven already
         (`moeopt.study.known`).
+    time_limits_s, work_limits
+        Of each solve, as in `moeopt.solve`; 60 s where neither is given.
     """
 
     methods: Annotated[tuple[_Choice, ...], Field(min_length=1)] | None = None
     rules: Annotated[tuple[_Choice, ...], Field(alias="with")] = ()
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
-    time_limits_s: Annotated[tuple[Seconds, ...], Field(min_length=1)] = (60.0,)
+    time_limits_s: Annotated[tuple[Seconds, ...], Field(min_length=1)] | None = None
+    work_limits: Annotated[tuple[Seconds, ...], Field(min_length=1)] | None = None
     workers: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
     engine: Text | None = None
     warm_start: Flag = True
     prove_again: Flag = False
+
+    @property
+    def limits(self) -> list[tuple[float | None, float | None]]:
+        """Seconds and units of work, None where there is no such limit."""
+        if self.work_limits is None:
+            return [(limit, None) for limit in self.time_limits_s or (DEFAULT_TIME_LIMIT_S,)]
+        return list(product(self.time_limits_s or (None,), self.work_limits))
 
 
 class _PartOfFile(Settings):
@@ -195,11 +206,12 @@ class Campaign:
 
 def make_settings(
     methods: Sequence[Choice] | None,
-    time_limits_s: Sequence[float],
+    time_limits_s: Sequence[float] | None,
     seeds: Sequence[int],
     workers: int,
     rules: Sequence[Choice] = (),
     prove_again: bool = False,
+    work_limits: Sequence[float] | None = None,
 ) -> Settings:
     """Return settings from code or from the command line.
 
@@ -211,6 +223,7 @@ def make_settings(
     values = {
         "methods": methods,
         "time_limits_s": time_limits_s,
+        "work_limits": work_limits,
         "seeds": seeds,
         "workers": workers,
         "with": rules,

@@ -10,6 +10,7 @@ from moeopt.core.problem import HINDSIGHT
 from moeopt.problems.holdout import executed_on, separated
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT
+from moeopt.solvers.arguments import Limits
 from moeopt.solvers.rules import AUTO
 from moeopt.solvers.run import solve
 
@@ -46,9 +47,9 @@ class Bracket:
         )
 
 
-def optimum_of(instance: InstanceEnvelope, time_limit_s: float) -> Bracket:
+def optimum_of(instance: InstanceEnvelope, limits: Limits) -> Bracket:
     """Return the bracket of an instance's optimum, by its problem's exact method."""
-    return _solved(instance, time_limit_s)[0]
+    return _solved(instance, limits)[0]
 
 
 def hindsight_static(
@@ -56,7 +57,7 @@ def hindsight_static(
     windows: Sequence[InstanceEnvelope],
     own: Bracket,
     known: Iterable[int],
-    time_limit_s: float,
+    limits: Limits,
 ) -> Bracket:
     """Return the bracket of what one decision for all later windows costs at least.
 
@@ -73,19 +74,20 @@ def hindsight_static(
         The sum of their own optima.
     known
         What some decisions cost in all of them.
-    time_limit_s
+    limits
         For the exact method; and for each heuristic that decides by the loads it is measured on,
         which are tried if that leaves the bracket open.
     """
     if len(windows) == 1:
         return Bracket(min([*known, *_one(own.cost)], default=None), own.bound)
-    found, solution = _solved(whole, time_limit_s)
+    found, solution = _solved(whole, limits)
     bound = max(found.bound, own.bound)
     costs = [*known, *_costs(windows, solution)]
     for rule in _rules_with_hindsight(whole.problem):
         if min(costs, default=None) == bound:
             break
-        solution = solve(whole, rule, time_limit_s=time_limit_s).solution
+        tried = solve(whole, rule, time_limit_s=limits.time_limit_s, work_limit=limits.work)
+        solution = tried.solution
         costs += _costs(windows, solution)
     return Bracket(min(costs, default=None), bound)
 
@@ -134,10 +136,8 @@ def _one(cost: int | None) -> list[int]:
     return [] if cost is None else [cost]
 
 
-def _solved(
-    instance: InstanceEnvelope, time_limit_s: float
-) -> tuple[Bracket, SolutionEnvelope | None]:
-    result = solve(instance, AUTO, time_limit_s=time_limit_s)
+def _solved(instance: InstanceEnvelope, limits: Limits) -> tuple[Bracket, SolutionEnvelope | None]:
+    result = solve(instance, AUTO, time_limit_s=limits.time_limit_s, work_limit=limits.work)
     bound = result.bound
     if bound is None:
         bound = get_problem(instance.problem).bounds.lower_bound(instance)

@@ -15,6 +15,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
 from moeopt.problems.twins import check_later, forecast_saw_later
 from moeopt.solvers import arguments
+from moeopt.solvers.arguments import Limits
 from moeopt.solvers.methods import get_method, problem_methods
 from moeopt.solvers.rules import load_rule
 from moeopt.solvers.run import solve
@@ -23,6 +24,9 @@ from moeopt.study.hindsight import Bracket, hindsight_static, optimum_of, share_
 
 NONE = "-"
 """The scheduler of problems whose decisions nobody schedules."""
+
+REFERENCE_WORK = 3
+"""How many times a decision's work limit a reference may take."""
 
 FORECAST_NOTE = (
     "systems decide by a forecast from the whole trace, the later loads with it;"
@@ -151,6 +155,7 @@ def holdout(
     sample_rule: str | None = None,
     time_limit_s: float = 10.0,
     reference_limit_s: float = 30.0,
+    work_limit: float | None = None,
     seed: int = 0,
     futures: Futures | None = None,
     check: bool = True,
@@ -178,6 +183,9 @@ def holdout(
         For each decision, as in `moeopt.solve`.
     reference_limit_s
         For each later window's own optimum, and for the best decision in hindsight.
+    work_limit
+        Units of work for each decision in place of both limits of time, as in `moeopt.solve`, and
+        thrice as many for each of the references.
     futures
         For method ``robust``.
     check
@@ -212,7 +220,12 @@ def holdout(
     rule = sample_rule or get_problem(problem).sample_rule
     if rule is None or any(one.problem != problem for one in instances):
         raise InputError(f"later: must be of {problem}, whose decisions must outlast their loads")
-    limit, reference_limit = map(arguments.seconds, (time_limit_s, reference_limit_s))
+    limit, reference_limit = (
+        arguments.limits(seconds, None) for seconds in (time_limit_s, reference_limit_s)
+    )
+    if work_limit is not None:
+        limit = arguments.limits(None, work_limit)
+        reference_limit = arguments.limits(None, REFERENCE_WORK * work_limit)
     schedules = _schedules(problem, schedule)
     chosen = _methods(problem, rule, methods, beside)
     windows = [window for one in instances for window in windows_of(one)]
@@ -280,14 +293,15 @@ def _methods(
 
 
 def _decide(
-    observed: InstanceEnvelope, method: Any, limit_s: float, seed: int, futures: Futures | None
+    observed: InstanceEnvelope, method: Any, limit: Limits, seed: int, futures: Futures | None
 ) -> _Decision:
     found = get_method(get_problem(observed.problem), method)
     begin = perf_counter()
     result = solve(
         observed,
         method,
-        time_limit_s=limit_s,
+        time_limit_s=limit.time_limit_s,
+        work_limit=limit.work,
         seed=seed,
         futures=futures if found.backend == "robust" else None,
     )

@@ -33,8 +33,10 @@ class Key(NamedTuple):
     ----------
     instance
         The instance's content hash.
+    time_limit_s
+        Seconds; 0 for a solve that is limited by work alone.
     options
-        What else `moeopt.solve` is called with, as JSON: engine, warm_start.
+        What else `moeopt.solve` is called with, as JSON: engine, warm_start, work_limit.
     version
         The version of moeopt.
     source_sha256
@@ -270,10 +272,13 @@ def _solves(
     digest: str, settings: Settings, chosen: Sequence[_Chosen], *, spared: bool
 ) -> Iterator[tuple[Key, Rule | None]]:
     meant = [one for one in chosen if one.spared == spared]
-    for limit, seed, (name, options, rule, _) in product(
-        settings.time_limits_s, settings.seeds, meant
+    for (seconds, work), seed, (name, options, rule, _) in product(
+        settings.limits, settings.seeds, meant
     ):
         source = "" if rule is None else rule.source_sha256 or NO_SOURCE
+        limit = seconds or 0.0
+        if work is not None:
+            options = json.dumps(json.loads(options) | {"work_limit": work}, sort_keys=True)
         yield Key(digest, name, seed, limit, settings.workers, options, version(), source), rule
 
 

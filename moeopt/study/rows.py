@@ -1,5 +1,6 @@
 """The rows of a study: every solve, held against the best that is known of its instance."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -224,10 +225,18 @@ def labelled(problem: str, method: str) -> str:
 
 def _words(key: Key, told: Sequence[str]) -> list[str]:
     words = {
-        "time_limit_s": f"{key.time_limit_s:g} s",
+        "time_limit_s": f"{key.time_limit_s:g} s" if key.time_limit_s else "",
         "workers": f"{key.workers} workers",
-        "options": key.options if key.options != "{}" else "",
+        "options": _options(key.options),
         "version": key.version,
         "source_sha256": f"source {key.source_sha256[:8]}" if key.source_sha256 else "",
     }
     return [words[name] for name in told if words[name]]
+
+
+def _options(text: str) -> str:
+    """Return options as tables have them: a work limit in words, the others as JSON."""
+    options = json.loads(text)
+    work = options.pop("work_limit", None)
+    words = [] if work is None else [f"{work:g} units"]
+    return " ".join([*words, *([json.dumps(options, sort_keys=True)] if options else [])])

@@ -17,7 +17,7 @@ from moeopt.core.settlements import Settlement, settled_name
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
-from moeopt.study.campaign import Campaign, Part, Settings, Source, load_all
+from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
 from moeopt.study.execute import Watch
 from moeopt.study.plan import content_hash
 from moeopt.study.rows import Row, labelled
@@ -74,7 +74,8 @@ def sensitivity(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
     *,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
     store: str | Path | Store | None = None,
     resume: bool = False,
     jobs: int = 1,
@@ -89,7 +90,7 @@ def sensitivity(
     methods
         Heuristics; by default each problem's published rule, and for a settlement that it does not
         take those that take it.
-    time_limit_s, store, resume, jobs, watch
+    time_limit_s, work_limit, store, resume, jobs, watch
         As in `moeopt.gap`; the optimum comes from the problem's own exact method and CP-SAT.
 
     Returns
@@ -115,7 +116,7 @@ def sensitivity(
     if not groups:
         raise InputError(f"{', '.join(instances)}: no settlements are listed")
     rows = run_campaign(
-        Campaign([_part(group, time_limit_s) for group in groups]),
+        Campaign([_part(group, time_limit_s, work_limit) for group in groups]),
         store=store,
         resume=resume,
         jobs=jobs,
@@ -173,8 +174,14 @@ def resettled(instance: InstanceEnvelope, settlement: str, value: str) -> Instan
     return made
 
 
-def _part(group: _Group, time_limit_s: float) -> Part:
-    settings = Settings(methods=(*group.methods, AUTO), time_limits_s=(time_limit_s,))
+def _part(group: _Group, time_limit_s: float | None, work_limit: float | None) -> Part:
+    settings = make_settings(
+        methods=(*group.methods, AUTO),
+        time_limits_s=None if time_limit_s is None else [time_limit_s],
+        work_limits=None if work_limit is None else [work_limit],
+        seeds=[0],
+        workers=1,
+    )
     return Part(list(group.instances), settings)
 
 

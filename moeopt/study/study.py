@@ -23,7 +23,8 @@ def gap(
     paths: Iterable[Source],
     methods: Sequence[Choice] | None = None,
     *,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
     seed: int = 0,
     workers: int = 1,
     on_start: Callable[[int, int, str, str], None] | None = None,
@@ -46,7 +47,7 @@ def gap(
         to a solution, or its place: ``FILE.py:function``, ``package.module:function``. Where no
         exact method is among them, the problem's first exact method is added: without an optimum
         there is no excess.
-    time_limit_s, seed, workers
+    time_limit_s, work_limit, seed, workers
         Of each solve, as in `moeopt.solve`.
     on_start
         Called with (solves done, solves in all, instance, method) before each solve.
@@ -88,7 +89,8 @@ def gap(
         expect(f"paths[{number}]", source, str, Path, InstanceEnvelope, what=what)
     settings = make_settings(
         methods=methods,
-        time_limits_s=[time_limit_s],
+        time_limits_s=None if time_limit_s is None else [time_limit_s],
+        work_limits=None if work_limit is None else [work_limit],
         seeds=[seed],
         workers=workers,
         prove_again=prove_again,

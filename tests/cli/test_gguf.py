@@ -43,14 +43,14 @@ def test_commands_take_a_gguf_file(
 def test_a_bad_file_is_one_line_and_exit_code_2(
     command: str, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Half a file."""
+    """Half a header."""
     whole = Path(model).read_bytes()
-    Path(model).write_bytes(whole[: len(whole) // 2])
+    Path(model).write_bytes(whole[:600])
     assert run([*command.split(), model]) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert said.err.startswith(f"moeopt: error: {model}: ")
-    assert said.err.endswith("(truncated?)\n")
+    assert "cannot be in" in said.err
 
 
 def test_bits_of_a_plan_are_those_of_every_weight(

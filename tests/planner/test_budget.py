@@ -64,10 +64,13 @@ def remedies(said: str) -> list[dict[str, Any]]:
     [
         ({"machine": machine_of(2.0)}, {"other_bits", "bits"}),  # the other weights
         ({"context": 2_000_000}, {"context"}),
-        ({"context": 180_000}, {"context", "kv_bits", "other_bits", "bits"}),
+        ({"context": 180_000, "reserved_gib": 1.0}, {"context", "kv_bits", "other_bits", "bits"}),
         ({"reserved_gib": 50.0}, {"reserved_gib"}),
         ({"batch": 32, "context": 16384}, {"context", "kv_bits", "batch"}),
-        ({"machine": machine_of(1.5), "average_bits": 12.0}, {"average_bits", "other_bits"}),
+        (
+            {"machine": machine_of(1.5), "average_bits": 12.0, "reserved_gib": 1.0},
+            {"average_bits", "other_bits"},
+        ),
     ],
 )
 def test_refused_on_the_gpu(options: dict[str, Any], named: set[str]) -> None:

@@ -20,6 +20,12 @@ from tests.sim.gguf_models import SMALL, SMALL_TENSORS
 MEBIBYTE = 2**20
 
 
+def _both(path: Path) -> None:
+    """Read the whole file, then the model of its header: either refuses."""
+    read_gguf(path)
+    get_model(path)
+
+
 def refused(path: Path, most: int | None = 16 * MEBIBYTE) -> str:
     """Return what the InputError says, if CPU time and memory stay below 2 s and `most` bytes.
 
@@ -30,7 +36,7 @@ def refused(path: Path, most: int | None = 16 * MEBIBYTE) -> str:
         tracemalloc.start()
     try:
         with pytest.raises(InputError) as caught:
-            get_model(path)
+            _both(path)
         assert tracemalloc.get_traced_memory()[1] < (most or 1)
     finally:
         tracemalloc.stop()
@@ -190,7 +196,10 @@ def test_metadata_are_kept_up_to_a_limit(tmp_path: Path) -> None:
 
 
 def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
-    """Every length but the full one: within the header, or within a tensor."""
+    """Every length but the full one: within the header, or within a tensor.
+
+    A model's shape needs the header alone.
+    """
     whole = write_gguf(tmp_path / "x.gguf", SMALL, SMALL_TENSORS)
     raw = whole.read_bytes()
     assert get_model(whole).routed_experts == 4
@@ -198,6 +207,11 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
     generator = random.Random(1)
     for end in [*generator.sample(range(head), 60), head, len(raw) - 64]:
         refused(written(tmp_path / "cut.gguf", raw[:end]))
+    alone = get_model(written(tmp_path / "x.gguf", raw[:head]))
+    assert alone == get_model(written(tmp_path / "x.gguf", raw))
+    for end in generator.sample(range(head - 64), 9):
+        with pytest.raises(InputError):
+            get_model(written(tmp_path / "cut.gguf", raw[:end]))
 
 
 def mutations(head: bytes, count: int, seed: int) -> Iterator[bytes]:

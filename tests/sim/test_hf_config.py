@@ -280,7 +280,6 @@ LLAMA = changed(MIXTRAL, num_local_experts=None, num_experts_per_tok=None, model
             "mlp_only_layers: must be a list of layers from",
         ),
         (changed(QWEN3_MOE, mlp_only_layers=1), "mlp_only_layers: must be a list of layers from"),
-        (changed(QWEN3_MOE, interleave_moe_layer_step=2), "interleave_moe_layer_step: is not supp"),
         (
             changed(QWEN2_MOE, n_shared_experts=0),
             "shared_expert_intermediate_size: must be 0 as n_shared_experts is, not 20480",
@@ -303,3 +302,13 @@ def test_a_shape_of_our_own_is_not_taken_for_a_config_json(tmp_path: Path) -> No
     path.write_text(json.dumps(get_model("mixtral-8x7b").model_dump() | {"model_type": "mixtral"}))
     with pytest.raises(InputError, match="model_type: is not a known key"):
         get_model(path)
+
+
+def test_layers_with_experts_may_be_listed_or_interleaved(tmp_path: Path) -> None:
+    """As newer files say it: every second layer, a list of layers, or a kind per layer."""
+    kinds = ["dense"] + ["sparse"] * 47
+    every = read(changed(QWEN3_MOE, interleave_moe_layer_step=2), tmp_path)
+    listed = read(changed(QWEN3_MOE, moe_layers=[1, 2]), tmp_path)
+    named = read(changed(QWEN3_MOE, mlp_layer_types=kinds), tmp_path)
+    assert every.moe_layers == tuple(range(1, 48, 2))
+    assert (listed.moe_layers, named.moe_layers) == ((1, 2), tuple(range(1, 48)))

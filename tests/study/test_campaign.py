@@ -50,7 +50,7 @@ def test_parts_take_over_from_the_top(folder: Path) -> None:
     campaign = read_campaign(write(folder, TOML))
     first, second = (part.settings for part in campaign.parts)
     assert campaign.name == "two parts"
-    assert (first.seeds, first.time_limits_s, first.engine) == ((0, 1), (60.0,), "cbc")
+    assert (first.seeds, first.time_limits_s, first.engine) == ((0, 1), None, "cbc")
     assert (second.seeds, second.time_limits_s, second.engine) == ((7,), (1.0, 2.5), None)
     assert (first.workers, second.workers, campaign.workers) == (1, 2, 2)
 

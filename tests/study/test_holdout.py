@@ -10,6 +10,7 @@ from moeopt.problems.holdout import joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
+from moeopt.solvers.arguments import Limits
 from moeopt.study.hindsight import Bracket
 from moeopt.study.holdout import HeldOut, Row
 from tests.problems.layout.layout_random_instances import random_instance
@@ -91,7 +92,7 @@ def test_a_bracket_that_is_open() -> None:
     assert (worse.share_low, worse.share_high) == (pytest.approx(-0.5), pytest.approx(-0.25))
     for bracket in (Bracket(100, 60), Bracket(None, 60), Bracket(100, 100)):
         assert _with_share(row, 100, bracket).share_high is None
-    single = hindsight_static(NEXT, [NEXT], Bracket(None, 11), [30, 14], 1)
+    single = hindsight_static(NEXT, [NEXT], Bracket(None, 11), [30, 14], Limits(1))
     assert single == Bracket(14, 11)
     assert Bracket(14, 11).gap == pytest.approx(3 / 14)
     assert Bracket(None, 11) + Bracket(2, 1) == Bracket(None, 12)
@@ -105,7 +106,9 @@ def test_rules_that_know_narrow_what_the_exact_method_left_open(
 
     other = placement("other", [2, 2, 1], 6)
     monkeypatch.setattr(hindsight, "_solved", lambda *_: (Bracket(None, 30), None))
-    found = hindsight.hindsight_static(joined([NEXT, other]), [NEXT, other], Bracket(24, 24), [], 9)
+    found = hindsight.hindsight_static(
+        joined([NEXT, other]), [NEXT, other], Bracket(24, 24), [], Limits(9)
+    )
     assert found == Bracket(33, 30)
 
 

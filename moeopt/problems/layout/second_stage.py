@@ -88,7 +88,7 @@ def best_schedules(instance: Instance, layout: Layout, device: Devices) -> Devic
         base_load = np.arange(instance.experts, table.shape[1])
         of_scenario = np.ascontiguousarray(table[:, np.append(at, base_load)])
         bracket = Bracket(of_scenario, len(at), instance.dimms)
-        bracket.narrow(NO_CUTOFF, EFFORT)
+        bracket.narrow(NO_CUTOFF, EFFORT)  # which spends
         if bracket.upper < makespan_of(loads_of(table, device[s], instance.dimms), instance.dimms):
             found[s, at] = bracket.domain
     return found

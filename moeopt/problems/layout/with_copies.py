@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from moeopt.core.clock import out_of_time
+from moeopt.core.clock import out_of_time, spend
 from moeopt.core.search import Search
 
 from .bounds import lower_bound, objective_grid
@@ -44,6 +44,9 @@ MOVES = 3000
 
 ROUND = 6000
 """And in a round of the search."""
+
+SCORES_PER_UNIT = 20_000_000
+"""Moves times scenarios times DIMMs that are evaluated in a unit of work."""
 
 PATIENCE = 2
 """Rounds without success after which it is given up."""
@@ -219,6 +222,7 @@ def anneal(instance: Instance, search: Search, seed: int, moves: int, until_s: f
             break
         temperature = value * HOT * (COLD / HOT) ** (batch / batches)
         kernel.anneal(rules, state, best, rows, random, spans, temperature, BATCH)
+        spend(BATCH * len(instance.scenarios) * instance.dimms / SCORES_PER_UNIT)
     found = scheduled(instance, best.lies[:, -1], best.lies[:, :-1])
     if not violations(instance, found):
         search.offer(found, objective(instance, found))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 from moeopt.core.device_loads import (
     CHANNEL,
@@ -32,6 +33,10 @@ EFFORT = 2**18
 
 IN_MEMORY = -2
 """Stands for the GPU's memory where a place is asked for; others are `STRIPED` or a DIMM."""
+
+
+SCHEDULES_PER_UNIT = 150_000
+"""Schedules that are built in a unit of work."""
 
 
 class Layouts:
@@ -116,6 +121,7 @@ class Layouts:
         changes = np.stack([rows, to])
         for n, future in enumerate(futures.tolist()):
             out[:, n] = _spans(self._plain[future], state, changes, self.dimms)
+        spend(out.size / SCHEDULES_PER_UNIT)
         return out
 
 

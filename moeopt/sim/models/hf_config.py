@@ -178,11 +178,22 @@ def _window(keys: Keys) -> dict[str, int]:
     return {"window": window, "full_every": len(kinds) // full}
 
 
+def _interval(keys: Keys) -> int:
+    """Return how many layers there are for one with full attention, as stated or as listed."""
+    kinds = keys.data.get("layer_types")
+    if keys.has("full_attention_interval") or not isinstance(kinds, list):
+        return keys.number(("full_attention_interval",))
+    full = kinds.count("full_attention")
+    if not full or len(kinds) % full:
+        keys.fail(("layer_types",), "must repeat one pattern with full attention")
+    return len(kinds) // full
+
+
 def _hybrid(keys: Keys, sizes: dict[str, int]) -> HybridAttention:
     """Return the attention of Qwen3-Next: Gated DeltaNet in all but every n-th layer."""
     return HybridAttention(
         **sizes,
-        full_every=keys.number(("full_attention_interval",)),
+        full_every=_interval(keys),
         key_heads=keys.number(("linear_num_key_heads",)),
         key_dim=keys.number(("linear_key_head_dim",)),
         value_heads=keys.number(("linear_num_value_heads",)),
@@ -234,10 +245,8 @@ INNER = ("text_config", "llm_config", "language_config")
 """Where models of text and images keep the configuration of their language model."""
 
 UNREAD = (
-    "interleave_moe_layer_step",
     "moe_layer_interval",
     "moe_layer_start_index",
-    "moe_layers",
     "expert_layer_period",
     "hybrid_override_pattern",
     "layers_block_type",
@@ -371,7 +380,13 @@ def _dense_layers(keys: Keys, layers: int) -> tuple[int, ...]:
     first = keys.optional(("first_k_dense_replace",), least=0) or 0
     step = keys.optional(("decoder_sparse_step",)) or 1
     excepted = set(keys.layer_list("mlp_only_layers", layers))
+    step *= keys.optional(("interleave_moe_layer_step",)) or 1
     every = keys.frequency("moe_layer_freq", layers)
+    kinds = keys.data.get("mlp_layer_types")
+    if isinstance(kinds, list) and len(kinds) >= layers:
+        excepted |= {layer for layer in range(layers) if kinds[layer] == "dense"}
+    if keys.has("moe_layers"):
+        excepted |= set(range(layers)) - set(keys.layer_list("moe_layers", layers))
     dense = tuple(
         layer
         for layer in range(layers)

@@ -144,13 +144,18 @@ def sample_trace(counts: Counts, top_k: int, tokens: int, seed: int) -> Trace:
 
 
 def _dealt(counts: Ints, top_k: int, tokens: int, rng: np.random.Generator) -> Ints:
-    """Return one layer's tokens, shape (tokens, top_k), before they are mixed."""
+    """Return one layer's tokens, shape (tokens, top_k), before they are mixed.
+
+    What is left beyond whole uses is drawn systematically: an expert with a share of 0.3 uses is
+    used in 3 of 10 samples, and other experts in another sample.
+    """
     experts = rng.permutation(len(counts))
     exact = counts[experts].astype(object) * tokens * top_k  # Python's integers: no overflow
     total = int(counts.sum())
     uses = (exact // total).astype(np.int64)
-    left = tokens * top_k - int(uses.sum())
-    uses[np.argsort(-(exact % total).astype(np.int64), kind="stable")[:left]] += 1
+    begin = int(rng.integers(total))
+    ends = (np.cumsum((exact % total).astype(np.int64)) + begin) // total
+    uses += np.diff(ends, prepend=np.int64(0))
     return np.repeat(experts, uses).reshape(top_k, tokens).T
 
 

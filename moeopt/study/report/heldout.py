@@ -14,6 +14,7 @@ from moeopt.problems.holdout import executed_on, is_scheduled, joined
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, TRIMOE, ScheduleName
 from moeopt.problems.twins import twins
+from moeopt.solvers.arguments import Limits
 from moeopt.study.hindsight import Bracket, hindsight_static, share_between
 from moeopt.study.plan import Key
 from moeopt.study.report.study import is_exact
@@ -218,7 +219,7 @@ def _hindsight(
     windows = [instances[twin] for twin in later]
     own = Bracket(total, total)
     try:
-        return hindsight_static(joined(windows), windows, own, known, HINDSIGHT_S)
+        return hindsight_static(joined(windows), windows, own, known, Limits(HINDSIGHT_S))
     except InputError:  # no instance of several: what is known without it
         return Bracket(min(known, default=None), total)
 

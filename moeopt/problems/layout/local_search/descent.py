@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from moeopt.core.clock import out_of_time
+from moeopt.core.clock import out_of_time, spend
 from moeopt.core.compiled import compiled
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.check import objective
@@ -15,6 +15,7 @@ from moeopt.problems.layout.solution import Solution
 
 from .moves import allowed, change, move
 from .state import (
+    CHANGES_PER_UNIT,
     NOBODY,
     Costs,
     Integers,
@@ -92,7 +93,9 @@ def iterated(
             break
         cursor = np.zeros(2, dtype=np.int64)
         while used < budget and cursor[1] < len(experts) and not stopped():
-            used += descend(costs, state, experts, cursor, min(SLICE, budget - used))
+            evaluated = descend(costs, state, experts, cursor, min(SLICE, budget - used))
+            spend(evaluated * len(costs.weight) / CHANGES_PER_UNIT)
+            used += evaluated
         if objective_of(costs, state) <= objective_of(costs, best):
             best = state
         state = copy_of(best)

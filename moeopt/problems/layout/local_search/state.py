@@ -21,6 +21,9 @@ from moeopt.problems.layout.solution import DOMAINS, Solution
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+CHANGES_PER_UNIT = 2_000_000
+"""Moves times scenarios that are evaluated in a unit of work."""
+
 NOBODY = -1
 GPU, CPU, NDP = Device
 COPY, CHANNEL_READ, CHANNEL_OF = 6, 6, 12

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 from moeopt.core.device_loads import OWN, STRIPED_READS
 from moeopt.core.sorting import rising
@@ -20,6 +21,10 @@ GPU, CPU, _ = Device
 
 MOST_EXPERTS = 16
 """Experts of two DIMMs that are divided anew; where there are more, those of most work."""
+
+
+DIVISIONS_PER_UNIT = 30_000_000
+"""Divisions times scenarios that are measured in a unit of work; most end at the first ones."""
 
 
 def repartition(costs: Costs, at: SearchState, stopped: Callable[[], bool]) -> None:
@@ -36,10 +41,19 @@ def repartition(costs: Costs, at: SearchState, stopped: Callable[[], bool]) -> N
             for e in range(d):
                 if stopped():
                     return
-                if not tried[d, e] and divide(costs, at, d, e):
+                if tried[d, e]:
+                    continue
+                spend(divisions(at, d, e) * len(costs.weight) / DIVISIONS_PER_UNIT)
+                if divide(costs, at, d, e):
                     tried[[d, e]] = tried[:, [d, e]] = False
                     gained = True
                 tried[d, e] = True
+
+
+def divisions(at: SearchState, d: int, e: int) -> int:
+    """Return about how many ways to divide two DIMMs' experts are looked at."""
+    count = int(((at.dimm == d) | (at.dimm == e)).sum())
+    return int(2 ** min(count, MOST_EXPERTS)) // 2
 
 
 @compiled

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import spend
 from moeopt.core.search import Search
 from moeopt.problems.layout.check import objective
 from moeopt.problems.layout.idle import with_idle_localized
@@ -17,6 +18,7 @@ from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.local_search.annealing import Best, anneal
 from moeopt.problems.layout.local_search.descent import iterated
 from moeopt.problems.layout.local_search.state import (
+    CHANGES_PER_UNIT,
     SearchState,
     copy_of,
     costs_of,
@@ -152,6 +154,7 @@ class Improver:
                 spread,
                 moves // batches + 1,
             )
+            spend((moves // batches + 1) * len(self.costs.weight) / CHANGES_PER_UNIT)
 
     def _incumbent(self) -> SearchState:
         """Return the best layout and its devices with their loads."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from moeopt.core.clock import solving_clock
+from moeopt.core.clock import solving_clock, spend
 from moeopt.core.feasibility import Feasibility
 from moeopt.core.highs import Program, Vector, minimize
 
@@ -28,6 +28,9 @@ from .scenario import Ints, SingleScenario, Times
 
 ANY_PACKING = 10.0
 """Relative gap at which the first packing found ends the search."""
+
+ARCS_PER_UNIT = 2_000_000
+"""Arcs that are made in a unit of work."""
 
 MAX_NODES = 50_000
 """Largest graph in nodes, before any are left out, without rounding sizes."""
@@ -217,7 +220,9 @@ def build(
         waste = scenario.dimms * (capacity // step) - least // step
         bins = (capacity // step, scenario.slots, waste)
         most = most_first if first else None
-        return step, items, Graph.of(items.sizes, items.copies, *bins, most, most_nodes)
+        graph = Graph.of(items.sizes, items.copies, *bins, most, most_nodes)
+        spend(len(graph.tail) / ARCS_PER_UNIT)
+        return step, items, graph
 
     try:
         return counted_in(step, first, least, MAX_NODES)

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.problems.layout.paths import Path
 
 from .packing import longest_first, repair
 from .scenario import LOCAL_READS, STRIPED_READS, Assignment, Branch, Ints, SingleScenario, Times
+
+TRIALS_PER_UNIT = 100_000
+"""Pairs of DIMMs that are filled again in a unit of work."""
 
 
 @dataclass
@@ -74,6 +78,7 @@ class Incumbent:
         draws = np.random.default_rng(self.seed).integers(2**62, size=(trials, 3))
         self.seed += 1
         done = repair(sizes, place, dimms, slots, capacity, draws)
+        spend(trials / TRIALS_PER_UNIT)
         self.offer(path, experts, place)
         return bool(done) and self.upper <= makespan
 

@@ -19,6 +19,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.feasibility import Feasibility
 
 from .host_assignment import assign_hosts
@@ -35,6 +36,9 @@ from .subproblems import (
     small_gap_target,
     too_fine,
 )
+
+STEP = 1e-3
+"""Units of work for a step of the search, but for the solvers and packings that it calls."""
 
 
 class Stage(IntEnum):
@@ -170,6 +174,7 @@ class BranchAndBound:
 
     def _step(self, bound: int, stage: Stage, branch: Branch) -> bool:
         """Process one branch at one stage; False ends the search without a proof."""
+        spend(STEP)
         known = self._multipliers.bound(branch)
         if known > bound:
             self._push(known, min(stage, Stage.HEURISTIC), branch)

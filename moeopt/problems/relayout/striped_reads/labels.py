@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
 from .pareto import undominated
@@ -57,6 +58,7 @@ def multipliers(groups: Sequence[Plans], limit: Ints, span: Ints) -> Ints | None
         b_eq=np.concatenate([[limit[READS]], np.ones(len(groups))]),
         method="highs",
     )
+    spend(left.size / LINEAR)
     if found.status != 0:
         return None
     price = np.zeros(columns)
@@ -65,6 +67,12 @@ def multipliers(groups: Sequence[Plans], limit: Ints, span: Ints) -> Ints | None
     largest = float(span.astype(np.float64) @ abs(price))
     return np.rint(price * min(SCALE, LARGEST / max(largest, 1.0))).astype(np.int64)
 
+
+SUMS_PER_UNIT = 5_000_000
+"""Labels times plans that are added in a unit of work, with all that follows."""
+
+LINEAR = 2_000_000
+"""Entries of a linear program that is solved in a unit of work."""
 
 MAX_COMBINATIONS = 50
 """Up to so many are returned."""
@@ -191,6 +199,7 @@ class LabelSetting:
             if search.stopped:
                 break
             open_value = so_far[first : first + block, None] + values <= rest.value
+            spend(open_value.size / SUMS_PER_UNIT)
             parent, plan = np.nonzero(open_value)
             parent += first
             found = before.uses[parent] + plans[plan]

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from moeopt.core import cp_sat
+from moeopt.core.clock import counts_work, spend
 from moeopt.core.feasibility import Feasibility
 from moeopt.core.search import Search
 from moeopt.problems.relayout.solution import Domain, Kind, Migration, Solution
@@ -31,6 +33,9 @@ MAX_STATES = 10_000
 Patterns = NDArray[np.int64]
 
 POLL_S = 0.05
+
+BUILD = 1e-5
+"""Units of work for each expert and DIMM of a model, to build and to load it."""
 
 FIRST_PASS = {
     "max_deterministic_time": 0.03,
@@ -163,24 +168,31 @@ class Subproblem:
 
     def _solve(self, search: Search, parameters: Mapping[str, Any]) -> Feasibility:
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = search.remaining_s
-        solver.parameters.num_workers = search.workers
+        cp_sat.limit(solver.parameters, search.remaining_s, search.workers)
         solver.parameters.random_seed = search.seed
         solver.parameters.linearization_level = 2
         solver.parameters.symmetry_level = 0  # looking for symmetries takes longer than most proofs
         solver.parameters.catch_sigint_signal = False
+        most = parameters["max_deterministic_time"]
+        if counts_work():
+            most = min(most, solver.parameters.max_deterministic_time)
         for name, value in parameters.items():
             setattr(solver.parameters, name, value)
+        solver.parameters.max_deterministic_time = most
         ended = Event()
         watch = Thread(target=_stop_in_time, args=(solver, search, ended), daemon=True)
-        watch.start()
+        if not counts_work():  # its own limit ends it then
+            watch.start()
         try:
             status = solver.solve(self.model)
         finally:
             ended.set()
-            watch.join()
+            if watch.is_alive():
+                watch.join()
         self._value = solver.value
         self.effort_spent += solver.response_proto.deterministic_time
+        cp_sat.spent(solver)
+        spend(BUILD * len(self.modes.rows) * self.modes.dimms)
         return FEASIBILITY.get(status, Feasibility.UNKNOWN)
 
     def decode(self) -> Solution:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.feasibility import Feasibility
 from moeopt.core.search import Search
 from moeopt.problems.relayout.check import objective, violations
@@ -17,6 +18,9 @@ from .labels import Combination, LabelSetting, multipliers
 from .modes import Modes
 from .pareto import undominated
 from .plans import READS, SHARED, Ints, Limits, Offers, TooManyError, tabulate
+
+PLANS_PER_UNIT = 50_000
+"""Plans of DIMMs that are listed in a unit of work."""
 
 
 class PlanModel:
@@ -39,6 +43,7 @@ class PlanModel:
     def __init__(self, modes: Modes, largest: int) -> None:
         self.modes, self.limits = modes, Limits.of(modes)
         self.plans = tabulate(modes, self.limits)
+        spend(sum(map(len, self.plans)) / PLANS_PER_UNIT)
         limit = self.limits.vector(modes, largest, len(modes.rows), 0)
         self._span = sum((plans.uses.max(axis=0) for plans in self.plans), start=limit)
         self.exact = modes.instance.channels is None

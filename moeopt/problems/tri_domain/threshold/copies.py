@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -34,6 +35,9 @@ DESCENTS = 24
 
 MOST_READS = 2048
 """So many different limits on the striped reads are looked at."""
+
+THRESHOLD = 2e-3
+"""Units of work for one threshold with one limit of striped reads."""
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -163,6 +167,7 @@ class _Separable:
         if value > 1 + 1e-9:
             return False
         chosen, answer = chosen_within(modes, start, limit, weight)
+        spend(THRESHOLD)
         if answer <= 0:
             return None if answer < 0 else False
         domain = np.full(self.first[-1], IDLE, dtype=np.int64)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 from moeopt.core.device_loads import (
     CPU,
@@ -32,6 +33,12 @@ FIRST_WORK = 2**19
 
 MOST_WORK = 2**23
 """Labels and states to look at in one go before it is left to another method: some 100 ms."""
+
+STATES_PER_UNIT = 50_000_000
+"""Labels and states looked at in a unit of work."""
+
+CALL = 1e-4
+"""Units that one search takes besides, in Python."""
 
 NO_CUTOFF = int(np.iinfo(np.int64).max)
 """Every makespan is of interest."""
@@ -214,6 +221,7 @@ def narrow(
     if lower >= upper:
         return min(lower, best), best, domain
     labels = pareto_labels(experts, dimms, least, most, lower, upper, limit)
+    spend(CALL + labels.table.shape[1] / STATES_PER_UNIT)
     if not labels.complete:
         return lower, best, domain
     lower, multiplier = least_open(experts, labels, lower, upper, grid, scale)
@@ -222,6 +230,7 @@ def narrow(
         threshold = min(lower + step // grid * grid, on_grid(upper, grid) - grid)
         outcome = decide(experts, dimms, labels, threshold, scale, multiplier, width, limit - work)
         work += outcome.work
+        spend(CALL + outcome.work / STATES_PER_UNIT)
         if outcome.makespan_ns < best:
             best, domain = outcome.makespan_ns, outcome.domain
             upper = min(upper, best)

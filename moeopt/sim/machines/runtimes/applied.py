@@ -127,9 +127,9 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
     needs, takes = amounts(setting), term_times(amounts(setting), vector)
     need = dict(zip(TERMS, needs.tolist(), strict=True))
     take = dict(zip(TERMS, takes.tolist(), strict=True))
-    layer_us = sum(take[term] for term in GPU_LAYER) / model.layers
+    layer_us = _six(sum(take[term] for term in GPU_LAYER) / model.layers)
     slower = (take["gpu_read"] + take["gpu_decode"]) / need["gpu_read"]
-    share = min(1.0, gpu_read_gb_s(machine) / gpu.hbm_gb_s / slower)
+    share = _six(min(1.0, gpu_read_gb_s(machine) / gpu.hbm_gb_s / slower))
     read = take["host_read"] + take["oblivious_read"] + take["host_decode"]
     ratio = read / (need["host_read"] + need["oblivious_read"])
     experts = need["host_expert_us"] / (0.5 * model.top_k * len(model.moe_layers))
@@ -148,12 +148,17 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
             ),
             "cpu": cpu.model_copy(
                 update={
-                    "bandwidth_gb_s": host_read_gb_s(machine) / ratio,
+                    "bandwidth_gb_s": _six(host_read_gb_s(machine) / ratio),
                     "bandwidth_efficiency": None,
-                    "kernel_us": costs["host_expert_us"] * experts,
+                    "kernel_us": _six(costs["host_expert_us"] * experts),
                 }
             ),
             "sync_us": costs["host_layer_us"] / 2,
             "sources": machine.sources | dict.fromkeys(fields, said),
         }
     )
+
+
+def _six(value: float) -> float:
+    """Return a number with six digits: the same on every processor, as plans decide by it."""
+    return float(f"{value:.6g}")

@@ -95,13 +95,15 @@ def is_gguf(path: Path) -> bool:
         return stream.read(4) == MAGIC or path.suffix.lower() == ".gguf"
 
 
-def read_gguf(path: str | Path) -> Gguf:
+def read_gguf(path: str | Path, *, weights: bool = True) -> Gguf:
     """Read metadata and the table of tensors of a GGUF file.
 
     Parameters
     ----------
     path
         A file, or any shard ``...-00001-of-0000N.gguf``: then all of them are read.
+    weights
+        Whether the tensors' bytes must be there; if not, the first megabytes of a file will do.
 
     Raises
     ------
@@ -112,7 +114,7 @@ def read_gguf(path: str | Path) -> Gguf:
     path, budget = Path(path), Budget()
     parts = SHARD.fullmatch(path.name)
     if parts is None:
-        one = _read(path, budget)
+        one = _read(path, budget, weights)
         if one.metadata.get("split.count", 1) not in (0, 1):
             reason = f"is one of {shown(one.metadata['split.count'])} shards, not called like one"
             raise InputError(f"{path}: {reason}, -00001-of-0000N.gguf")
@@ -127,7 +129,7 @@ def read_gguf(path: str | Path) -> Gguf:
         with reading(file):
             if not file.is_file():
                 raise InputError(f"{file}: is missing, shard {number + 1} of {count}")
-        shards.append(_read(file, budget))
+        shards.append(_read(file, budget, weights))
         stated = [shards[-1].metadata.get(f"split.{key}") for key in ("no", "count")]
         if stated != [number, count]:
             found = " and ".join(shown(value) for value in stated)
@@ -232,7 +234,7 @@ class Cursor:
             self.fail("not UTF-8 text")
 
 
-def _read(path: Path, budget: Budget) -> Gguf:
+def _read(path: Path, budget: Budget, weights: bool) -> Gguf:
     with _cursor(path, budget) as cursor:
         if cursor.left < 24 or cursor.take(4) != MAGIC:
             raise InputError(f"{path}: not a GGUF file")
@@ -248,7 +250,8 @@ def _read(path: Path, budget: Budget) -> Gguf:
         budget.spend(str(path), tensors + keys)
         metadata = dict(_metadata(cursor, keys))
         rows = [_row(cursor, index) for index in range(tensors)]
-        return Gguf(path, metadata, tuple(_placed(cursor, rows, _alignment(cursor, metadata))))
+        placed = _placed(cursor, rows, _alignment(cursor, metadata), weights)
+        return Gguf(path, metadata, tuple(placed))
 
 
 @contextmanager
@@ -355,7 +358,10 @@ def _alignment(cursor: Cursor, metadata: dict[str, Value]) -> int:
 
 
 def _placed(
-    cursor: Cursor, rows: list[tuple[str, tuple[int, ...], TensorType, int]], alignment: int
+    cursor: Cursor,
+    rows: list[tuple[str, tuple[int, ...], TensorType, int]],
+    alignment: int,
+    weights: bool,
 ) -> Iterator[Tensor]:
     """Yield the tensors in the order of the file; each must lie within it, and on no other's."""
     begin = -(-cursor.position // alignment) * alignment
@@ -372,7 +378,7 @@ def _placed(
         if offset % alignment or offset < end:
             cursor.fail(f"offset {offset} is not aligned, or within the tensor before")
         end = offset + size
-        if begin + end > cursor.size:
+        if weights and begin + end > cursor.size:
             held = max(0, cursor.size - begin - offset)
             cursor.fail(f"has {size} bytes, of which the file holds {held} (truncated?)")
         yield Tensor(name, shape, kind, begin + offset, size, cursor.path)

@@ -64,7 +64,8 @@ def model_from_gguf(path: str | Path) -> ModelShape:
     Parameters
     ----------
     path
-        The file, or any of its shards. The model is called like it, without the shard's number.
+        The file, any of its shards, or its first megabytes: the header is enough. The model is
+        called like it, without the shard's number.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def model_from_gguf(path: str | Path) -> ModelShape:
     experts if the file has experts for it. The KV cache has 16 bits, the default of llama.cpp.
     """
     path = Path(path)
-    return _Reader(path, read_gguf(path)).shape()
+    return _Reader(path, read_gguf(path, weights=False)).shape()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,190 @@
+"""Plans that need no counts: whole layers, the KV cache's type and the ubatch, for llama.cpp.
+
+Without counts nothing is known of which experts are hot: layers are alike, and what is left to
+decide are the layers on the CPU, which follow from memory, and what of the memory the cache and the
+buffers take. That is a handful of settings, each priced as `moeopt.predict` prices it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from moeopt.core.errors import InputError
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.memory import (
+    PLAIN_WIDTHS,
+    UBATCH,
+    WITH_GRAPH,
+    NoRoomError,
+    kv_bits_of,
+)
+from moeopt.sim.machines.runtimes.predict import Prediction, of_setting, predict
+from moeopt.sim.machines.runtimes.profile import get_runtime
+from moeopt.sim.machines.runtimes.setting import Setting
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits
+from moeopt.sim.plan.schema import Plan
+from moeopt.sim.presets import find, names
+from moeopt.sim.traces.synthetic import routing_trace
+from moeopt.sim.traces.workload import Workload
+
+CACHES = (16.0, 8.5)
+"""Bits of caches that are tried where none are asked for: f16, and q8_0, which costs little."""
+
+UBATCHES = (UBATCH, 2048)
+"""Larger ones read prompts faster and take memory from experts."""
+
+DRAWN, DRAWN_LAYERS = 1024, 4
+"""Tokens and layers that are drawn of a law to see what its hottest experts get."""
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """The settings that fit, and which is taken.
+
+    Attributes
+    ----------
+    settings
+        Bits of the cache, ubatch, prediction; the first is the one taken: the fastest with the
+        cache of most bits and the ubatch of least memory.
+    counting
+        Least and most tokens/s, by known laws of popularity, if single experts were placed by
+        counts in the memory that whole layers have now; None where all experts are on the GPU.
+    laws
+        Whose laws they are.
+    """
+
+    machine: str
+    model: ModelShape
+    settings: tuple[tuple[float, int, Prediction], ...]
+    counting: tuple[float, float] | None
+    laws: tuple[str, ...]
+
+    @property
+    def chosen(self) -> Prediction:
+        """The prediction of the setting that is taken."""
+        return self.settings[0][2]
+
+    @property
+    def plan(self) -> Plan:
+        """The residents, as a plan file has them."""
+        blocks, every = self.chosen.n_cpu_moe or 0, tuple(range(self.model.routed_experts))
+        rows = tuple(() if layer < blocks else every for layer in self.model.moe_layers)
+        return Plan(name="layers", resident=rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "machine": self.machine,
+            "model": self.model.name,
+            "settings": [
+                {"kv_bits": bits, "ubatch": ubatch} | found.to_dict()
+                for bits, ubatch, found in self.settings
+            ],
+            "counting": self.counting,
+            "laws": list(self.laws),
+            "plan": self.plan.model_dump(mode="json"),
+        }
+
+
+def plan_layers(
+    machine: Machine,
+    model: ModelShape,
+    *,
+    bits: str | float | None = None,
+    kv_bits: str | float | None = None,
+    context: int = 512,
+    runtime: str | None = None,
+) -> LayerPlan:
+    """Plan whole layers for llama.cpp or ik_llama.cpp, from memory alone.
+
+    Raises
+    ------
+    MoeoptError
+        Exit code 2 if an option is wrong, 3 if nothing fits.
+    """
+    name = "llama.cpp" if runtime is None else runtime
+    if name not in WITH_GRAPH:
+        raise InputError(f"runtime: without counts plans are for {', '.join(WITH_GRAPH)}")
+    sized = model if bits is None else at_bits(model, bits)
+    asked = () if kv_bits is None else (PLAIN_WIDTHS.get(w := kv_bits_of(kv_bits), w),)
+    found = []
+    for width in asked or CACHES:
+        for ubatch in UBATCHES:
+            try:
+                made = predict(
+                    machine,
+                    model,
+                    bits=bits,
+                    runtime=name,
+                    kv_bits=width,
+                    context=context,
+                    ubatch=ubatch,
+                    prompt=8192,
+                )
+            except NoRoomError as error:
+                missing = error
+                continue
+            found.append((width, ubatch, made))
+    if not found:
+        raise missing
+    counting: tuple[float, float] | None = None
+    laws: tuple[str, ...] = ()
+    if found[0][2].n_cpu_moe and machine.gpu is not None:
+        counting, laws = _counting(machine, sized, name, found[0][2])
+    return LayerPlan(machine.name, sized, tuple(found), counting, laws)
+
+
+def _counting(
+    machine: Machine, model: ModelShape, runtime: str, taken: Prediction
+) -> tuple[tuple[float, float], tuple[str, ...]]:
+    """Return least and most tokens/s by known laws, and their names.
+
+    The share of experts on the GPU stays; each layer has as many, the hottest ones.
+    """
+    off = sum(layer < (taken.n_cpu_moe or 0) for layer in model.moe_layers)
+    share = 1.0 - off / len(model.moe_layers)
+    profile, speeds, laws = get_runtime(runtime), [], []
+    for name in names("workloads"):
+        law = find("workloads", Workload, name)
+        plain = {"recall": None, "topic": None, "sequences": None, "affinity": None, "drift": 0.0}
+        law = law.model_copy(update=plain)
+        made = routing_trace(law, model.routed_experts, model.top_k, DRAWN_LAYERS, DRAWN, 0)
+        seen, later = made.step_counts(DRAWN // 2, experts=model.routed_experts).counts
+        kept = round(share * model.routed_experts)
+        hot = np.argsort(-seen, axis=1, kind="stable")[:, :kept]
+        calls = float(1.0 - np.take_along_axis(later, hot, axis=1).sum() / later.sum())
+        setting = Setting(machine, model, (calls,) * len(model.moe_layers), taken.context)
+        speeds.append(of_setting(setting, profile).tokens_per_s)
+        laws.append(name)
+    return (min(speeds), max(speeds)), tuple(laws)
+
+
+def page(found: LayerPlan) -> str:
+    """Return a plan of whole layers for people."""
+    taken = found.chosen
+    lines = [
+        f"{found.model.name} on {found.machine}, {taken.runtime}, {taken.context} tokens of"
+        " context: no counts, so whole layers",
+        "  KV bits ubatch on CPU  tokens/s            80 %  prompt/s",
+    ]
+    for bits, ubatch, one in found.settings:
+        within = f"{one.low:g} to {one.high:g}"
+        lines.append(
+            f"  {bits:7g} {ubatch:6} {one.n_cpu_moe or 0:6} {one.tokens_per_s:9g} {within:>15}"
+            f" {one.prompt_tokens_per_s or 0:9g}"
+        )
+    lines += [f"  {taken.expect}", *(f"  {use}" for use in taken.memory.values())]
+    lines.append(f"  {taken.command}")
+    if found.counting is not None:
+        low, high = found.counting
+        most = max(0.0, high / taken.tokens_per_s - 1.0)
+        least = max(0.0, low / taken.tokens_per_s - 1.0)
+        lines.append(
+            f"counting which experts are hot could bring {100 * least:+.0f} to {100 * most:+.0f} %"
+            f" by known laws ({', '.join(found.laws)}), in a runtime that places single experts"
+            " (ktransformers): llama-imatrix -m MODEL.gguf -f TEXT -o counts.gguf, then"
+            " moeopt plan ... --counts counts.gguf"
+        )
+    return "\n".join(lines)
