@@ -20,9 +20,6 @@ def contenders() -> Mapping[str, Contender]:
         "dp": moeopt_solve(method="dp"),
         "closed form, cp-sat": moeopt_solve(method="cp-sat-closed-form", warm_start=False),
         "closed form, milp/highs": moeopt_solve(method="milp", engine="highs", warm_start=False),
-        "completion times, cp-sat": moeopt_solve(
-            method="cp-sat-completion-times", warm_start=False
-        ),
         "intervals, cp-sat": moeopt_solve(method="cp-sat", warm_start=False),
     }
 

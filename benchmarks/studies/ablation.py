@@ -67,6 +67,9 @@ def _never(*_: object, **__: object) -> bool:
 
 
 PLACEMENT, JOINT = "moeopt.problems.placement.lagrangian", "moeopt.problems.joint.lagrangian"
+EVACUATION = "moeopt.problems.relayout.striped_reads"
+LAYOUT = "moeopt.problems.layout.multi_scenario"
+WINDOWS = ("layout/windows/*", "layout/esft-windows/*")
 BOUND_BY_GPU = ("placement/gpu-bound*/*", "placement/fill/*")
 
 ROWS: tuple[Row, ...] = (
@@ -95,12 +98,6 @@ ROWS: tuple[Row, ...] = (
         {f"{JOINT}.StepRelaxation.suits": _never},
     ),
     Row(
-        "joint: local search from perturbed plans",
-        "column-lagrangian",
-        ("joint/mixtral/*", "joint/v2-lite/*"),
-        {f"{JOINT}._Run.shake": lambda *_: None},
-    ),
-    Row(
         "joint: pairs of changes",
         "column-lagrangian",
         ("joint/mixtral/*", "joint/v2-lite/*"),
@@ -123,6 +120,30 @@ ROWS: tuple[Row, ...] = (
         "cp-sat-closed-form",
         ("balance/prefill-published-rate/*", "balance/decode/*"),
         instead="cp-sat",
+    ),
+    Row(
+        "relayout: plans of DIMMs",
+        "evacuation",
+        ("relayout/fair-esft/*", "relayout/esft-window/*", "relayout/paper-scale/*"),
+        {f"{EVACUATION}.plan_model.PlanModel.applies": staticmethod(_never)},
+    ),
+    Row(
+        "layout: aggregated program over windows",
+        "bound-and-pack",
+        WINDOWS,
+        {f"{LAYOUT}.joint_bound.JointBound._aggregate": _never},
+    ),
+    Row(
+        "layout: two-bin moves",
+        "bound-and-pack",
+        WINDOWS,
+        {f"{LAYOUT}.incumbents.repartition": _never},
+    ),
+    Row(
+        "layout: descents before annealing",
+        "bound-and-pack",
+        WINDOWS,
+        {f"{LAYOUT}.incumbents.Improver._descend": _never},
     ),
 )
 

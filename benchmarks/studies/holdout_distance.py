@@ -32,7 +32,7 @@ import moeopt
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.trace import Trace
-from moeopt.study.report.heldout import OPTIMUM, HeldOut, distance_in_words, excesses, summary
+from moeopt.study.report.heldout import OPTIMUM, HeldOutRow, distance_in_words, excesses, summary
 from moeopt.study.report.study import Study
 from moeopt.study.store import Store
 
@@ -122,7 +122,7 @@ class Measured:
     """A row: what a rule costs at a distance, and the medians of the single traces."""
 
     setting: Setting = field(repr=False)
-    held_out: HeldOut
+    held_out: HeldOutRow
     by_trace: dict[str, float]
 
 
@@ -227,7 +227,7 @@ def line(row: Measured) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _interval(one: HeldOut) -> str:
+def _interval(one: HeldOutRow) -> str:
     return "-" if one.interval is None else " to ".join(map(_percent, one.interval))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moeopt.cli.gap_report import opened
 
 if TYPE_CHECKING:
-    from moeopt.study.report.heldout import HeldOut
+    from moeopt.study.report.heldout import HeldOutRow
     from moeopt.study.rows import Row
     from moeopt.study.store import Store
 
@@ -52,7 +52,7 @@ def print_held_out(rows: "Sequence[Row]", kept: "Path | Store", markdown: bool) 
         print("no instance has later loads of the same among the others")
 
 
-def _cells(one: "HeldOut") -> list[str]:
+def _cells(one: "HeldOutRow") -> list[str]:
     from moeopt.study.table import percent
 
     interval = "-" if one.interval is None else " to ".join(map(percent, one.interval))
@@ -61,7 +61,7 @@ def _cells(one: "HeldOut") -> list[str]:
     return [one.method, one.schedule or "-", one.distance, *shares, *counts]
 
 
-def _proof(found: "Sequence[HeldOut]") -> Iterator[str]:
+def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:
     """Yield how far hindsight is proven, where it is not to the end."""
     from moeopt.study.table import percent
 

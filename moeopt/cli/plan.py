@@ -10,11 +10,14 @@ import typer
 from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, WorkLimit, read_counts
 from moeopt.cli.pareto import SUFFIXES
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, context_of
+from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, context_of, kv_bits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moeopt.planner.fronts import Front
     from moeopt.planner.planned import Planned
+    from moeopt.sim.machines.machine import Machine
 
 Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
@@ -108,9 +111,28 @@ def plan_command(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The fronts as .svg, .png or .pdf.")
     ] = None,
+    prompt_tokens: Annotated[
+        int, typer.Option(help="Several GPUs or nodes: tokens of a prompt, beside the reply.")
+    ] = 0,
+    reply_tokens: Annotated[
+        int, typer.Option(help="Several GPUs or nodes: tokens of a reply.")
+    ] = 500,
+    ubatch: Annotated[
+        int, typer.Option(help="Several GPUs or nodes: tokens of a prompt computed together.")
+    ] = 512,
+    numa: Annotated[
+        str,
+        typer.Option(help="Several nodes: interleaved, first-touch, nodes, mirrored or isolate."),
+    ] = "interleaved",
+    path: Annotated[
+        str | None, typer.Option(help="Several GPUs or nodes: the model's file, for the command.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Plan residents, cache ways, deferral and bits for a model on a GPU beside a CPU.
+
+    On a machine with several GPUs or memory nodes: which layers' attention and experts lie where,
+    by the runtime's times alone, without a trace; with a command line that says so.
 
     Decided on one part of the trace; the event engine executes the plan on the held-out part, next
     to what runtimes do by default. Of counts or a workload, steps are drawn, and drawn anew.
@@ -127,9 +149,26 @@ def plan_command(
         check_file("--out", out)
     if export is not None:
         check_folder("--export", export)
+    owned = moeopt.get_machine(machine)
+    if len(owned.every_gpu) > 1 or len(owned.nodes) > 1:
+        room = context_of(context)
+        asked = {
+            "bits": bits, "kv_bits": 16.0 if kv_bits is None else kv_bits_of(kv_bits), "room": room,
+            "context": min(room, prompt_tokens + reply_tokens // 2), "ubatch": ubatch,
+            "runtime": runtime or "llama.cpp", "numa": numa, "prompt_tokens": prompt_tokens,
+            "reply_tokens": reply_tokens,
+        }  # fmt: skip
+        return _plan_split(owned, model, asked, time_limit, path, out, as_json=as_json)
     _check_front(pareto, points, picture)
     routing: tuple[object, ...] = (trace, counts, where, workload, keep_repeats, held_out)
-    more: tuple[object, ...] = (steps, decide_steps, hold_out_steps, reserved_gib, other_bits)
+    more: tuple[object, ...] = (
+        steps,
+        decide_steps,
+        hold_out_steps,
+        reserved_gib,
+        other_bits,
+        export,
+    )
     others = (host_reserved_gib, max_deferred, average_bits, quality_loss, pareto, batch > 1)
     if not any((*routing, *more, *others)) and runtime in (None, *WITH_GRAPH):
         return _layers(machine, model, bits, kv_bits, context, runtime, out, as_json)
@@ -180,6 +219,38 @@ def plan_command(
     return 0
 
 
+def _plan_split(
+    machine: "Machine",
+    model: str,
+    asked: "Mapping[str, object]",
+    time_limit_s: float,
+    path: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Plan for several GPUs or nodes; `out` gets the solution of problem `split`."""
+    from pydantic import ValidationError
+
+    from moeopt.cli.progress import solving
+    from moeopt.core.json_files import save
+    from moeopt.core.wording import describe
+    from moeopt.planner.split import plan_split, split_page
+    from moeopt.problems.split.generate import Options
+    from moeopt.sim.presets import get_model
+
+    try:
+        options = Options.model_validate(asked)
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    with solving(f"planning {model} on {machine.name}", "split"):
+        plan = plan_split(machine, get_model(model), options, time_limit_s=time_limit_s, path=path)
+    if out is not None:
+        save(plan.solution, out)
+    print(json.dumps(plan.to_dict()) if as_json else split_page(plan))
+    return 0
+
+
 def _layers(
     machine: str,
     model: str,
@@ -213,8 +284,7 @@ def _layers(
 
 def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
     """Raise InputError unless the fronts can be made, and their picture written."""
-    from importlib.util import find_spec
-
+    from moeopt.core.lazy import installed
     from moeopt.planner.checks import check_file
     from moeopt.planner.fronts import check_points
 
@@ -225,7 +295,7 @@ def _check_front(pareto: bool, points: int, picture: Path | None) -> None:
         raise InputError("--picture: needs --pareto: a single plan has no front")
     if picture.suffix not in SUFFIXES:
         raise InputError(f"--picture: {picture}: the suffix must be one of {', '.join(SUFFIXES)}")
-    if find_spec("matplotlib") is None:
+    if not installed("matplotlib"):
         raise InputError(f"--picture: {picture}: needs matplotlib, the extra 'report'")
     check_file("--picture", picture)
 

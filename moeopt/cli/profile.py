@@ -40,12 +40,11 @@ def profile_command(
         get_machine(machine),
         get_model(model),
         settings,
-        name=stem(out),
         command=shlex.join(["moeopt", *sys.argv[1:]]),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         on_point=_show,
     )
-    save(measured, out)
+    save(measured.model_copy(update={"name": stem(out)}), out)
     print(f"{out}: {measured.time_tables[-1].source}")
     return 0
 

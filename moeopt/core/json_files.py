@@ -19,10 +19,10 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import check_containers, read_bytes, reading
 from moeopt.core.wording import field_path, kind_of, shortened, shown
 
-MAX_FILE_BYTES = 128 * 2**20
+MAX_FILE_BYTES = 64 * 2**20
 """Largest JSON text that is read, after decompression."""
 
 MAX_DIGITS = 1000
@@ -199,17 +199,10 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        with (
-            reading(path),
-            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
-        ):
-            payload = stream.read(MAX_FILE_BYTES + 1)
-            if len(payload) > MAX_FILE_BYTES:
-                raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
-            return payload.decode("utf-8-sig")
-    except ValueError as error:  # a NUL in the path
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    with reading(path):
+        text = read_bytes(path, MAX_FILE_BYTES).decode("utf-8-sig")
+    check_containers(text, str(path))
+    return text
 
 
 class _Refused(str):

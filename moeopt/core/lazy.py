@@ -3,7 +3,18 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+
+def installed(distribution: str) -> bool:
+    """Tell whether a package that is optional is installed, without importing it."""
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
 
 EVERY_PROBLEM = {
     "Instance": "instance",

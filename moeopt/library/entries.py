@@ -17,7 +17,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object, save
 from moeopt.core.objective import Objective
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.problems.files import load
 from moeopt.problems.registry import PROBLEMS
 from moeopt.study.known import BEST, INDEX

@@ -1,6 +1,7 @@
 """Executing a plan on the loads that really come."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,13 +106,16 @@ def simulate(
     shared = 0
     if plan.times.shared_ns is None:
         shared = _shared_ns(machine, model, int(came.tokens.max()), quantum_ns)
-    return simulate_loads(
+    simulated = simulate_loads(
         plan,
         costs,
         came,
         machine.dram.dimms,
         layer_times(plan, came.counts.shape[1], shared),
         timeline=timeline,
+    )
+    return replace(
+        simulated,
         machine=machine.name,
         model=model.name,
         model_layers=len(model.moe_layers),

@@ -170,8 +170,8 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     for name, excess in plan.without.items():
         if excess is None:
             yield f"without {name} it does not fit"
-        elif excess < 0:
-            yield f"without {name} it is {-excess:.1%} faster: leave it out"
+        elif excess <= 0:
+            yield f"{name} brings nothing: leave it out"
         else:
             yield f"without {name} it takes {excess:+.1%}"
     yield ""

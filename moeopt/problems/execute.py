@@ -12,7 +12,7 @@ from moeopt.sim.engine.timeline import Timeline
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Agreement:
     """A solution's objective as executed and as the problem's checker computes it."""
 
     timeline: Timeline
@@ -25,7 +25,7 @@ class Comparison:
         return bool(self.measured == self.judged)
 
 
-def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Comparison:
+def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Agreement:
     """Execute a solution and check it.
 
     Raises
@@ -37,7 +37,7 @@ def compare(instance: InstanceEnvelope, solution: SolutionEnvelope) -> Compariso
     checked(instance, solution)
     executed = execute(instance, solution)
     judged = get_problem(instance.problem).check.objective(instance, solution)
-    return Comparison(executed.timeline, executed.objective, judged)
+    return Agreement(executed.timeline, executed.objective, judged)
 
 
 def checked(instance: InstanceEnvelope, solution: SolutionEnvelope) -> None:

@@ -1,7 +1,7 @@
 """Making instances of any problem."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,16 +85,7 @@ def generate(
     (16, 'deepseek-v2')
     """
     source = _source(
-        problem,
-        machine=machine,
-        model=model,
-        trace=trace,
-        workload=workload,
-        counts=counts,
-        seed=seed,
-        quantum_ns=quantum_ns,
-        name=name,
-        notes=notes,
+        problem, _Given(machine, model, trace, workload, counts, seed, quantum_ns, name, notes)
     )
     return _made(problem, source, options)
 
@@ -155,16 +146,7 @@ def generate_twins(
     if holdout is None:
         raise InputError(f"generate {problem}: a decision is made anew for all loads")
     source = _source(
-        problem,
-        machine=machine,
-        model=model,
-        trace=trace,
-        workload=workload,
-        counts=None,
-        seed=seed,
-        quantum_ns=quantum_ns,
-        name=name,
-        notes=notes,
+        problem, _Given(machine, model, trace, workload, None, seed, quantum_ns, name, notes)
     )
     following = source if name is None else replace(source, name=f"{name}-later")
     if isinstance(holdout, Phases):
@@ -206,51 +188,56 @@ def generator_of(problem: str) -> Generator[Any]:
     return get_problem(problem).generator()
 
 
-def _source(
-    problem: str,
-    *,
-    machine: Machine | str | Path,
-    model: ModelShape | str | Path,
-    trace: Trace | None,
-    workload: Workload | str | Path | None,
-    counts: Counts | None,
-    seed: int,
-    quantum_ns: int | None,
-    name: str | None,
-    notes: dict[str, Any] | None,
-) -> Source:
+@dataclass(frozen=True)
+class _Given:
+    """What `generate` was given, beside the problem's own options."""
+
+    machine: Machine | str | Path
+    model: ModelShape | str | Path
+    trace: Trace | None
+    workload: Workload | str | Path | None
+    counts: Counts | None
+    seed: int
+    quantum_ns: int | None
+    name: str | None
+    notes: dict[str, Any] | None
+
+
+def _source(problem: str, given: _Given) -> Source:
     """Return what a problem's generator starts from; see `generate`."""
-    generator = generator_of(problem)
-    for given, value in (("seed", seed), ("quantum_ns", quantum_ns)):
-        if value is not None:
-            expect(given, value, int, np.integer, what="an integer")
-    if trace is not None:
-        expect("trace", trace, Trace, what="a trace, from moeopt.load_trace")
+    generator, seed, counts = generator_of(problem), given.seed, given.counts
+    expect("seed", seed, int, np.integer, what="an integer")
+    if given.quantum_ns is not None:
+        expect("quantum_ns", given.quantum_ns, int, np.integer, what="an integer")
+    if given.trace is not None:
+        expect("trace", given.trace, Trace, what="a trace, from moeopt.load_trace")
+    quantum_ns = given.quantum_ns
     if quantum_ns is None:
         quantum_ns = generator.quantum_ns or DEFAULT_QUANTUM_NS
     if not 1 <= quantum_ns <= MAX_NUMBER:
         raise InputError(f"quantum_ns: must be from 1 to {MAX_NUMBER}, not {quantum_ns}")
     if seed < 0:
         raise InputError(f"seed: must not be negative, not {seed}")
+    machine, model = given.machine, given.model
     known = machine if isinstance(machine, Machine) else get_machine(machine)
     shape = model if isinstance(model, ModelShape) else get_model(model)
     if counts is not None:
         expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
         if not generator.from_counts:
             raise InputError(f"generate {problem}: counts: needs a trace or a workload; {UNKNOWN}")
-        if trace is not None or workload is not None:
+        if given.trace is not None or given.workload is not None:
             raise InputError("trace, counts, workload: exactly one of them must be given")
         counts = counts_of_model(counts, shape)
     return Source(
         machine=known,
         model=shape,
-        trace=trace,
-        workload=_workload(workload),
+        trace=given.trace,
+        workload=_workload(given.workload),
         counts=counts,
         seed=seed,
         quantum_ns=quantum_ns,
-        name=name,
-        notes=notes,
+        name=given.name,
+        notes=given.notes,
     )
 
 

@@ -14,7 +14,6 @@ from moeopt.core.problem import Later
 from moeopt.problems.executed import Run
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name
-from moeopt.problems.unchanged import unchanged
 
 
 def run_on(
@@ -148,3 +147,32 @@ def _later(problem: str) -> Later[Any, Any]:
     """Return how a problem's decisions are run later: just as they are, if it says nothing."""
     later = get_problem(problem).later
     return Later() if later is None else later()
+
+
+def unchanged(instance: InstanceEnvelope, decision: SolutionEnvelope) -> SolutionEnvelope:
+    """Return a decision that is used later just as it is as a solution of other loads.
+
+    So are placements, ways of a cache, bit widths. Of a placement with free dispatch that is what
+    lives on the GPU: who computes it is decided anew.
+
+    Parameters
+    ----------
+    instance
+        Other loads of the same model on the same machine: later steps for placement, a later part
+        of the trace for cache (its caches start empty), decoded tokens for bitwidth.
+    decision
+        A solution for the first ones.
+
+    Raises
+    ------
+    InputError
+        If the decision is for another shape, or breaks a rule of the instance.
+    """
+    problem = get_problem(instance.problem)
+    adapted = problem.later().unchanged if problem.later is not None else None
+    moved = decision.model_copy(update={"instance": instance.name})
+    if adapted is not None:  # what is decided step by step is decided anew
+        moved = adapted(instance, decision)
+    if wrong := problem.check.violations(instance, moved):
+        raise InputError(f"{wrong[0][0]}: {wrong[0][1]}")
+    return moved

@@ -1,13 +1,13 @@
 """The limit: one clock for building and solving."""
 
-import ctypes
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from moeopt.core.clock import WorkClock, solving_clock
+from moeopt.solvers.interrupt import run_interruptible
 
-POLL_S = 0.001
+T = TypeVar("T")
 
 
 class TimeLimitError(Exception):
@@ -68,42 +68,28 @@ class Deadline:
             raise TimeLimitError
 
 
-@contextmanager
-def abandoned_at(deadline: Deadline) -> Iterator[None]:
-    """Raise `TimeLimitError` in this thread when the limit passes, wherever it is then.
+def within(deadline: Deadline, call: Callable[[], T]) -> T:
+    """Return what `call` returns, or give it up when the limit passes.
 
-    For building models, which is Python that knows no clock, and whose rest is of no use. Native
-    code is not interrupted: the error comes when it returns.
+    For what knows no clock, such as the Python that builds models. It runs in a thread; nothing is
+    thrown into it. One that is late is left behind and ends at its next checkpoint, if it has any.
+    Where only work is limited it runs to its end, here.
+
+    Raises
+    ------
+    TimeLimitError
+        If it did not end in time.
+    KeyboardInterrupt
+        At Ctrl-C, once it has ended or `moeopt.solvers.interrupt.GRACE_S` have passed.
     """
     deadline.checkpoint()
-    if deadline.clock.seconds_for(0.0) == float("inf"):  # no limit of seconds
-        yield
-        return
-    thread, lock, ended, late = threading.get_ident(), threading.Lock(), threading.Event(), []
-
-    def watch() -> None:
-        clock, begin_s = deadline.clock, deadline.clock.seconds()
-        limit_s = clock.seconds_for(deadline.remaining_s)
-        left_s = limit_s
-        while not ended.wait(max(left_s, POLL_S)):  # the clock may have stood still
-            left_s = limit_s - (clock.seconds() - begin_s)
-            with lock:
-                if not ended.is_set() and left_s <= 0:
-                    late.append(True)
-                    _raise_in(thread)
-                    return
-
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        with lock:
-            ended.set()
-        for _ in range(100 * len(late)):  # the error comes at a step of a loop: not after this one
-            pass
-
-
-def _raise_in(thread: int) -> None:
-    """Let another thread raise `TimeLimitError` at its next step in Python."""
-    error = ctypes.py_object(TimeLimitError)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
+    remaining = deadline.remaining_s
+    if deadline.clock.seconds_for(remaining) == float("inf"):
+        return call()
+    running = run_interruptible(call, lambda: None, remaining)
+    if running.interrupted:
+        raise KeyboardInterrupt
+    if not running.ended:
+        raise TimeLimitError
+    value: T = running.value  # type: ignore[assignment]  # it has ended
+    return value

@@ -9,7 +9,7 @@ from moeopt.core.futures import Futures
 from moeopt.core.objective import Objective, Packing
 from moeopt.core.problem import BuiltModel, ExactMethod
 from moeopt.problems.registry import AnyProblem
-from moeopt.solvers.limits import Deadline, abandoned_at
+from moeopt.solvers.limits import Deadline, within
 from moeopt.solvers.result import Termination
 from moeopt.solvers.rules import Rule
 
@@ -141,16 +141,32 @@ class Task:
         TimeLimitError
             If the limit passes meanwhile.
         """
-        with abandoned_at(self.deadline), self.deadline.told():
-            start = self.problem.heuristics.WARM_START(self.instance)
-            check = self.problem.check
-            if start is not None and not check.violations(self.instance, start):
-                upper = self.checked_objective(start)
-                self.start, self.upper = start, upper
-            if not self.without:  # a rule left out can lower the optimum below the bound
-                bounds = self.problem.bounds
-                self.lower = self.up_to_grid(self.packing.pack(bounds.lower_bound(self.instance)))
-        self.trace.record(self.upper, self.lower)
+        with self.deadline.told():
+            try:
+                self.start, self.upper = within(self.deadline, self._start)
+                if not self.without:  # a rule left out can lower the optimum below the bound
+                    self.lower = within(self.deadline, self._combinatorial_bound)
+            finally:
+                self.trace.record(self.upper, self.lower)
+
+    def _start(self) -> tuple[SolutionEnvelope | None, int | None]:
+        """Return the heuristic's solution and its objective, if it is one."""
+        start = self.problem.heuristics.WARM_START(self.instance)
+        if start is None or self.problem.check.violations(self.instance, start):
+            return None, None
+        return start, self.checked_objective(start)
+
+    def _combinatorial_bound(self) -> int:
+        bound = self.problem.bounds.lower_bound(self.instance)
+        return self.up_to_grid(self.packing.pack(bound))
+
+    def model(self) -> Any:
+        """Return the method's model of the instance, all posted and started from what is known."""
+        built = self.method.built(self.instance)
+        built.post(self.without, self.deadline.checkpoint)
+        if self.start is not None:
+            built.start_from(self.start, self.upper)
+        return built
 
     def up_to_grid(self, bound: int) -> int:
         """Round a bound up to the next number that an objective can be."""

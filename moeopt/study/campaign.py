@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from moeopt.core.envelope import Flag, Frozen, InstanceEnvelope, Name
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import MAX_FILE_BYTES, read_object
-from moeopt.core.reading import reading
+from moeopt.core.json_files import read_object
+from moeopt.core.untrusted import MAX_TOML_BYTES, check_toml, read_bytes, reading
 from moeopt.core.wording import describe
 from moeopt.problems.files import load
 from moeopt.solvers.arguments import DEFAULT_TIME_LIMIT_S, MAX_SEED
@@ -288,11 +288,10 @@ def _beside(path: Path, name: Choice) -> Choice:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    with reading(path), path.open("rb") as stream:
-        payload = stream.read(MAX_FILE_BYTES + 1)
-    if len(payload) > MAX_FILE_BYTES:
-        raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+    with reading(path):
+        text = read_bytes(path, MAX_TOML_BYTES).decode("utf-8-sig")
+    check_toml(text, str(path))
     try:
-        return tomllib.loads(payload.decode("utf-8-sig"))
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError
         raise InputError(f"{path}: not valid TOML: {error}") from None

@@ -18,7 +18,7 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.objective import Objective, below, difference, entries
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.core.wording import describe
 from moeopt.problems.files import load_solution
 from moeopt.problems.registry import get_problem

@@ -120,8 +120,11 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
     InputError
         If the file cannot be opened, is not a store, or was made by a newer moeopt.
     """
-    if not create and path != MEMORY and not Path(path).is_file():
-        raise InputError(f"{path}: cannot be read: there is no such store")
+    if not create and path != MEMORY:
+        if not Path(path).is_file():
+            raise InputError(f"{path}: cannot be read: there is no such store")
+        if Path(path).stat().st_size == 0:
+            raise InputError(f"{path}: is empty, and no store")
     with readable_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:

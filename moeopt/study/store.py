@@ -15,7 +15,9 @@ from typing import Any, Self
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.json_files import MAX_FILE_BYTES
 from moeopt.core.objective import Objective
+from moeopt.core.untrusted import check_containers, expanded
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Result
@@ -263,8 +265,20 @@ def packed_instance(instance: InstanceEnvelope) -> bytes:
 def unpacked_instance(problem: str, blob: bytes) -> InstanceEnvelope:
     """Return the instance again."""
     model = get_problem(problem).instance
-    instance: InstanceEnvelope = model.model_validate(json.loads(gzip.decompress(blob)))
+    instance: InstanceEnvelope = model.model_validate(_stored(blob, "instance"))
     return instance
+
+
+def _stored(blob: Any, what: str) -> Any:
+    """Return the JSON of a blob; rows of a store are data from strangers, too."""
+    if not isinstance(blob, bytes):
+        raise InputError(f"{what}: the store has no blob there")
+    text = expanded(blob, MAX_FILE_BYTES, f"{what}: the store's blob").decode(errors="replace")
+    check_containers(text, f"{what}: the store's blob")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{what}: the store's blob is no JSON") from None
 
 
 def to_columns(solved: Solved) -> tuple[Any, ...]:
@@ -346,5 +360,5 @@ def unpacked_solution(problem: str, blob: bytes | None) -> SolutionEnvelope | No
     if blob is None:
         return None
     model = get_problem(problem).solution
-    solution: SolutionEnvelope = model.model_validate(json.loads(gzip.decompress(blob)))
+    solution: SolutionEnvelope = model.model_validate(_stored(blob, "solution"))
     return solution

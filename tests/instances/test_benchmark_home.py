@@ -12,6 +12,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
+from moeopt.library import certificate
 from moeopt.library.entries import entries_of, sums
 from moeopt.library.tables import open_page, types_table
 from moeopt.problems.registry import PROBLEMS
@@ -63,7 +64,7 @@ def test_the_guide_does_what_it_says(
 ) -> None:
     """An exported model, another solver, its answer checked; then the same where less is known."""
     text = (root / "docs" / "benchmark.md").read_text()
-    export, check, bounds = SHELL.findall(text)
+    export, check, bounds, model = SHELL.findall(text)
     [(source, expected)] = PYTHON.findall(text)
     assert run(shlex.split(export)[1:]) == 0
     Path("solve.py").write_text(source)
@@ -76,6 +77,9 @@ def test_the_guide_does_what_it_says(
     for command in bounds.splitlines():
         assert run(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out.endswith(said[2])
+    assert run(shlex.split(model)[1:]) == 0
+    assert certificate.main(["model.json.gz", "bound.json.gz"]) == 0
+    assert f"nothing costs less than {OPTIMUM}" in capsys.readouterr().out
 
     before = known_worse(copied)
     assert run([*shlex.split(check)[1:], "--write", "--by", "A. Person"]) == 0

@@ -1,11 +1,14 @@
 """Plans for several GPUs: command lines that say what was planned, speeds, what each brings."""
 
+import json
 import random
 import shlex
+from pathlib import Path
 
 import pytest
 
 import moeopt
+from moeopt.cli.main import run
 from moeopt.exporters.split_flags import read_split_flags, split_flags
 from moeopt.planner.split import NoRoomError, plan_split, split_page
 from moeopt.problems.split.generate import Options
@@ -52,28 +55,36 @@ def _instance(gpus: int, layers: int) -> Instance:
     )
 
 
-def test_two_cards_and_a_server_from_nothing_to_a_command() -> None:
-    """GLM-4.5-Air in Q4_K_M, 32k of context, q8_0 cache: docs/examples.md."""
-    machine = moeopt.get_machine("2xrtx3090+epyc-7002")
-    options = Options(
-        bits="Q4_K_M", kv_bits=8.5, room=32768, context=4250, prompt_tokens=4000, reply_tokens=500
-    )
-    plan = plan_split(machine, get_model("glm-4.5-air"), options)
-    words = shlex.split(plan.command)
-    for flag, value in {"-c": "32768", "-ctk": "q8_0", "-ub": "512", "-sm": "layer"}.items():
+def test_two_cards_and_a_server_from_nothing_to_a_command(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of docs/examples.md: a complete command line that places what was planned."""
+    example = (root / "docs" / "examples.md").read_text().split("## Two GPUs and a server")[1]
+    typed = example.split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
+    assert run([*shlex.split(typed)[1:], "--json", "--time-limit", "60"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    words = shlex.split(plan["command"])
+    for flag, value in {"-c": "32768", "-ctk": "q8_0", "-ub": "512"}.items():
         assert words[words.index(flag) + 1] == value
-    assert plan.tokens_per_s > 10
-    assert plan.prompt_tokens_per_s is not None
-    assert plan.prompt_tokens_per_s > plan.tokens_per_s
-    assert all(excess is None or excess >= 0 for excess in plan.others.values())
-    assert set(plan.without) == {"gpu0", "gpu1"}
-    assert plan.command in split_page(plan)
-    flags = words[3 : words.index("-c")]
-    attention, experts = read_split_flags(flags, 46, 2)
+    assert plan["prompt_tokens_per_s"] > plan["tokens_per_s"] > 10
+    assert all(excess is None or excess >= 0 for excess in plan["others"].values())
+    assert set(plan["without"]) == {"gpu0", "gpu1"}
+    attention, experts = read_split_flags(words[3 : words.index("-c")], 46, 2)
     names = ["CUDA0", "CUDA1", "CPU"]
-    assert attention == [names[n] for n in plan.solution.attention]
-    held = [names[home] for home in plan.solution.experts if home >= 0]
-    assert [e for e, home in zip(experts, plan.solution.experts, strict=True) if home >= 0] == held
+    assert attention == [names[home] for home in plan["attention"]]
+    for found, home in zip(experts, plan["experts"], strict=True):
+        assert home < 0 or found == names[home]
+
+
+def test_a_gpu_that_costs_is_left_out() -> None:
+    """Its memory hardly holds its buffers, and each layer there costs: the page says so."""
+    machine = moeopt.get_machine("rtx5090+t4+epyc-9005")
+    model = get_model("qwen3-30b-a3b")
+    plan = plan_split(machine, model, Options(bits="Q4_K_M", room=8192))
+    assert 1 not in (*plan.solution.attention, *plan.solution.experts)
+    assert plan.without["gpu1"] == 0
+    assert "gpu1 brings nothing" in split_page(plan)
+    assert "--device CUDA0" in plan.command
 
 
 def test_what_cannot_fit_names_every_device() -> None:

@@ -233,9 +233,9 @@ def test_an_unusable_text_is_refused_with_its_reason(
 
 
 @pytest.mark.parametrize("bracket", ["[", '{"a":'], ids=["lists", "objects"])
-def test_fifty_megabytes_of_nesting_are_refused_at_once(bracket: str, tmp_path: Path) -> None:
+def test_megabytes_of_nesting_are_refused_at_once(bracket: str, tmp_path: Path) -> None:
     """Deep nesting neither overflows the stack nor takes long."""
-    path = written(tmp_path, bracket * (50_000_000 // len(bracket)))
+    path = written(tmp_path, bracket * 2_000_000)
     start = time.process_time()
     assert error_of(path) == "not usable: nested too deeply"
     assert time.process_time() - start < 5

@@ -54,6 +54,17 @@ def test_all_matrices_with_the_same_sums_are_as_likely() -> None:
     assert sum((count - 50) ** 2 / 50 for count in found.values()) < 36.1  # 14 degrees, 0.1 %
 
 
+def test_rare_experts_are_drawn_now_and_then() -> None:
+    """An expert of 0.3 expected uses occurs in three of ten samples, not in all or in none."""
+    row = [3] * 100  # ten tokens, top-3: 0.3 uses of each expert
+    found = np.zeros(100)
+    for seed in range(200):
+        found[np.unique(sample_trace(counts_of(row), 3, 10, seed).topk_ids)] += 1
+    assert 40 < found.min() <= found.max() < 85
+    one, other = (sample_trace(counts_of(row), 3, 10, seed).topk_ids for seed in (0, 1))
+    assert len(np.intersect1d(one, other)) < 20
+
+
 def test_a_seed_gives_the_same_tokens_and_they_are_marked() -> None:
     """And another seed others."""
     row = [5, 4, 3, 2, 1, 0]

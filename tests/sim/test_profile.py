@@ -44,7 +44,6 @@ def measured(
         get_machine(machine),
         get_model("deepseek-v2"),
         settings,
-        name="mine",
         command="moeopt profile --fake",
         date="2026-01-02",
         bench=Bench(expert.run, "Fake CPU", "torch 0.0", threads),
@@ -155,7 +154,6 @@ def test_a_machine_without_cpu_and_quantized_experts_cannot_be_measured() -> Non
             get_machine("trimoe"),
             get_model("deepseek-v2").quantized(4),
             Settings(),
-            name="mine",
             command="",
             date="",
         )

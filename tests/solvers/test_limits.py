@@ -1,9 +1,9 @@
 """Limits hold, also where the code that runs knows no clock."""
 
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
-from time import perf_counter, process_time, sleep
+from threading import Event
+from time import process_time, sleep
 from typing import Any
 
 import pytest
@@ -11,38 +11,37 @@ import pytest
 import moeopt
 from moeopt.core.clock import out_of_time, solving_clock
 from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
+from moeopt.solvers.limits import Deadline, TimeLimitError, within
 from moeopt.solvers.warm import warm
 
 
-def test_python_that_knows_no_clock_is_abandoned() -> None:
-    """An endless loop ends soon after the limit."""
-    began = perf_counter()
-    with pytest.raises(TimeLimitError), abandoned_at(Deadline(0.1)):
-        for _ in count():
-            pass
-    assert 0.1 <= perf_counter() - began < 1.0
+def test_python_that_knows_no_clock_is_left_behind() -> None:
+    """An endless loop costs no more than the limit; nothing is thrown into it."""
+    ended = Event()
+    with pytest.raises(TimeLimitError):
+        within(Deadline(0.1), ended.wait)
+    ended.set()
 
 
-def test_what_ends_in_time_is_left_alone() -> None:
-    """Nothing is raised later, by however little it was in time; nor if compiling took longer."""
-    for limit in (0.001, 0.002, 0.005, 0.05):
-        try:
-            with abandoned_at(Deadline(limit)):
-                sleep(0.001)
-        except TimeLimitError:
-            pass
-        sleep(0.003)
-        sum(range(1000))
-    with abandoned_at(Deadline(0.05)), solving_clock().standing():
-        sleep(0.1)
+def test_what_ends_in_time_is_handed_over() -> None:
+    """Also errors; compiling does not count."""
+    assert within(Deadline(60.0), lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        within(Deadline(60.0), lambda: 1 // 0)
+
+    def compile_first() -> int:
+        with solving_clock().standing():
+            sleep(0.3)
+        return 7
+
+    assert within(Deadline(0.1), compile_first) == 7
 
 
 def test_a_limit_that_has_passed_begins_nothing() -> None:
     """Not a step of it."""
     begun: list[Any] = []
-    with pytest.raises(TimeLimitError), abandoned_at(Deadline(0.0)):
-        begun.append(True)
+    with pytest.raises(TimeLimitError):
+        within(Deadline(0.0), lambda: begun.append(True))
     assert not begun
 
 
@@ -104,7 +103,7 @@ def late_s(problem: str, method: str, limit_s: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit_s", [0.5, 2.0])
+@pytest.mark.parametrize("limit_s", [0.3, 2.0])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_method_keeps_its_limit(problem: str, limit_s: float) -> None:
     """Heuristics, exact methods, models."""

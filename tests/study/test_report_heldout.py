@@ -6,7 +6,7 @@ import pytest
 
 import moeopt
 from moeopt.problems.registry import get_problem
-from moeopt.study.report.heldout import HINDSIGHT, OPTIMUM, HeldOut, held_out
+from moeopt.study.report.heldout import HINDSIGHT, OPTIMUM, HeldOutRow, held_out
 from moeopt.study.report.study import Study
 from moeopt.study.report.write import to_html
 from moeopt.study.store import Store
@@ -52,12 +52,12 @@ def solves(instance: Any, **experts: int) -> list[Any]:
     return [*rows, proof]
 
 
-def found(*instances: Any, **experts: int) -> list[HeldOut]:
+def found(*instances: Any, **experts: int) -> list[HeldOutRow]:
     """Return the table of instances on which the named methods chose so, without hindsight."""
     return [row for row in whole(*instances, **experts) if row.method != HINDSIGHT]
 
 
-def whole(*instances: Any, **experts: int) -> list[HeldOut]:
+def whole(*instances: Any, **experts: int) -> list[HeldOutRow]:
     """Return the table of instances on which the named methods chose so."""
     names = {method.replace("_", "-"): expert for method, expert in experts.items()}
     rows = [row for instance in instances for row in solves(instance, **names)]
@@ -75,7 +75,7 @@ def test_a_decision_is_used_later() -> None:
     assert best.known == 0
     assert best.later == pytest.approx(30 / 12 - 1)
     known = pytest.approx(21 / 12 - 1)
-    assert frequency == HeldOut("frequency", "next", 1, 1, known, 0.0, None, 0.0)
+    assert frequency == HeldOutRow("frequency", "next", 1, 1, known, 0.0, None, 0.0)
 
 
 def test_the_median_and_the_worst_of_several() -> None:

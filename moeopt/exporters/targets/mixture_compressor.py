@@ -14,7 +14,7 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.objective import entries
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.models import hidden_layers
 from moeopt.exporters.restricted import best_restricted

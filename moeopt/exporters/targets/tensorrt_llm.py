@@ -9,14 +9,15 @@ import re
 from pathlib import Path
 
 from moeopt.core.errors import InputError
+from moeopt.core.untrusted import read_bytes, reading
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, all_on_gpus, slot_map
 from moeopt.exporters.target import Target
 
-LAYER = re.compile(r"^  (\d+): \[([\d, ]*)\]$")
+LAYER = re.compile(r"^  (\d{1,9}): \[((?:\d{1,9}(?:, *|(?=\])))*)\]$")
 """A layer on a line of its own, as `export` writes it."""
 
-MAX_BYTES = 2**26
+MAX_BYTES = 2**24
 
 
 def export(job: Job) -> Exported:
@@ -45,12 +46,8 @@ def rows_by_layer(path: Path) -> dict[int, Row]:
     InputError
         If it cannot be read, or has no layer on a line of its own.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: must be at most {MAX_BYTES} bytes")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    with reading(path):
+        lines = read_bytes(path, MAX_BYTES).decode().splitlines()
     found = {int(m[1]): m[2].split(",") for line in lines if (m := LAYER.match(line))}
     if not found:
         raise InputError(f"{path}: initial_global_assignments: has no layer on one line")

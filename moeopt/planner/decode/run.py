@@ -47,9 +47,6 @@ def simulate_loads(
     times: LayerTimes | None = None,
     *,
     timeline: bool = False,
-    machine: str = "",
-    model: str = "",
-    model_layers: int | None = None,
 ) -> Simulation:
     """Execute a plan with costs given as tables; `moeopt.planner.simulate` makes them.
 
@@ -63,9 +60,6 @@ def simulate_loads(
         By default the plan's, with shared experts that cost nothing unless it says otherwise.
     timeline
         Time the steps by events and keep every task, instead of by sums.
-    machine, model, model_layers
-        Names for the result, and how many layers with experts the model has; by default those of
-        the loads.
 
     Raises
     ------
@@ -89,11 +83,11 @@ def simulate_loads(
     kept, makespan, used = _usage(clock, dimms, links)
     return Simulation(
         plan=plan.name,
-        machine=machine,
-        model=model,
+        machine="",
+        model="",
         steps=steps,
         layers=layers,
-        model_layers=layers if model_layers is None else model_layers,
+        model_layers=layers,
         tokens=int(loads.tokens.sum()),
         step_ns=np.diff(edges[:, -1], prepend=0),
         layer_ns=np.diff(edges, axis=1),

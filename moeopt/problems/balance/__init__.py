@@ -71,15 +71,9 @@ def _brief() -> "Callable[[Instance], bool]":
 
 
 def _closed_form() -> "Callable[[Instance], BuiltModel]":
-    from .cpsat_closed_form import Model
+    from .cpsat import ClosedForm
 
-    return Model
-
-
-def _completion_times() -> "Callable[[Instance], BuiltModel]":
-    from .cpsat_completion_times import Model
-
-    return Model
+    return ClosedForm
 
 
 def _generator() -> Generator["Instance"]:
@@ -110,7 +104,6 @@ PROBLEM = Problem(
     exact_methods={
         "dp": ExactMethod(_dynamic_program, then="cp-sat-closed-form", brief=_brief),
         "cp-sat-closed-form": ExactModel(_closed_form, "cp-sat"),
-        "cp-sat-completion-times": ExactModel(_completion_times, "cp-sat"),
     },
     absent={
         "restrictions": "the GPU may take any slices; nothing restricts it",

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
-
-from .kernels import UNREACHABLE, cheapest_splits, lower_hull
+from moeopt.core.compiled import compiled
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+UNREACHABLE = 2**61
+"""In place of a loss where no choice has these bits and counts; losses sum to 2**60 at most."""
 
 SPLITS_PER_LOOK = 2**24
 """Sums between two looks at the clock, if all are computed: some 20 ms."""
@@ -120,3 +122,54 @@ def _second_shares(first: Floats, second: Floats) -> Ints:
     is_second = np.arange(len(slopes)) >= len(first) - 1
     taken = is_second[np.argsort(slopes, kind="stable")]
     return np.concatenate([[0], np.cumsum(taken)]).astype(np.int64)
+
+
+@compiled
+def lower_hull(values: Ints) -> Ints:
+    """Return the positions of the corners of the lower convex hull of (position, value).
+
+    Products of a difference of values and one of positions must fit into int64.
+    """
+    corners = np.empty(len(values), dtype=np.int64)
+    count = 0
+    for c in range(len(values)):
+        while count >= 2:
+            a, b = corners[count - 2], corners[count - 1]
+            if (values[b] - values[a]) * (c - b) < (values[c] - values[b]) * (b - a):
+                break
+            count -= 1
+        corners[count] = c
+        count += 1
+    return corners[:count]
+
+
+@compiled
+def cheapest_splits(
+    first: Ints,
+    second: Ints,
+    first_hull: Floats,
+    second_hull: Floats,
+    start: Ints,
+    margin: float,
+    low: int,
+    high: int,
+    merged: Ints,
+) -> None:
+    """Fill ``merged[r]``, the least of ``first[r - k] + second[k]`` over k, for low <= r < high.
+
+    From ``k = start[r]`` it looks both ways until the sum of the convex minorants is more than
+    `margin` above the best so far; see `min_plus` for the proof.
+    """
+    for r in range(low, high):
+        least, most = max(0, r - len(first) + 1), min(len(second) - 1, r)
+        k = min(max(start[r], least), most)
+        best = first[r - k] + second[k]
+        for q in range(k + 1, most + 1):
+            if first_hull[r - q] + second_hull[q] > best + margin:
+                break
+            best = min(best, first[r - q] + second[q])
+        for q in range(k - 1, least - 1, -1):
+            if first_hull[r - q] + second_hull[q] > best + margin:
+                break
+            best = min(best, first[r - q] + second[q])
+        merged[r] = best

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
+from moeopt.core.compiled import compiled
 
 from .instance import Instance
-from .kernels import UNREACHABLE, extend, trace_back
-from .min_plus import Curve, Stopped
+from .min_plus import UNREACHABLE, Curve, Stopped
 
 Ints = NDArray[np.int64]
 
@@ -123,3 +123,59 @@ def _following(least: list[int]) -> Ints:
             after = (*state[:column], min(count + 1, least[column]), *state[column + 1 :])
             following[row, column] = number[after]
     return following
+
+
+@compiled
+def extend(tables: Ints, losses: Ints, steps: Ints, following: Ints, first: int, last: int) -> None:
+    """Fill the tables of experts `first` to `last` - 1 from the one before.
+
+    Parameters
+    ----------
+    tables
+        Shape (experts + 1, states, increments): the least loss of the experts before, by counts
+        reached and increments in use. Entry [e, :, r] is filled for r <= e x the largest step.
+    losses, steps
+        Shape (experts, widths), and the increments of each width.
+    following
+        Shape (states, widths): the counts after one more expert of a width.
+    """
+    increments = tables.shape[2]
+    largest = steps[-1]
+    for e in range(first, last):
+        old, new = tables[e], tables[e + 1]
+        reached = min(increments, e * largest + 1)
+        new[:, : min(increments, reached + largest)] = UNREACHABLE
+        for state in range(old.shape[0]):
+            for j in range(len(steps)):
+                step, loss = steps[j], losses[e, j]
+                source, target = old[state], new[following[state, j], step:]
+                for r in range(min(reached, increments - step)):
+                    target[r] = min(target[r], source[r] + loss)
+
+
+@compiled
+def trace_back(tables: Ints, losses: Ints, steps: Ints, following: Ints, increments: int) -> Ints:
+    """Return the width of every expert, by position, in a choice that the last table stands for.
+
+    It ends in the last state with exactly so many increments. The narrowest width goes first.
+    """
+    experts = len(losses)
+    chosen = np.zeros(experts, dtype=np.int64)
+    state, r = tables.shape[1] - 1, increments
+    for e in range(experts - 1, -1, -1):
+        wanted = tables[e + 1, state, r]
+        found = False
+        for j in range(len(steps)):
+            before = r - steps[j]
+            if before < 0 or before > e * steps[-1]:
+                continue
+            for source in range(tables.shape[1]):
+                if (
+                    following[source, j] == state
+                    and tables[e, source, before] + losses[e, j] == wanted
+                ):
+                    chosen[e], state, r, found = j, source, before, True
+                    break
+            if found:
+                break
+    return chosen

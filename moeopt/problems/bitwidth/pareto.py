@@ -10,8 +10,7 @@ from moeopt.core.errors import InputError
 
 from .greedy import summed_losses, widths_for_all
 from .instance import Instance
-from .kernels import UNREACHABLE
-from .min_plus import Curve, merged
+from .min_plus import UNREACHABLE, Curve, merged
 from .multiple_choice_knapsack import LayerKnapsack
 from .solution import Solution
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .check import OBJECTIVE as OBJECTIVE
     from .check import objective as objective
     from .check import violations as violations
-    from .contexts import Context as Context
     from .heuristics import HEURISTICS as HEURISTICS
+    from .instance import Context as Context
     from .instance import Instance as Instance
     from .solution import Solution as Solution
 

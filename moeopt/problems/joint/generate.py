@@ -34,8 +34,7 @@ from moeopt.sim.traces.batching import Batching, all_step_tokens
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 
-from .contexts import Context
-from .instance import Instance
+from .instance import Context, Instance
 
 GIB = 2**30
 UNIT = 10**6

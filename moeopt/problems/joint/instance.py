@@ -1,19 +1,19 @@
 """What a joint plan decides on: steps with routed experts, times by width, and three budgets."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import integers, made
-from moeopt.core.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.envelope import Count, Data, Flag, InstanceEnvelope, Name, Nanoseconds, field_error
 
-from .contexts import MAX_LAYERS, Context
-from .rows import Rows, rows_of_steps
-
+MAX_LAYERS = 1024
 MAX_EXPERTS = 2**14
 MAX_CELLS = 2**18
 """Most layers x experts."""
@@ -42,6 +42,68 @@ Losses = Annotated[
     tuple[Annotated[tuple[Count, ...], Field(max_length=MAX_WIDTHS)], ...],
     Field(max_length=MAX_EXPERTS, fail_fast=True),
 ]
+
+
+class Context(Data):
+    """One way to keep the KV cache: its length, its width, how many sequences.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    kv_bytes
+        GPU memory that it takes.
+    attention_ns
+        Attention of every layer.
+    step_ns
+        What a step takes before its first layer with experts: dense layers, the head.
+    kv_loss
+        What it adds to the loss.
+    """
+
+    name: Name
+    kv_bytes: Count
+    attention_ns: Annotated[tuple[Nanoseconds, ...], Field(max_length=MAX_LAYERS, fail_fast=True)]
+    step_ns: Nanoseconds = 0
+    kv_loss: Count = 0
+
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Every layer of every step; row ``step * layers + layer``.
+
+    Attributes
+    ----------
+    start
+        Where a row's entries begin, and the end of the last, shape (rows + 1,).
+    expert, tokens, loss
+        Shape (entries,): an expert with tokens, how many, and its loss if it is deferred there.
+    """
+
+    start: Ints
+    expert: Ints
+    tokens: Ints
+    loss: Ints
+
+    @property
+    def entries(self) -> int:
+        """How many experts with tokens there are in all steps and layers."""
+        return len(self.expert)
+
+
+def rows_of_steps(steps: Sequence[Sequence[Sequence[tuple[int, int, int]]]]) -> Rows:
+    """Return the rows of an instance's steps."""
+    lengths = [len(active) for step in steps for active in step]
+    entries = np.array(
+        [entry for step in steps for active in step for entry in active], dtype=np.int64
+    ).reshape(-1, 3)
+    start = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=start[1:])
+    expert, tokens, loss = (np.ascontiguousarray(column) for column in entries.T)
+    return Rows(start, expert, tokens, loss)
 
 
 class Instance(InstanceEnvelope):

@@ -7,9 +7,8 @@ import pulp
 
 from moeopt.core.formulation import Formulation, float_unit
 
-from .accesses import Access, accesses
-from .decoded import decoded, dispatched
 from .instance import Instance
+from .model_parts import Access, accesses, decoded, dispatched
 from .solution import Solution
 
 SIDES = ("gpu", "now", "late")

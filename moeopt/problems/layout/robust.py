@@ -23,7 +23,7 @@ from .with_copies import COPIES
 TRAINING, CHECKING = 0, 1
 """Streams of futures: to decide on, and to choose among the decided ones."""
 
-FINALISTS = 4
+FINALISTS = 16
 """Layouts that get their best schedules."""
 
 FEW = 8

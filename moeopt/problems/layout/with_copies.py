@@ -169,7 +169,7 @@ def solve(instance: Instance, search: Search) -> None:
     """Prove wait and see, and anneal for an incumbent; CP-SAT goes on with what is open."""
     from moeopt.problems.tri_domain.threshold.copies import quick_schedule
 
-    from .multi_scenario.wait_and_see import scenario_bounds
+    from .multi_scenario.joint_bound import scenario_bounds
 
     _prove(instance, search, lower_bound(instance))
     striped = np.zeros((instance.experts, 1 + instance.dimms), dtype=np.bool_)
@@ -182,8 +182,10 @@ def solve(instance: Instance, search: Search) -> None:
             solution = rule(instance)
             search.offer(solution, objective(instance, solution))
     alone = instance.model_copy(update={"copies": None})
-    bounds = scenario_bounds(alone, search, WAIT_AND_SEE_SHARE * search.remaining_s)
-    _prove(instance, search, sum(bounds))
+    trusted = list[bool]()
+    share_s = WAIT_AND_SEE_SHARE * search.remaining_s
+    bounds = scenario_bounds(alone, search, share_s, trusted=trusted)
+    _prove(instance, search, sum(bounds), floats=any(trusted))
     until_s = (1 - ANNEALING_SHARE) * search.remaining_s
     failures = 0
     while failures < PATIENCE and search.remaining_s > until_s and not search.closed:
@@ -253,6 +255,6 @@ def _blind(instance: Instance, first: Ints, second: Ints) -> Solution:
     return scheduled(instance, resident, lies)
 
 
-def _prove(instance: Instance, search: Search, bound: int) -> None:
+def _prove(instance: Instance, search: Search, bound: int, *, floats: bool = False) -> None:
     grid = objective_grid(instance)
-    search.prove(-(-bound // grid) * grid)
+    search.prove(-(-bound // grid) * grid, floats=floats)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .check import OBJECTIVE as OBJECTIVE
     from .check import objective as objective
     from .check import violations as violations
+    from .fields import Known as Known
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
-    from .known import Known as Known
     from .online import Residents as Residents
     from .solution import Solution as Solution
 
@@ -140,4 +140,4 @@ PROBLEM = Problem(
     robust=_robust,
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"Known": "known", "Residents": "online"})
+__getattr__, __dir__ = lazy_names(__name__, {"Known": "fields", "Residents": "online"})

@@ -29,9 +29,8 @@ from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.windows import MAX_SYNTHETIC_TOKENS
 
-from .costs import MAX_TABLE
+from .fields import MAX_TABLE, Known
 from .instance import Dispatch, Instance, Restriction
-from .known import Known
 from .steps_served import (
     SCORE_SCALE,
     Served,

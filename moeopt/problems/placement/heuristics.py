@@ -1,7 +1,7 @@
 """The runtimes' and the papers' rules for experts on the GPU, with the habit of filling it.
 
 Each rule decides by what its source gives it: counts of the prompts or of an offline profile, where
-the instance has them (`moeopt.problems.placement.known`), and else by the steps themselves. Rules
+the instance has them (`moeopt.problems.placement.fields`), and else by the steps themselves. Rules
 called ``*-hindsight`` decide by the steps in any case, ``*-stop`` leave the habit of filling off.
 A rule returns None where it finds no placement that keeps the instance's rules, e.g. if not every
 slot can be filled. Keyword arguments are the settlements of ``settlements.py``.
@@ -9,18 +9,25 @@ slot can be filled. Keyword arguments are the settlements of ``settlements.py``.
 
 from collections.abc import Callable
 
-from .capacity import capacity_of
-from .filling import best_prefix, filled
+from .bounds import capacity_of
 from .instance import Instance
 from .layer_steps import Ints
-from .rankings import descending, layer_by_layer
-from .rankings import front_loading as front_loading_order
-from .rankings import importance as importance_scores
-from .rankings import last_first as last_first_order
-from .rankings import offload_time as offload_time_order
-from .rankings import shuffled as shuffled_order
+from .ranking import (
+    Usage,
+    best_prefix,
+    descending,
+    filled,
+    layer_by_layer,
+    of_profile,
+    of_prompts,
+    of_steps,
+)
+from .ranking import front_loading as front_loading_order
+from .ranking import importance as importance_scores
+from .ranking import last_first as last_first_order
+from .ranking import offload_time as offload_time_order
+from .ranking import shuffled as shuffled_order
 from .solution import Solution
-from .usage import Usage, of_profile, of_prompts, of_steps
 
 Rule = Callable[..., Solution | None]
 Filling = Callable[[Instance, Ints], Solution | None]

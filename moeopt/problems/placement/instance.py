@@ -12,11 +12,27 @@ from moeopt.core.arrays import integers, made
 from moeopt.core.envelope import Count, Flag, InstanceEnvelope, Nanoseconds, field_error
 from moeopt.core.host_memory import absent
 
-from .costs import Table, Tables, check_lengths, check_start, check_widths, longest_by_width
-from .costs import expert_ns as expert_ns
-from .known import MAX_EXPERTS, MAX_LAYERS, MAX_SCALE, Known, PerExpert, check_per_expert
+from .fields import (
+    MAX_EXPERTS,
+    MAX_LAYERS,
+    MAX_SCALE,
+    MAX_STEPS,
+    Known,
+    PerExpert,
+    Step,
+    StepScores,
+    Table,
+    Tables,
+    check_active,
+    check_lengths,
+    check_per_expert,
+    check_scores,
+    check_start,
+    check_widths,
+    longest_by_width,
+)
+from .fields import expert_ns as expert_ns
 from .layer_steps import LayerSteps, layer_steps_of
-from .steps import MAX_STEPS, Step, StepScores, check_active, check_scores
 
 MAX_CELLS = 2**18
 """Most layers x experts."""

@@ -27,13 +27,12 @@ from moeopt.sim.traces.count_sample import sample_trace
 from moeopt.sim.traces.trace import Counts
 
 from .bounds import objective_grid
-from .filling import best_prefix, filled
 from .instance import Instance
 from .lagrangian.local_search import LocalSearch, perturbed
 from .lagrangian.relaxation import Model
 from .lagrangian.whole_layers import cheapest_layers
 from .layer_steps import Flags, Ints
-from .rankings import descending, offload_time
+from .ranking import best_prefix, descending, filled, offload_time
 from .solution import held_of, solution_of
 
 PRIOR_STEPS, PRIOR_SHARE = 64, 0.25

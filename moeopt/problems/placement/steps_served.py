@@ -11,7 +11,7 @@ from moeopt.sim.models.importance import chosen, decode_tokens, prefill_tokens
 from moeopt.sim.traces.batching import Batching, Tokens, all_step_tokens
 from moeopt.sim.traces.trace import Trace
 
-from .known import Known
+from .fields import Known
 
 Ints = NDArray[np.int64]
 

@@ -7,8 +7,8 @@ from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words
 
 from .check import computed, layer_steps
 from .instance import Instance
+from .ranking import of_profile, of_prompts
 from .solution import Solution, held_of, solution_of
-from .usage import of_profile, of_prompts
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:

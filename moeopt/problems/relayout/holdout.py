@@ -14,7 +14,7 @@ IS_SCHEDULED = True
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutedMigrations:
     """A layer run after some migrations.
 
     Attributes
@@ -59,7 +59,7 @@ def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Exper
 
 def execute(
     instance: Instance, migrations: Iterable[Migration], schedule: Schedule = EXACT
-) -> Executed:
+) -> ExecutedMigrations:
     """Run a layer after migrations that were decided on other loads.
 
     Parameters
@@ -94,7 +94,7 @@ def execute(
     assignment = tuple(run.domains.get(expert.expert) for expert in experts)
     solution = Solution(instance=instance.name, migrations=kept, assignment=assignment)
     idle = len(decided) - len(kept)
-    return Executed(solution, run.makespan_ns, idle, schedule_name(schedule), run.proven)
+    return ExecutedMigrations(solution, run.makespan_ns, idle, schedule_name(schedule), run.proven)
 
 
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:

@@ -3,8 +3,8 @@
 1. Bounds: each window alone (`bounds`), and all by the copies and nodes that they share
    (`joint_bound`).
 2. Starts: the heuristics; with nodes, other shares of groups over nodes.
-3. Annealing (`annealing`) in rounds of rising length, from the best so far and from the starts. It
-   goes by even splits; where shares are to be decided, `dispatch` decides them for its copies.
+3. Annealing (`annealing`) in rounds of rising length, most from the best so far, some from the
+   starts. It goes by even splits; where shares are to be decided, `dispatch` does for its copies.
 4. CP-SAT goes on where instances are small (`ExactMethod.then`).
 
 Proof. Objectives offered are the checker's. Bounds are those of these modules, in integers, with
@@ -16,7 +16,7 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.search import Search
 
-from .annealing import HEAT, HOT, Arrays
+from .annealing import HOT, Arrays
 from .bounds import has_room, lower_bound
 from .check import objective
 from .dispatch import best_shares
@@ -29,11 +29,18 @@ from .solution import Solution
 FIRST_STEPS = 50_000
 """Steps of annealing in the first round; one window of 32 devices takes 0.3 us per step."""
 
-ROUNDS = 12
-"""Rounds at most, each of twice as many steps as the one before."""
+ROUNDS, LONGER = 30, 1.3
+"""Rounds at most, each so much longer than the one before."""
 
-SMALL, SMALL_ROUNDS = 3000, 3
-"""Experts times devices times copies up to which CP-SAT may close what is left, after rounds."""
+HEATS = (1e-3, 3e-3, 1e-2)
+"""First temperatures in turn: short runs from the incumbent, colder and hotter ones."""
+
+AFRESH = 4
+"""Every so manieth round starts from a heuristic's placement."""
+
+SMALL, SMALL_ROUNDS, SIZE_PER_ROUND = 3000, 6, 50
+"""Experts times devices times copies up to which CP-SAT may close what is left; so many rounds
+before, and one more for each so much of that size."""
 
 BOUND_WORK = 2.0
 """Deterministic time for the numbers of copies; most take some hundredths."""
@@ -56,9 +63,10 @@ def solve(instance: Instance, search: Search) -> None:
         bound = joint_bound(instance, min(BOUND_WORK, search.remaining_s / 4))
         if bound is not None:
             search.prove(bound)
-    small = instance.experts * instance.devices * instance.most_copies <= SMALL
+    size = instance.experts * instance.devices * instance.most_copies
+    small = size <= SMALL
     if not search.closed:
-        _improve(instance, search, starts, SMALL_ROUNDS if small else ROUNDS)
+        _improve(instance, search, starts, min(ROUNDS, SMALL_ROUNDS + size // SIZE_PER_ROUND))
     search.enough = not small or _near_enough(search)
 
 
@@ -81,23 +89,24 @@ def _starts(instance: Instance, search: Search) -> list[Solution]:
 
 
 def _improve(instance: Instance, search: Search, starts: list[Solution], rounds: int) -> None:
-    """Anneal in rounds, half of them from the incumbent."""
-    arrays = Arrays.of(instance)
-    steps = FIRST_STEPS
+    """Anneal in rounds, most of them from the incumbent or what is as good."""
+    arrays, here = Arrays.of(instance), search.solution
 
     def ended() -> bool:
         return search.stopped or search.closed or _near_enough(search)
 
     for number in range(rounds):
-        for turn, start in enumerate([search.solution, starts[number % len(starts)]]):
-            if ended():
-                return
-            seed = 10**6 * search.seed + 10**4 * (2 * number + turn)
-            heat = HOT if turn else HEAT
-            copies = arrays.annealed(start, steps, seed, ended, heat).copies
-            solution = best_shares(instance, copies)
-            search.offer(solution, objective(instance, solution))
-        steps *= 2
+        if ended():
+            return
+        fresh = number % AFRESH == AFRESH - 1
+        start = starts[number // AFRESH % len(starts)] if fresh else here
+        heat = HOT if fresh and number // AFRESH % 2 else HEATS[number % len(HEATS)]
+        steps, seed = int(FIRST_STEPS * LONGER**number), 10**6 * search.seed + number
+        solution = best_shares(instance, arrays.annealed(start, steps, seed, ended, heat).copies)
+        value = objective(instance, solution)
+        search.offer(solution, value)
+        if value == search.objective:
+            here = solution
 
 
 def _near_enough(search: Search) -> bool:

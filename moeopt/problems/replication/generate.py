@@ -9,6 +9,7 @@ from pydantic import Field
 from moeopt.core.errors import InputError
 from moeopt.problems.replication.heuristics import start
 from moeopt.problems.replication.instance import MAX_COPIES, MAX_DEVICES, Copies, Instance
+from moeopt.problems.replication.kernel_times import KERNELS
 from moeopt.sim.source import Source
 from moeopt.sim.traces.count_sample import UNKNOWN
 from moeopt.sim.traces.trace import Trace
@@ -53,6 +54,16 @@ class Options(WindowOptions):
     move_tokens: Annotated[
         int, Field(ge=0, le=2**31, description="what moving one copy costs, in tokens")
     ] = 0
+    work: Annotated[
+        Literal["tokens", "kernel"],
+        Field(description="a device's time: its tokens, or a kernel's readings and tokens"),
+    ] = "tokens"
+    kernel: Annotated[
+        Literal["h100-fp8"], Field(description="whose times, fitted to measured ones")
+    ] = "h100-fp8"
+    slot_cost: Annotated[
+        int, Field(ge=0, le=2**40, description="kernel: what each further copy costs, in ns")
+    ] = 0
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -71,7 +82,7 @@ def generate(source: Source, options: Options) -> Instance:
             raise InputError(f"layer: must be below {len(layers)}, not {options.layer}")
         name = source.name or f"{source.model.name}-layer{options.layer}-counts"
         instance = _instance(source, options, layers[options.layer][None], name, None)
-        record = _record(source, None, options.model_dump())
+        record = _record(source, None, _said(options))
         record["counts"] = {"name": source.counts.name} | (source.counts.facts or {})
         return instance.model_copy(update={"provenance": record})
     low = int(options.current != "none")
@@ -89,7 +100,7 @@ def generate(source: Source, options: Options) -> Instance:
     decided: dict[str, Any] = {"first_window": first}
     if source.workload is not None:
         decided["drawn_windows"] = windows.total
-    record = _record(source, windows.trace, options.model_dump() | decided)
+    record = _record(source, windows.trace, _said(options) | decided)
     return instance.model_copy(update={"provenance": record})
 
 
@@ -116,11 +127,35 @@ def _instance(
         split=options.split,
         max_copies=options.max_copies,
         current=current,
+        **_kernel(source, options),
     )
     if current is None:
         return made
-    cost = options.move_tokens * made.units_per_token
+    cost = options.move_tokens * (made.token_ns or made.units_per_token)
     return made.model_copy(update={"move_cost": cost})
+
+
+def _said(options: Options) -> dict[str, Any]:
+    """Return the options for the provenance; what goes with kernels only where there are any."""
+    without = {"work", "kernel", "slot_cost"} if options.work == "tokens" else set()
+    return options.model_dump(exclude=without)
+
+
+def _kernel(source: Source, options: Options) -> dict[str, Any]:
+    """Return what a kernel takes for the model's experts; nothing where tokens alone count."""
+    if options.work == "tokens":
+        if options.slot_cost:
+            raise InputError('slot_cost: goes with work "kernel" only')
+        return {}
+    read_ns, token_ns = KERNELS[options.kernel].of(
+        source.model.hidden_size, source.model.expert_intermediate_size
+    )
+    return {
+        "work": "kernel",
+        "read_ns": read_ns,
+        "token_ns": token_ns,
+        "slot_cost": options.slot_cost,
+    }
 
 
 def _refuse_windows(options: Options) -> None:

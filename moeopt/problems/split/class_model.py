@@ -19,9 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from moeopt.core.clock import spend
+from moeopt.core.cp_sat import limit, spent
 
 from .paths import FAR, Ints, Paths
+
+MOST_S = 1.5
+"""Deterministic seconds of CP-SAT for one model: most take a tenth of one."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def classes_of(paths: Paths) -> tuple[Ints, Ints]:
     return np.array(kinds, dtype=np.int64), np.array(first, dtype=np.int64)
 
 
-def counted(paths: Paths, grid: int, known: int | None, limit_s: float) -> Counted:
+def counted(paths: Paths, grid: int, known: int | None, remaining: float) -> Counted:
     """Solve the model with one worker for so many deterministic seconds.
 
     Parameters
@@ -142,7 +145,7 @@ def counted(paths: Paths, grid: int, known: int | None, limit_s: float) -> Count
     if known is not None:
         model.add(total <= known // grid - 1)
     model.minimize(total)
-    solver, status = _solved(model, limit_s)
+    solver, status = _solved(model, remaining)
     if status == cp_model.INFEASIBLE:
         return Counted(0 if known is None else known, None, known is None)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -153,7 +156,7 @@ def counted(paths: Paths, grid: int, known: int | None, limit_s: float) -> Count
     return Counted(round(solver.best_objective_bound) * grid, attention, False)
 
 
-def realised(paths: Paths, attention: Ints, limit_s: float) -> Ints | None:
+def realised(paths: Paths, attention: Ints, remaining: float) -> Ints | None:
     """Return homes with so many layers' attention on each device; None if none was found.
 
     Attention lies in consecutive blocks, in the order, else by number of the device. For that
@@ -197,7 +200,7 @@ def realised(paths: Paths, attention: Ints, limit_s: float) -> Ints | None:
             left = int(paths.room[device] - used[device])
             model.add(sum(size * number for size, number in found) <= left)
     model.minimize(cp_model.LinearExpr.weighted_sum(terms, costs))
-    solver, status = _solved(model, limit_s)
+    solver, status = _solved(model, remaining)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     homes = np.full((2, len(at)), -1, dtype=np.int64)
@@ -208,11 +211,11 @@ def realised(paths: Paths, attention: Ints, limit_s: float) -> Ints | None:
     return homes
 
 
-def _solved(model: cp_model.CpModel, limit_s: float) -> tuple[cp_model.CpSolver, object]:
-    """Run CP-SAT with one worker for so many deterministic seconds."""
+def _solved(model: cp_model.CpModel, remaining: float) -> tuple[cp_model.CpSolver, object]:
+    """Run CP-SAT with one worker, for `MOST_S` at most."""
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = max(0.01, limit_s)
+    limit(solver.parameters, remaining)
+    solver.parameters.max_deterministic_time = min(MOST_S, max(0.01, remaining))
     status = solver.solve(model)
-    spend(solver.response_proto.deterministic_time)
+    spent(solver)
     return solver, status

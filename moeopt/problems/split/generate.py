@@ -10,7 +10,8 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.problems.split.instance import Device, Instance, Layer
-from moeopt.sim.machines.split_times import MIB, SplitOptions, refuse_numa, split_times
+from moeopt.sim.machines.runtimes.memory import MIB
+from moeopt.sim.machines.split_times import Numa, SplitOptions, refuse_numa, split_times
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.source import Source
 
@@ -37,7 +38,7 @@ class Options(Frozen):
         Literal["llama.cpp", "ik_llama.cpp"], Field(description="whose costs and thresholds")
     ] = "llama.cpp"
     numa: Annotated[
-        Literal["interleaved", "nodes", "mirrored", "isolate"],
+        Numa,
         Field(description="how several nodes are used"),
     ] = "interleaved"
     contiguous: Annotated[

@@ -33,9 +33,6 @@ from .local_search import blocks, improved
 from .paths import FAR, Ints, Paths, paths_of
 from .solution import Solution
 
-CLASS_MODEL_S = 1.5
-"""Deterministic seconds for the class model: most take a tenth of one."""
-
 STEPS = 400
 """Multipliers that are tried: the bound hardly rises after that."""
 
@@ -123,7 +120,7 @@ def solve(instance: Instance, search: Search) -> None:
 def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> bool:
     """Solve the class model and look for a split of its numbers; return whether to go on."""
     known = search.objective if isinstance(search.objective, int) else None
-    found = counted(paths, grid, known, min(CLASS_MODEL_S, search.remaining_s))
+    found = counted(paths, grid, known, search.remaining_s)
     if found.infeasible:
         search.infeasible = True
         return False
@@ -132,12 +129,12 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
     if instance.order is None and found.attention is not None and not search.closed:
         # The numbers may not hang together; those of consecutive blocks do.
         blocked = replace(paths, place=np.arange(len(paths.room)))
-        within = counted(blocked, grid, known, min(CLASS_MODEL_S, search.remaining_s))
+        within = counted(blocked, grid, known, search.remaining_s)
         ways.append((blocked, within.attention))
     for of, attention in ways:
         homes = None
         if attention is not None:
-            homes = realised(of, attention, min(CLASS_MODEL_S, search.remaining_s))
+            homes = realised(of, attention, search.remaining_s)
         if homes is not None:
             _offer(instance, search, _split(instance, improved(paths, homes)))
     return not (search.closed or search.stopped)

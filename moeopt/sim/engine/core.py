@@ -88,9 +88,8 @@ class Engine:
             raise InputError(f"resource: {row} is unknown; there are {len(self.resources)}")
         if duration_ns < 0:
             raise InputError(f"duration_ns: must not be negative, not {duration_ns}")
-        return self._append(
-            1, row, duration_ns, tuple(after), release_ns, priority, kind, label, number
-        )
+        fields = (row, duration_ns, tuple(after), release_ns, priority, kind, label, number)
+        return self._append(Bundle(self._tasks, 1, *fields))
 
     def add_many(
         self,
@@ -130,39 +129,14 @@ class Engine:
         if low < 0 or high >= len(self.resources):
             wrong = low if low < 0 else high
             raise InputError(f"resource: {wrong} is unknown; there are {len(self.resources)}")
-        return self._append(
-            count, row, duration_ns, tuple(after), release_ns, priority, kind, label, number
-        )
+        fields = (row, duration_ns, tuple(after), release_ns, priority, kind, label, number)
+        return self._append(Bundle(self._tasks, count, *fields))
 
-    def _append(
-        self,
-        count: int,
-        resource: int | Integers,
-        duration_ns: int | Integers,
-        after: tuple[int, ...],
-        release_ns: int,
-        priority: int,
-        kind: str,
-        label: str,
-        number: int | Integers | None,
-    ) -> int:
-        if release_ns < 0:
-            raise InputError(f"release_ns: must not be negative, not {release_ns}")
-        self._bundles.append(
-            Bundle(
-                self._tasks,
-                count,
-                resource,
-                duration_ns,
-                after,
-                release_ns,
-                priority,
-                kind,
-                label,
-                number,
-            )
-        )
-        self._tasks += count
+    def _append(self, bundle: Bundle) -> int:
+        if bundle.release_ns < 0:
+            raise InputError(f"release_ns: must not be negative, not {bundle.release_ns}")
+        self._bundles.append(bundle)
+        self._tasks += bundle.count
         return len(self._bundles) - 1
 
     def run(self) -> None:

@@ -18,6 +18,9 @@ from moeopt.sim.machines.system import (
     gpu_facts,
     memory_bytes,
     memory_facts,
+    memory_nodes,
+    nvidia_gpus,
+    peers,
     this_system,
 )
 from moeopt.sim.presets import parts
@@ -94,6 +97,7 @@ def detect_machine(
         _describe_cpu(draft, cpu, measure)
     _describe_memory(draft, cpu, asked, measure)
     _describe_gpu(draft, asked, measure)
+    _describe_several(draft, cpu, asked)
     data = draft.data | {"sources": draft.sources}
     by = "given by the user (moeopt machine detect --set)"
     try:
@@ -186,6 +190,57 @@ def _describe_gpu(draft: _Draft, system: System, measure: bool) -> None:
         draft.put("pcie_gb_s", like.pcie_gb_s, like.sources["pcie_gb_s"])
     if rates is not None:
         _add_gpu_rates(draft, rates, known=part is not None)
+
+
+def _describe_several(draft: _Draft, cpu: CpuFacts | None, system: System) -> None:
+    """Add all GPUs and their links where there are several, and the memory nodes."""
+    found = nvidia_gpus(system)
+    first = draft.data.get("gpu")
+    if first is None or not {"peak_tflops", "hbm_gb_s"} <= set(first):
+        found = []  # what is not known of the first is asked for as `gpu`
+    if len(found) > 1 and first is not None:
+        gpus = []
+        for name, memory, _ in found:
+            gpu = {**first, "name": name, "hbm_gb": memory}
+            part = parts.gpu_called(name)
+            if name != first["name"] and part is not None:
+                like = parts.gpu_part(part).gpu
+                gpu |= {"peak_tflops": like.peak_tflops, "hbm_gb_s": like.hbm_gb_s}
+            gpus.append(gpu)
+        del draft.data["gpu"]
+        draft.put("gpus", gpus, "nvidia-smi; rates of those like the first are the first one's")
+    nodes = memory_nodes(system)
+    rate = draft.data.get("cpu", {}).get("bandwidth_gb_s")
+    if rate is None:
+        dram = draft.data.get("dram", {})
+        rate = dram.get("striped_gb_s")
+    if len(nodes) > 1 and cpu is not None and rate is not None:
+        logical = sum(cpus for _, cpus, _ in nodes)
+        entries = [
+            {
+                "name": name,
+                "cores": max(1, cpu.cores * cpus // logical),
+                "bandwidth_gb_s": round(float(rate) / len(nodes), 2),
+                "capacity_gb": held,
+            }
+            for name, cpus, held in nodes
+        ]
+        said = "/sys/devices/system/node; its share of the rate of all threads together"
+        draft.put("nodes", entries, said)
+    if len(found) > 1 and first is not None:
+        ends = [name for name, _, _ in nodes] if len(nodes) > 1 else ["host"]
+        links: list[dict[str, object]] = [
+            {"from": f"gpu{number}", "to": end, "gb_s": gb_s}
+            for number, (_, _, gb_s) in enumerate(found)
+            for end in ends
+            if gb_s is not None
+        ]
+        for one, other in peers(system, len(found)):
+            gb_s = min(found[one][2] or 0.0, found[other][2] or 0.0)
+            if gb_s:
+                links.append({"from": f"gpu{one}", "to": f"gpu{other}", "gb_s": gb_s})
+        if links:
+            draft.put("links", links, "nvidia-smi: link widths; topo -p2p: peer access")
 
 
 def _add_gpu_rates(draft: _Draft, rates: measuring.GpuRates, *, known: bool) -> None:

@@ -135,7 +135,6 @@ def profile(
     model: ModelShape,
     settings: Settings,
     *,
-    name: str,
     command: str,
     date: str,
     bench: Bench | None = None,
@@ -152,8 +151,6 @@ def profile(
         Its expert's sizes are measured, with random weights of its width.
     settings
         Device and token counts.
-    name
-        Name of the new machine.
     command, date
         Go into the table's source.
     bench, clock_ns
@@ -192,7 +189,7 @@ def profile(
         source=source,
         threads=threads,
     )
-    return with_table(machine, table, name)
+    return with_table(machine, table, machine.name)
 
 
 def with_table(machine: Machine, table: TimeTable, name: str) -> Machine:

@@ -14,38 +14,37 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Link, Machine
-from moeopt.sim.machines.runtimes.predict import costs_of
+from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, MIB, buffer_bytes
+from moeopt.sim.machines.runtimes.predict import (
+    GPU_PROMPT_SHARE,
+    UPLOAD_FROM,
+    UPLOAD_SHARE,
+    costs_of,
+)
 from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_runtime
 from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s, host_read_gb_s
+from moeopt.sim.machines.runtimes.terms import token_us
 from moeopt.sim.models.model_shape import ModelShape
 
-MIB = 2**20
 GIB = 2**30
 
-Numa = Literal["interleaved", "nodes", "mirrored", "isolate"]
+Numa = Literal["interleaved", "first-touch", "nodes", "mirrored", "isolate"]
 Floats = NDArray[np.float64]
 
-LATER_GPU_LAYER_US = 60.0
-"""On top of each layer whose attention is on another GPU than the first, once several are used:
-fitted on `benchmarks/studies/split.py` points; ik_llama.cpp issue 629 is where it is largest."""
+LATER_GPU_LAYER_US = 80.0
+"""On top of each layer whose attention is on another GPU than the first, once several are used.
 
-THROUGH_HOST_US = 40.0
-"""A hop between two GPUs without a link of their own: a copy to the host and one from it."""
+As `benchmarks/studies/split.py measured` fits it without the machine of ik_llama.cpp issue 629, on
+which a second GPU makes decoding slower; the same study says what the others would have it be."""
+
+THROUGH_HOST_US = 400.0
+"""A hop between two GPUs without a link of their own: a copy to the host, waits, and one from it.
+
+From the points of the same study in which experts lie on another GPU than attention; more turns the
+order of the NUMA settings of one machine around."""
 
 PEER_US = 15.0
 """A hop over a link of their own, beside its latency and bytes."""
-
-GPU_PROMPT_SHARE = 0.35
-"""Of a GPU's peak that products with quantised weights reach on a ubatch; assumed."""
-
-UPLOAD_SHARE = 0.8
-"""Of a link's rate that copies of experts reach."""
-
-RESERVED_MIB = 1024.0
-"""Of a GPU without `reserve_mib`: as llama.cpp's --fit leaves free."""
-
-UPLOAD_FROM = {"llama.cpp": 32}
-"""Tokens of a ubatch from which experts are copied to the GPU; others: see `upload_from`."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,9 @@ def upload_from(model: ModelShape, runtime: str) -> int:
 
     llama.cpp: 32. ik_llama.cpp: 32 x experts / experts per token (its issue 520).
     """
-    usual = -(-32 * model.routed_experts // model.top_k)
-    return UPLOAD_FROM.get(runtime, usual)
+    if runtime == "llama.cpp":
+        return UPLOAD_FROM
+    return -(-UPLOAD_FROM * model.routed_experts // model.top_k)
 
 
 def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> SplitTimes:
@@ -144,8 +144,8 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
     capacity = [gpu.hbm_gb * GIB for gpu in machine.every_gpu]
     capacity += [_host_bytes(node) for _, node, _ in hosts]
     buffers = [
-        (gpu.reserve_mib or {}).get(options.runtime, RESERVED_MIB) * MIB
-        + compute_bytes(model, options)
+        (gpu.reserve_mib or {}).get(options.runtime, CONTEXT_MIB) * MIB
+        + buffer_bytes(model, options.runtime, options.ubatch)
         for gpu in machine.every_gpu
     ]
 
@@ -166,15 +166,6 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
         prompt_hop_ns=to_ns(prompt_hop),
         source=len(gpus),
     )
-
-
-def compute_bytes(model: ModelShape, options: SplitOptions) -> float:
-    """Return the bytes of a GPU's compute buffers: logits or activations of a ubatch."""
-    logits = 4.0 * options.ubatch * (model.vocab_size or 0)
-    inner = 3 * model.top_k * model.expert_intermediate_size + model.top_k * model.hidden_size
-    staged = model.routed_experts * model.expert_bytes / 3
-    needed = max(logits, 4.0 * options.ubatch * (inner + 6 * model.hidden_size))
-    return needed + (staged if options.ubatch >= upload_from(model, options.runtime) else 0.0)
 
 
 def _with_one_gpu(machine: Machine, number: int) -> Machine:
@@ -215,6 +206,9 @@ def _hosts(machine: Machine, numa: Numa) -> list[tuple[str, Machine, bool]]:
     own_numa, rate, aware = cpu.numa, total, False
     if numa == "mirrored":
         own_numa, capacity, aware = None, min(node.capacity_gb for node in nodes), True
+    if numa == "first-touch" and cpu.numa is not None:
+        # Written by the threads that read it, mostly: half of the reads stay local.
+        own_numa, rate = None, cpu.numa.read_gb_s
     if numa == "isolate":
         first = nodes[0]
         own_numa, rate, capacity = None, first.bandwidth_gb_s, first.capacity_gb
@@ -242,7 +236,7 @@ def _costs(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> dict
 
 def _token_us(setting: Setting, profile: RuntimeProfile) -> float:
     costs, _ = costs_of(setting.machine, setting.model, profile)
-    return float((amounts(setting) * costs).sum())
+    return float(token_us(amounts(setting), costs))
 
 
 def _attention_us(

@@ -196,6 +196,45 @@ def _nvidia(system: System) -> GpuFacts | None:
     )
 
 
+def nvidia_gpus(system: System) -> list[tuple[str, float, float | None]]:
+    """Return every GPU that nvidia-smi lists: name, memory in GiB, and its link at full speed."""
+    text = system.run(["nvidia-smi", f"--query-gpu={NVIDIA}", "--format=csv,noheader,nounits"])
+    found: list[tuple[str, float, float | None]] = []
+    for line in (text or "").splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == 4 and _whole(cells[1]):
+            lane, lanes = LANE_GB_S.get(_whole(cells[2]) or 0), _whole(cells[3])
+            rate = round(lane * lanes, 2) if lane and lanes else None
+            found.append((cells[0], round((_whole(cells[1]) or 0) / 1024, 2), rate))
+    return found
+
+
+def peers(system: System, count: int) -> list[tuple[int, int]]:
+    """Return the pairs of GPUs that read each other's memory, by nvidia-smi."""
+    text = system.run(["nvidia-smi", "topo", "-p2p", "r"]) or ""
+    found = []
+    for line in text.splitlines():
+        cells = line.split()
+        if len(cells) > count and re.fullmatch(r"GPU\d{1,2}", cells[0]) and cells[1] != "GPU1":
+            first = int(cells[0][3:])
+            states = enumerate(cells[1 : count + 1])
+            found += [(first, other) for other, state in states if state == "OK" and other > first]
+    return found
+
+
+def memory_nodes(system: System) -> list[tuple[str, int, float]]:
+    """Return the NUMA nodes with memory and cores: name, logical CPUs, GiB."""
+    found = []
+    for number in range(64):
+        folder = f"/sys/devices/system/node/node{number}"
+        size = re.search(r"MemTotal:\s*(\d{1,15}) kB", system.read(f"{folder}/meminfo") or "")
+        spans = re.findall(r"(\d{1,6})(?:-(\d{1,6}))?", system.read(f"{folder}/cpulist") or "")
+        cpus = sum(int(last or first) - int(first) + 1 for first, last in spans)
+        if size and int(size[1]) and cpus > 0:
+            found.append((f"numa{number}", cpus, round(int(size[1]) / 2**20, 2)))
+    return found
+
+
 def _amd(system: System) -> GpuFacts | None:
     text = system.run(["rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"])
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.json_values import parse
 from moeopt.sim.traces.readers.npy import MAX_ARRAY_BYTES

@@ -2,7 +2,7 @@
 
 from moeopt.core.clock import spend
 from moeopt.core.errors import InputError
-from moeopt.solvers.limits import abandoned_at
+from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task
 
 CANDIDATES_PER_CLOCK_READING = 256
@@ -20,8 +20,7 @@ def run(task: Task) -> Outcome:
     """
     oracle, check = task.problem.oracle, task.problem.check
     pack = task.packing.pack
-    with abandoned_at(task.deadline):  # some count one by one
-        count = oracle.count(task.instance)
+    count = within(task.deadline, lambda: oracle.count(task.instance))  # some go one by one
     if count > oracle.MAX_CANDIDATES:
         limit = oracle.MAX_CANDIDATES
         many = f"{count:.3g}" if count < 10**300 else "over 1e+300"  # a double ends at 1e+308

@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 from moeopt.core import cp_sat
 from moeopt.core.errors import ModelMismatchError
 from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import abandoned_at
+from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task, Trace
 
 PROVEN: dict[Any, Any] = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"}
@@ -25,11 +25,7 @@ def run(task: Task) -> Outcome:
     """
     deadline = task.deadline
     begin = deadline.elapsed_s
-    with abandoned_at(deadline):
-        built = task.method.built(task.instance)
-        built.post(task.without, deadline.checkpoint)
-        if task.start is not None:
-            built.start_from(task.start, task.upper)
+    built = within(deadline, task.model)
     deadline.checkpoint()
     build_end = deadline.elapsed_s
     solver = _solver(task, built.parameters)

@@ -24,7 +24,7 @@ from moeopt.core.errors import ModelMismatchError
 from moeopt.core.program import Program, Vector
 from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import TimeLimitError, abandoned_at
+from moeopt.solvers.limits import TimeLimitError
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
@@ -165,8 +165,7 @@ def _run(task: Task) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         printed = Path(folder) / "solution.json"
         try:
-            with abandoned_at(deadline):
-                _translate(task, translator, problem, Path(folder), printed)
+            _translate(task, translator, problem, Path(folder), printed)
             deadline.checkpoint()
             build_end = deadline.elapsed_s
             outcome = _solve(task, problem)

@@ -10,7 +10,7 @@ from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 from moeopt.solvers.interrupt import run_interruptible
-from moeopt.solvers.limits import abandoned_at
+from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
@@ -35,11 +35,7 @@ def run(task: Task) -> Outcome:
     solve = _engine(engine)
     deadline = task.deadline
     begin = deadline.elapsed_s
-    with abandoned_at(deadline):
-        built = task.method.built(task.instance)
-        built.post(task.without, deadline.checkpoint)
-        if task.start is not None:
-            built.start_from(task.start, task.upper)
+    built = within(deadline, task.model)
     deadline.checkpoint()
     build_end = deadline.elapsed_s
     with native_stdout_dropped():

@@ -1,13 +1,10 @@
 """Run a problem's decision for later loads: forecast from the observed ones, then decide."""
 
-from contextlib import suppress
-
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST
 from moeopt.core.search import Search
 from moeopt.problems.holdout import adopted
-from moeopt.solvers.interrupt import allowance_s, run_interruptible
-from moeopt.solvers.limits import Deadline, TimeLimitError, abandoned_at
+from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.task import Outcome, Task
 
 
@@ -26,9 +23,7 @@ def run(task: Task) -> Outcome:
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
     def decide() -> None:
-        end = Deadline(search.limit_s + allowance_s(search.limit_s))
-        with suppress(TimeLimitError), abandoned_at(end):  # drawing futures knows no clock
-            algorithm.decide(task.instance, draw, search, futures)
+        algorithm.decide(task.instance, draw, search, futures)
 
     running = run_interruptible(decide, search.stop, search.limit_s)
     if search.solution is None:  # a kernel is compiled for the first time, say

@@ -1,6 +1,5 @@
 """The solvers that PuLP drives: CBC, which comes with it, and Gurobi and CPLEX where they are."""
 
-from importlib.util import find_spec
 from math import inf
 from typing import Any
 
@@ -9,6 +8,7 @@ import pulp
 from moeopt.core.clock import counts_work, solving_clock, spend
 from moeopt.core.errors import InputError
 from moeopt.core.highs import nodes_within
+from moeopt.core.lazy import installed
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 
@@ -49,7 +49,7 @@ def solve_cplex(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
 
 def _need(engine: str, package: str) -> None:
     """Refuse an engine whose Python package is not there, and say which it is."""
-    if find_spec(package) is None:
+    if not installed(package):
         how = f"needs its own package and a licence: pip install {package}"
         raise InputError(f"engine: {engine} is not installed here; it {how}")
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from statistics import median
 from typing import NamedTuple
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.intervals import median_interval
 from moeopt.core.objective import Objective, first_key, relative
 from moeopt.core.problem import Phases
 from moeopt.problems.holdout import executed_on, is_scheduled, joined
@@ -29,8 +29,11 @@ HINDSIGHT_S = 10.0
 """Seconds for the exact method to find and bound it, where there are several later twins."""
 
 
+CONFIDENCE = 0.95
+
+
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutRow:
     """One method's decisions on the loads they were made on, and on later ones.
 
     Attributes
@@ -102,7 +105,7 @@ def held_out(
     rows: Sequence[Row],
     instances: Mapping[str, InstanceEnvelope],
     labels: Mapping[Key, str],
-) -> list[HeldOut]:
+) -> list[HeldOutRow]:
     """Return a row for each distance, scheduler and method, the nearest and the best ones first.
 
     Where a schedule follows from a decision it is made anew on both loads, once by the best there
@@ -117,7 +120,7 @@ def held_out(
     runs = {by: excesses(problem, rows, instances, labels, by) for by in schedules}
     optima = _optima(rows)
     static: dict[tuple[int, str], Bracket] = {}
-    found: list[tuple[int, HeldOut]] = []
+    found: list[tuple[int, HeldOutRow]] = []
     for decade, words, of in _by_distance(problem, runs[EXACT]):
         for earlier in dict.fromkeys(earlier for decisions in of.values() for earlier in decisions):
             seen = [decisions[earlier] for decisions in of.values() if earlier in decisions]
@@ -230,7 +233,7 @@ def _hindsight_row(
     of: Mapping[str, Mapping[str, Sequence[OnTwin]]],
     optima: Mapping[str, Objective],
     schedules: Sequence[ScheduleName],
-) -> HeldOut:
+) -> HeldOutRow:
     """Return what the best single decisions in hindsight are above the twins' own optima."""
     twins_of: dict[str, dict[str, None]] = {}
     for decisions in of.values():
@@ -241,7 +244,7 @@ def _hindsight_row(
         total = sum(first_key(optima[twin]) for twin in twins_of[earlier])
         if bracket.cost is not None and total:
             above.append(bracket.cost / total - 1)
-    return HeldOut(
+    return HeldOutRow(
         method=HINDSIGHT,
         distance=words,
         decisions=len(best),
@@ -256,11 +259,11 @@ def _hindsight_row(
 
 
 def _with_share(
-    row: HeldOut,
+    row: HeldOutRow,
     decisions: Mapping[str, Sequence[OnTwin]],
     base: Mapping[str, Sequence[OnTwin]] | None,
     best: Mapping[str, Bracket],
-) -> HeldOut:
+) -> HeldOutRow:
     """Return a row with its median share of what hindsight would gain over the sample rule."""
     shares = []
     for earlier, runs in decisions.items():
@@ -318,12 +321,12 @@ def _cost(instance: InstanceEnvelope, row: Row, schedule: ScheduleName) -> Objec
 
 def summary(
     label: str, distance: str, decisions: Sequence[Sequence[OnTwin]], schedule: str = ""
-) -> HeldOut:
+) -> HeldOutRow:
     """Return the row of some decisions, each with its known and later excess by later twin."""
     known = [runs[0].known for runs in decisions]
     every = [[one.later for one in runs] for runs in decisions]
     later = [median(of) for of in every]
-    return HeldOut(
+    return HeldOutRow(
         method=label,
         distance=distance,
         decisions=len(decisions),
@@ -334,3 +337,42 @@ def summary(
         later_max=max(map(max, every)),
         schedule=schedule,
     )
+
+
+def median_interval(
+    values: Sequence[float], confidence: float = CONFIDENCE
+) -> tuple[float, float] | None:
+    """Return an interval that holds the median of what the values were drawn from.
+
+    Parameters
+    ----------
+    values
+        Drawn independently of each other.
+    confidence
+        Least probability that the interval holds the median, below 1.
+
+    Returns
+    -------
+    tuple or None
+        The narrowest two order statistics, equally far from both ends, that reach `confidence`;
+        None if the least and the largest value do not, as with five values or fewer at 95 %.
+
+    Notes
+    -----
+    The number of values below the median is binomial with probability 1/2, so that the k-th least
+    and the k-th largest of n values enclose it with probability 1 - 2 P(B(n, 1/2) < k), or more
+    where values tie (David and Nagaraja, "Order Statistics", 3rd ed. 2003, 7.1).
+
+    Examples
+    --------
+    >>> median_interval([5, 1, 4, 2, 3, 6])
+    (1, 6)
+    >>> median_interval(range(20))
+    (5, 14)
+    """
+    ordered, n = sorted(values), len(values)
+    k, below = 0, 1
+    while k < n / 2 and 2 * below / 2**n <= 1 - confidence:  # below / 2**n is P(B(n, 1/2) <= k)
+        k += 1
+        below += comb(n, k)
+    return (ordered[k - 1], ordered[n - k]) if k else None

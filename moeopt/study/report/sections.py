@@ -21,7 +21,7 @@ from moeopt.study.report.analysis import (
     profiles,
     proof_times,
 )
-from moeopt.study.report.heldout import HeldOut, held_out
+from moeopt.study.report.heldout import HeldOutRow, held_out
 from moeopt.study.report.instances import Instances, instances_of
 from moeopt.study.report.overview import Line, lines
 from moeopt.study.report.plots import (
@@ -106,7 +106,7 @@ class Section:
     proofs: Picture | None
     closeups: Sequence[Closeup]
     prices: Sequence[Price]
-    held_out: Sequence[HeldOut]
+    held_out: Sequence[HeldOutRow]
     settled: Mapping[str, str] = field(default_factory=dict)
 
     @property

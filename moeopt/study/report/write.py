@@ -3,10 +3,10 @@
 import hashlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from moeopt.core.json_files import write_bytes
+from moeopt.core.lazy import installed
 from moeopt.study.report import words
 from moeopt.study.report.study import Study
 from moeopt.study.rows import Row
@@ -64,7 +64,7 @@ def to_html(study: Study) -> str:
 
 def missing() -> list[str]:
     """Return which of the packages that a report needs are not installed."""
-    return [name for name in NEEDED if find_spec(name) is None]
+    return [name for name in NEEDED if not installed(name)]
 
 
 def write_report(

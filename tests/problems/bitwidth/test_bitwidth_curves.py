@@ -10,8 +10,7 @@ from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
 from moeopt.problems.bitwidth import min_plus as curves
 from moeopt.problems.bitwidth.check import objective, violations
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.kernels import UNREACHABLE
-from moeopt.problems.bitwidth.min_plus import Curve, Stopped, merged
+from moeopt.problems.bitwidth.min_plus import UNREACHABLE, Curve, Stopped, merged
 from moeopt.problems.bitwidth.oracle import candidates
 from moeopt.problems.bitwidth.pareto import frontier
 from moeopt.solvers.run import solve

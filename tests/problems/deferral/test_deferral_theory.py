@@ -12,9 +12,9 @@ from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
-from moeopt.problems.deferral.kernels import pareto
 from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import cycle_ns, schedule
+from moeopt.problems.deferral.states import pareto
 from moeopt.solvers.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 

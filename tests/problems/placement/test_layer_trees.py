@@ -8,9 +8,8 @@ import pytest
 from moeopt.problems.placement import lagrangian
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.lagrangian.layer_trees import LayerTrees, scale_of
+from moeopt.problems.placement.lagrangian.layer_trees import Layer, LayerTrees, scale_of
 from moeopt.problems.placement.lagrangian.relaxation import Model
-from moeopt.problems.placement.lagrangian.row_weights import Layer
 from moeopt.problems.placement.layer_steps import Flags
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import random_instance

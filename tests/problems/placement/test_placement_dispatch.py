@@ -9,14 +9,12 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.holdout import run_on
-from moeopt.problems.placement.bounds import lower_bound, objective_grid
-from moeopt.problems.placement.capacity import capacity_of
+from moeopt.problems.placement.bounds import capacity_of, lower_bound, objective_grid
 from moeopt.problems.placement.check import layer_steps, objective, violations
-from moeopt.problems.placement.dispatch import CELLS, FEW, best_dispatch
 from moeopt.problems.placement.generate import resettled
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.layer_steps import total_ns
+from moeopt.problems.placement.layer_steps import CELLS, FEW, best_dispatch, total_ns
 from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.problems.placement.view import facts
 from moeopt.solvers.run import solve

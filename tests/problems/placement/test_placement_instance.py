@@ -9,7 +9,7 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import save
 from moeopt.problems.placement.instance import MAX_TOTAL_NS, Instance, expert_ns
-from moeopt.problems.placement.usage import of_steps
+from moeopt.problems.placement.ranking import of_steps
 
 DATA: dict[str, Any] = {
     "problem": "placement",

@@ -18,8 +18,10 @@ from moeopt.problems.placement.lagrangian import solve as price_and_swap
 from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
 from moeopt.problems.placement.lagrangian.relaxation import (
     Model,
+    VolumeAlgorithm,
     certify,
     dual_function,
+    first_multipliers,
     reduced_cost_fixing,
 )
 from moeopt.problems.placement.lagrangian.residual_problem import (
@@ -27,7 +29,6 @@ from moeopt.problems.placement.lagrangian.residual_problem import (
     residual_of,
     solve_residual,
 )
-from moeopt.problems.placement.lagrangian.volume import VolumeAlgorithm, first_multipliers
 from moeopt.problems.placement.lagrangian.whole_layers import cheapest_layers
 from moeopt.problems.placement.layer_steps import Flags, total_ns
 from moeopt.problems.placement.oracle import candidates

@@ -1,13 +1,18 @@
 """Machine files with several GPUs and memory nodes, and their names made of parts."""
 
+from collections.abc import Sequence
+
 import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
+from moeopt.sim.machines.detect import detect_machine
 from moeopt.sim.machines.edit import plain_machine
 from moeopt.sim.machines.fields import describe_fields
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.system import System
 from moeopt.sim.machines.table import machine_rows
+from tests.sim.hardware.fake_systems import fake, lscpu
 
 NODE = {"name": "numa0", "cores": 1, "bandwidth_gb_s": 1.0, "capacity_gb": 1.0}
 
@@ -69,3 +74,35 @@ def test_fields_of_the_first_of_several_are_not_set_in_silence() -> None:
     """They stand in `gpus`."""
     with pytest.raises(InputError, match="several GPUs"):
         moeopt.set_machine(moeopt.get_machine("2xrtx3090+epyc-7002"), {"gpu.hbm_gb": 48})
+
+
+def test_all_gpus_nodes_and_peers_are_found() -> None:
+    """Two cards that read each other's memory, on two sockets."""
+    two = "NVIDIA GeForce RTX 3090, 24576, 4, 16\nNVIDIA GeForce RTX 4090, 24564, 4, 8\n"
+    topology = " \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n"
+    commands = {"lscpu": lscpu("AMD EPYC 7532 32-Core Processor", 32, sockets=2)}
+    files = {
+        f"/sys/devices/system/node/node{n}/{file}": text
+        for n in range(2)
+        for file, text in (
+            ("meminfo", f"Node {n} MemTotal:       134217728 kB\n"),
+            ("cpulist", f"{32 * n}-{32 * n + 31},{64 + 32 * n}-{95 + 32 * n}\n"),
+        )
+    }
+    plain = fake(commands, files)
+
+    def asked(command: Sequence[str]) -> str | None:
+        if command[0] == "nvidia-smi":
+            return topology if command[1] == "topo" else two
+        return plain.run(command)
+
+    machine = detect_machine(measure=False, system=System(plain.read, asked))
+    assert [gpu.name[-4:] for gpu in machine.gpus] == ["3090", "4090"]
+    assert [gpu.hbm_gb_s for gpu in machine.gpus] == [936.2, 1008.0]
+    assert [(node.cores, node.capacity_gb) for node in machine.nodes] == [(32, 128.0)] * 2
+    link = machine.between("gpu1", "gpu0")
+    assert link is not None
+    assert link.gb_s == pytest.approx(15.75, abs=0.01)
+    to_node = machine.between("gpu0", "numa1")
+    assert to_node is not None
+    assert to_node.gb_s == pytest.approx(31.5, abs=0.02)

@@ -27,7 +27,7 @@ from moeopt.problems.joint.solution import Solution
 from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
 from .ascent import Ascent, first_multipliers
 from .data import Floats, Ints
-from .local_search import descend, perturbed, rounded
+from .local_search import descend, rounded
 from .relaxation import Multipliers, Relaxation, StepRelaxation
 
 __all__ = ["solve"]
@@ -48,8 +48,7 @@ POWERS = range(-8, 5)
 """Half powers of ten that first multipliers of the budgets may be, of all time over the budget."""
 
 PATIENCE = 0.75
-"""Local search from the averages, and from perturbed incumbents, may each take as long as the steps
-of the round, times this."""
+"""Local search from the averages may take as long as the steps of the round, times this."""
 
 
 def solve(instance: Instance, search: Search) -> None:
@@ -95,7 +94,6 @@ class _Run:
         self.instance, self.search = instance, search
         self.arrays = Arrays.of(instance)
         self.grid = objective_grid(instance)
-        self.rng = np.random.default_rng(search.seed)
         self.contexts = [
             number
             for number, context in enumerate(instance.contexts)
@@ -168,20 +166,11 @@ class _Run:
         plan = rounded(self.arrays, context.number, ascent.selected, ascent.deferred)
         if plan is not None:
             self.improve(plan, at, limit_s)
-        self.shake(at, limit_s)
         if ascent.converged or ascent.best.bound_ns >= self.best_ns:
             gained = ascent.best.bound_ns - context.marked_ns
             gap = self.best_ns - ascent.best.bound_ns
             context.marked_ns = ascent.best.bound_ns
             context.done = gap <= 0 or gained < AGAIN * gap or not ascent.again()
-
-    def shake(self, at: Multipliers, limit_s: float) -> None:
-        """Offer what local search makes of the perturbed incumbent, again and again for a while."""
-        until = self.search.clock.now() + limit_s
-        while not self.search.stopped and self.search.clock.now() < until and self.best is not None:
-            plan = perturbed(self.arrays, self.best, self.rng)
-            if plan is not None:
-                self.improve(plan, at, until - self.search.clock.now())
 
     def improve(self, plan: Plan, at: Multipliers, limit_s: float) -> None:
         """Offer what local search makes of a plan within some seconds."""

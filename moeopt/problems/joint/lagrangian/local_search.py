@@ -21,10 +21,7 @@ from .relaxation import Multipliers
 PAIRED = 150
 """Changes of least reduced cost that pairs are made of, for each budget and direction."""
 
-SHAKEN = 8
-"""Experts that a perturbation puts into random states."""
-
-CHANGES_WORK, ARCS = 2e-3, 2e8
+CHANGES_WORK, ARCS = 2e-3, 1e8
 """Units of work that looking at all changes takes besides, and arcs followed in one of them."""
 
 TRIES = 30
@@ -255,25 +252,6 @@ def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) ->
         counts.astype(np.int64),
     )
     return repaired(arrays, plan)
-
-
-def perturbed(arrays: Arrays, plan: Plan, rng: np.random.Generator) -> Plan | None:
-    """Return a plan that keeps the budgets after some random changes; None: none found.
-
-    A few experts are put into random states, and a few layers get random deferred counts.
-    """
-    i = arrays.instance
-    changed = plan.copy()
-    widths = len(i.bits)
-    used = np.unique(arrays.cell)
-    for cell in rng.choice(used, min(len(used), SHAKEN), replace=False).tolist():
-        layer, e = divmod(cell, i.experts)
-        changed.held[layer, e] ^= bool(rng.random() < 0.5)
-        changed.width[layer, e] = rng.integers(widths)
-    if i.max_deferred and i.layers > 1:
-        for layer in rng.integers(i.layers - 1, size=SHAKEN // 4).tolist():
-            changed.deferred[layer] = rng.integers(i.max_deferred + 1)
-    return repaired(arrays, changed)
 
 
 def repaired(arrays: Arrays, plan: Plan) -> Plan | None:

@@ -43,7 +43,7 @@ ROUGH = 24
 
 MOST_BUCKETS = 512
 
-CALL_WORK, STATES, OPTIONS = 1e-3, 4.5e8, 1.2e9
+CALL_WORK, STATES, OPTIONS = 1e-3, 7e8, 3e9
 """Units of work that an evaluation takes besides its loops, and how many states, of an entry or of
 an expert, and transitions from a bucket by an option, a core looks at in a second."""
 

@@ -20,6 +20,16 @@ MOST_OPTIONS = 400
 
 
 @compiled
+def side_of(number: int, place: int, sides: int) -> int:
+    """Return a digit of a row's choice: on which side, at which width, its expert at a place is.
+
+    A row's choice of sides is a number with one digit for each expert, counted from the last one
+    listed. A digit below the number of widths is that width on the GPU; the others are on the CPU.
+    """
+    return int(number // sides**place % sides)
+
+
+@compiled
 def row_options(
     steps: Steps,
     price: Ints,
@@ -31,7 +41,7 @@ def row_options(
     counts: int,
     work: Ints,
     value: Ints,
-    code: Ints,
+    choice: Ints,
 ) -> int:
     """List what a row may do: time on the GPU, immediate and deferred time, and what is paid.
 
@@ -41,70 +51,70 @@ def row_options(
     ----------
     count_price
         Paid for each number of deferred experts, shape (counts,).
-    work, value, code
-        Output: the three times, shape (options, 3), the cost besides time, and count, sides and
-        widths as one number.
+    work, value
+        Output: the three times, shape (options, 3), and the cost besides time.
+    choice
+        Output, shape (options, 3): the sides of all experts (`side_of`), the number of experts to
+        defer, and 1 if any is on the CPU.
 
     Returns
     -------
     int
         How many options there are.
     """
-    widths, n = steps.gpu_ns.shape[1], last - first
-    total = (2 * widths) ** n
-    found = 0
+    widths, experts = steps.gpu_ns.shape[1], last - first
+    sides, found = 2 * widths, 0
     for count in range(counts):
-        for number in range(total):
-            gpu, now, late, misses = 0, 0, 0, 0
-            paid = -count_price[count]
-            rest = number
-            # from the last listed expert to the first
-            for p in range(last - 1, first - 1, -1):
-                option = rest % (2 * widths)
-                rest //= 2 * widths
-                j = option % widths
-                if option < widths:
-                    gpu += steps.gpu_ns[p, j]
-                    paid -= price[p, widths + j]
+        for number in range(sides**experts):
+            gpu_ns, now_ns, late_ns, on_cpu = 0, 0, 0, 0
+            cost = -count_price[count]
+            for place in range(experts):
+                entry = last - 1 - place
+                side = side_of(number, place, sides)
+                width = side % widths
+                if side < widths:
+                    gpu_ns += steps.gpu_ns[entry, width]
+                    cost -= price[entry, widths + width]
                     continue
-                best = price[p, j]
+                paid = price[entry, width]
                 if host_copy:
-                    best = max(best, price[p, widths + j])
-                paid -= best
-                if misses < count:
-                    late += steps.cpu_ns[p, j]
-                    paid += loss_price * steps.late_loss[p]
+                    paid = max(paid, price[entry, widths + width])
+                cost -= paid
+                if on_cpu < count:
+                    late_ns += steps.cpu_ns[entry, width]
+                    cost += loss_price * steps.late_loss[entry]
                 else:
-                    now += steps.cpu_ns[p, j]
-                misses += 1
-            work[found, 0], work[found, 1], work[found, 2] = gpu, now, late
-            value[found] = paid
-            code[found] = (count * total + number) * 2 + (1 if misses else 0)
+                    now_ns += steps.cpu_ns[entry, width]
+                on_cpu += 1
+            work[found, 0], work[found, 1], work[found, 2] = gpu_ns, now_ns, late_ns
+            value[found] = cost
+            choice[found, 0], choice[found, 1], choice[found, 2] = number, count, min(on_cpu, 1)
             found += 1
     return found
 
 
 @compiled
-def undominated(work: Ints, value: Ints, code: Ints, found: int) -> int:
+def undominated(work: Ints, value: Ints, choice: Ints, found: int) -> int:
     """Keep, of options with the same times, the cheapest; return how many are left."""
     kept = 0
-    for x in range(found):
+    for option in range(found):
         same = -1
-        for y in range(kept):
+        for other in range(kept):
             if (
-                work[y, 0] == work[x, 0]
-                and work[y, 1] == work[x, 1]
-                and work[y, 2] == work[x, 2]
-                and code[y] % 2 == code[x] % 2
+                work[other, 0] == work[option, 0]
+                and work[other, 1] == work[option, 1]
+                and work[other, 2] == work[option, 2]
+                and choice[other, 2] == choice[option, 2]
             ):
-                same = y
+                same = other
                 break
         if same < 0:
-            work[kept] = work[x]
-            value[kept], code[kept] = value[x], code[x]
+            same = kept
+            work[same] = work[option]
             kept += 1
-        elif value[x] < value[same]:
-            value[same], code[same] = value[x], code[x]
+        elif value[option] >= value[same]:
+            continue
+        value[same], choice[same] = value[option], choice[option]
     return kept
 
 
@@ -134,22 +144,22 @@ def all_steps(
         Output: how many experts every row defers, and what that loses, shape (rows,).
     """
     layers, rows = len(frame.attention_ns), len(count_price)
-    widths, most = steps.gpu_ns.shape[1], count_price.shape[1]
-    never = TOP
-    label = np.full((layers + 1, buckets), never)
+    most = count_price.shape[1]
+    # By layer and bucket of the difference: the least cost so far, the bucket before, the choice.
+    least_cost = np.full((layers + 1, buckets), TOP)
     origin = np.zeros((layers, buckets), dtype=np.int64)
-    choice = np.zeros((layers, buckets), dtype=np.int64)
+    chosen = np.zeros((layers, buckets, 3), dtype=np.int64)
     work = np.zeros((MOST_OPTIONS, 3), dtype=np.int64)
     value = np.zeros(MOST_OPTIONS, dtype=np.int64)
-    code = np.zeros(MOST_OPTIONS, dtype=np.int64)
-    s = frame.hand_over_ns
+    choice = np.zeros((MOST_OPTIONS, 3), dtype=np.int64)
+    hand_over_ns = frame.hand_over_ns
     total = 0
     for base in range(0, rows, layers):
-        label[:] = never
-        label[0, 0] = 0
+        least_cost[:] = TOP
+        least_cost[0, 0] = 0
         for layer in range(layers):
             row = base + layer
-            a, shared = frame.attention_ns[layer], frame.shared_ns[layer]
+            attention_ns, shared_ns = frame.attention_ns[layer], frame.shared_ns[layer]
             allowed = most if layer < layers - 1 else 1
             found = row_options(
                 steps,
@@ -162,69 +172,64 @@ def all_steps(
                 allowed,
                 work,
                 value,
-                code,
+                choice,
             )
-            found = undominated(work, value, code, found)
-            least = never
-            for b in range(buckets):
-                if label[layer, b] >= least:
+            found = undominated(work, value, choice, found)
+            before = TOP
+            for bucket in range(buckets):
+                if least_cost[layer, bucket] >= before:
                     continue  # a smaller difference costs no more
-                least = label[layer, b]
-                apart = b * bucket_ns - s
-                for x in range(found):
-                    gpu, now, late = work[x, 0], work[x, 1], work[x, 2]
-                    g = max(a + shared + gpu, apart + now + s)
-                    then = apart + now + late
-                    if code[x] % 2:
-                        g = max(g, a + 2 * s + now)
-                        then = max(then, a + s + now + late)
-                    to = max(0, then - g + s) // bucket_ns
-                    cost = least + unit * g + value[x]
-                    if cost < label[layer + 1, to]:
-                        label[layer + 1, to] = cost
-                        origin[layer, to], choice[layer, to] = b, code[x]
+                before = least_cost[layer, bucket]
+                apart_ns = bucket * bucket_ns - hand_over_ns
+                for option in range(found):
+                    gpu_ns, now_ns, late_ns = work[option, 0], work[option, 1], work[option, 2]
+                    added_ns = max(
+                        attention_ns + shared_ns + gpu_ns, apart_ns + now_ns + hand_over_ns
+                    )
+                    cpu_free_ns = apart_ns + now_ns + late_ns
+                    if choice[option, 2]:
+                        added_ns = max(added_ns, attention_ns + 2 * hand_over_ns + now_ns)
+                        start_ns = attention_ns + hand_over_ns
+                        cpu_free_ns = max(cpu_free_ns, start_ns + now_ns + late_ns)
+                    after = max(0, cpu_free_ns - added_ns + hand_over_ns) // bucket_ns
+                    cost = before + unit * added_ns + value[option]
+                    if cost < least_cost[layer + 1, after]:
+                        least_cost[layer + 1, after] = cost
+                        origin[layer, after] = bucket
+                        chosen[layer, after] = choice[option]
         best = 0
-        for b in range(1, buckets):
-            if label[layers, b] < label[layers, best]:
-                best = b
-        total += label[layers, best]
+        for bucket in range(1, buckets):
+            if least_cost[layers, bucket] < least_cost[layers, best]:
+                best = bucket
+        total += least_cost[layers, best]
         for layer in range(layers - 1, -1, -1):
             row = base + layer
-            code_found = choice[layer, best]
-            losses[row] = _decode(
-                steps, price, frame.host_copy, row, code_found, widths, state, counts
-            )
+            number, count = chosen[layer, best, 0], chosen[layer, best, 1]
+            counts[row] = count
+            losses[row] = _set_states(steps, price, frame.host_copy, row, number, count, state)
             best = origin[layer, best]
     return total
 
 
 @compiled
-def _decode(
-    steps: Steps,
-    price: Ints,
-    host_copy: bool,
-    row: int,
-    code: int,
-    widths: int,
-    state: Ints,
-    counts: Ints,
+def _set_states(
+    steps: Steps, price: Ints, host_copy: bool, row: int, number: int, count: int, state: Ints
 ) -> int:
-    """Set a row's states and count from an option's number; return what its deferred ones lose."""
+    """Set where a row's entries are by its choice of sides; return what deferred ones lose."""
     first, last = steps.start[row], steps.start[row + 1]
-    total = (2 * widths) ** (last - first)
-    counts[row] = code // 2 // total
-    rest, misses, lost = code // 2 % total, 0, 0
-    for p in range(last - 1, first - 1, -1):
-        option = rest % (2 * widths)
-        rest //= 2 * widths
-        j = option % widths
-        if option < widths:
-            state[p] = 3 * (widths + j)
+    widths = steps.gpu_ns.shape[1]
+    on_cpu, lost = 0, 0
+    for place in range(last - first):
+        entry = last - 1 - place
+        side = side_of(number, place, 2 * widths)
+        width = side % widths
+        if side < widths:
+            state[entry] = 3 * (widths + width)
             continue
-        held = host_copy and price[p, widths + j] > price[p, j]
-        late = misses < counts[row]
-        state[p] = 3 * (j + (widths if held else 0)) + (2 if late else 1)
-        misses += 1
+        held = host_copy and price[entry, widths + width] > price[entry, width]
+        late = on_cpu < count
+        state[entry] = 3 * (width + (widths if held else 0)) + (2 if late else 1)
+        on_cpu += 1
         if late:
-            lost += steps.late_loss[p]
+            lost += steps.late_loss[entry]
     return lost

@@ -44,9 +44,7 @@ def solve(instance: Instance, search: Search) -> JointBound:
         chosen(relaxed, model.resident, instance.experts),
         chosen(relaxed, model.localized, instance.experts),
     )
-    heaviest = max(scenario.weight for scenario in instance.scenarios)
-    relaxed_ns = (relaxed.objective or 0.0) * model.unit_ns * heaviest
-    bound = JointBound(instance, search, relaxed_ns)
+    bound = JointBound(instance, search)
     alone = bound.wait_and_see()
     best = min(alone or [start], key=lambda layout: value(instance, layout))
     lock = Lock()

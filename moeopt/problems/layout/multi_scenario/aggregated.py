@@ -25,27 +25,6 @@ LARGEST = 1000.0
 Terms = list[tuple[int, float]]
 
 
-@dataclass(frozen=True)
-class ScenarioColumns:
-    """The columns of one scenario.
-
-    Attributes
-    ----------
-    makespan, own
-        The makespan, and what the longest DIMM does besides striped reads.
-    striped
-        Those of host reads of striped experts.
-    items, sizes_ns
-        Those of what a DIMM does by itself, localized reads and NDP work, and how long it takes.
-    """
-
-    makespan: int
-    own: int
-    striped: NDArray[np.int64]
-    items: NDArray[np.int64]
-    sizes_ns: NDArray[np.int64]
-
-
 @dataclass
 class Model:
     """A mixed-integer program under construction; times in units of `unit_ns`.
@@ -54,8 +33,8 @@ class Model:
     ----------
     resident, localized
         First stage: a column per expert that has tokens in some scenario.
-    scenarios
-        Second stage: the columns of each scenario.
+    makespans
+        The column of each scenario's makespan.
     """
 
     unit_ns: float
@@ -68,7 +47,7 @@ class Model:
     row_upper: list[float] = field(default_factory=list)
     resident: dict[int, int] = field(default_factory=dict)
     localized: dict[int, int] = field(default_factory=dict)
-    scenarios: list[ScenarioColumns] = field(default_factory=list)
+    makespans: list[int] = field(default_factory=list)
 
     def column(self, cost: float = 0.0, upper: float = 1.0, integer: bool = False) -> int:
         """Add a column from 0 to `upper` and return its number."""
@@ -131,13 +110,12 @@ def aggregated(instance: Instance, scenarios: list[int], whole: bool = False) ->
     heaviest = float(times.weight.max())
     for s in scenarios:
         makespan = model.column(float(times.weight[s]) / heaviest, upper=np.inf)
-        model.scenarios.append(_scenario(model, instance, s, makespan, whole))
+        model.makespans.append(makespan)
+        _scenario(model, instance, s, makespan, whole)
     return model
 
 
-def _scenario(
-    model: Model, instance: Instance, s: int, makespan: int, whole: bool
-) -> ScenarioColumns:
+def _scenario(model: Model, instance: Instance, s: int, makespan: int, whole: bool) -> None:
     """Add the paths of scenario s: hosts, striped reads, and the DIMMs' own work on average."""
     own, unit, times = model.column(upper=np.inf), model.unit_ns, instance.path_times
     striped, local = times.read[[Path.GPU_STRIPED, Path.GPU_LOCAL]] / unit
@@ -148,7 +126,6 @@ def _scenario(
     cpu: Terms = [(makespan, -1.0)]
     every: Terms = [(makespan, -1.0), (own, 1.0)]
     average: Terms = [(own, -float(instance.dimms))]
-    items: list[tuple[int, int]] = []
     for i in np.flatnonzero(times.active[s]).tolist():
         ns = times.cost[:, s, i]
         cost, copy = ns / unit, times.pcie[:, s, i] / unit
@@ -160,7 +137,6 @@ def _scenario(
         channels += [(gpu_striped, through_all), (cpu_striped, through_all)]
         average += [(ndp, cost[Path.NDP])]
         on_own = [ndp]
-        items.append((ndp, int(ns[Path.NDP])))
         if ns[Path.NDP] > instance.dram_localized_ns:
             # Otherwise NDP costs the DIMM no more than a host's read, and the hosts nothing.
             gpu_local, cpu_local = (model.column(integer=whole) for _ in range(2))
@@ -170,7 +146,6 @@ def _scenario(
             links += [(gpu_local, copy[Path.GPU_LOCAL])]
             channels += [(gpu_local, local), (cpu_local, local)]
             on_own += [gpu_local, cpu_local]
-            items += [(column, instance.dram_localized_ns) for column in (gpu_local, cpu_local)]
             if whole:
                 model.at_most([(gpu_local, local), (cpu_local, local), (own, -1.0)], 0.0)
         if whole:
@@ -188,9 +163,6 @@ def _scenario(
         model.at_most(links, 0.0)
     if times.channels:
         model.at_most(channels, 0.0)
-    columns, sizes = np.array(items, dtype=np.int64).reshape(-1, 2).T
-    striped_reads = np.array([column for column, _ in every[2:]], dtype=np.int64)
-    return ScenarioColumns(makespan, own, striped_reads, columns, sizes)
 
 
 def chosen(found: Found, columns: dict[int, int], experts: int) -> NDArray[np.bool_]:

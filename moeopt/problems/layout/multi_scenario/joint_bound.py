@@ -1,4 +1,4 @@
-"""Which bounds to compute, in what order."""
+"""Bounds on several scenarios: wait and see (Madansky 1960), then the aggregated model."""
 
 from dataclasses import dataclass, field
 
@@ -6,19 +6,12 @@ from moeopt.core.search import Search
 from moeopt.problems.layout.bounds import lower_bound, objective_grid
 from moeopt.problems.layout.instance import Instance
 from moeopt.problems.layout.second_stage import Layout
+from moeopt.problems.layout.single_scenario import solve_scenario
 
 from .aggregated import aggregated
-from .destructive_bounds import grouped_bounds
-from .wait_and_see import scenario_bounds
 
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
-
-PACKING = 1.02
-"""By so much wait and see exceeds the aggregated relaxation where packing is what matters most."""
-
-GROUPS_SHARE = 0.95
-"""Part of what time is left there for groups of scenarios; elsewhere they get what is left over."""
 
 
 @dataclass
@@ -29,19 +22,13 @@ class JointBound:
     ----------
     alone
         Weighted wait-and-see bound of each scenario.
-    grouped
-        The same of groups of scenarios, each with one layout; empty before any is known.
     together
         The better of the aggregated bounds on all scenarios; 0 before one is known.
-    relaxed
-        The optimum of the aggregated model's linear relaxation.
     """
 
     instance: Instance
     search: Search
-    relaxed: float = 0.0
     alone: list[int] = field(default_factory=list)
-    grouped: list[int] = field(default_factory=list)
     together: int = 0
 
     def wait_and_see(self) -> list[Layout]:
@@ -56,30 +43,17 @@ class JointBound:
 
     def raise_until(self, until_s: float) -> None:
         """Raise the bound until `until_s` seconds are left of the search's time."""
-        if PACKING * self.relaxed < sum(self.alone):
-            self._group(until_s + (1 - GROUPS_SHARE) * self._left(until_s))
         for whole in (False, True):  # the second is for what time the first has left over
             if self._left(until_s) > 0 and not self.search.closed:
                 self._aggregate(self._left(until_s), whole)
-        self._group(until_s)
-
-    def _group(self, until_s: float) -> None:
-        """Raise the bounds of groups of scenarios, once.
-
-        Not with `verify`: they rest on HiGHS's "infeasible", which nothing here confirms.
-        """
-        done = bool(self.grouped) or self.search.closed or self.search.verify
-        if self._left(until_s) > 0 and not done:
-            self.grouped = grouped_bounds(self.instance, self.search, self.alone, until_s)
-            self._prove(sum(self.grouped), floats=True)
 
     def _aggregate(self, limit_s: float, whole: bool) -> None:
         """Solve the aggregated model, with no makespan below its wait-and-see bound."""
         everything = list(range(len(self.alone)))
         model = aggregated(self.instance, everything, whole)
-        for s, columns in zip(everything, model.scenarios, strict=True):
+        for s, makespan in zip(everything, model.makespans, strict=True):
             least = self.alone[s] // self.instance.scenarios[s].weight
-            model.lower[columns.makespan] = least / model.unit_ns
+            model.lower[makespan] = least / model.unit_ns
         found = model.solve(limit_s)
         bound = model.proven(self.instance, found, everything)
         self.together = max(self.together, bound)
@@ -91,3 +65,42 @@ class JointBound:
     def _prove(self, bound: int, *, floats: bool = False) -> None:
         grid = objective_grid(self.instance)
         self.search.prove(-(-bound // grid) * grid, floats=floats)
+
+
+def scenario_bounds(
+    instance: Instance,
+    search: Search,
+    share_s: float,
+    layouts: list[Layout] | None = None,
+    trusted: list[bool] | None = None,
+) -> list[int]:
+    """Return weight times a proven bound on the makespan of each scenario by itself.
+
+    Their sum, and the sum over any part of the scenarios for these, is a bound: whatever layout is
+    chosen for all is one that each scenario may choose.
+
+    Parameters
+    ----------
+    share_s
+        About how many seconds may be spent; each scenario gets an equal share of what is left.
+    layouts
+        Gets the best layout found for each scenario by itself.
+    trusted
+        Gets for each whether its bound rests on a solver of floats.
+    """
+    begin = search.remaining_s
+    found = []
+    for number, scenario in enumerate(instance.scenarios):
+        left = max(0.0, share_s - (begin - search.remaining_s))
+        until = search.remaining_s - left / (len(instance.scenarios) - number)
+
+        def remaining(until: float = until) -> float:
+            return max(0.0, search.remaining_s - until)
+
+        answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
+        found.append(scenario.weight * answer.bound_ns)
+        if trusted is not None:
+            trusted.append(answer.floats)
+        if layouts is not None and answer.resident is not None and answer.dimm is not None:
+            layouts.append(Layout(answer.resident, answer.dimm))
+    return found

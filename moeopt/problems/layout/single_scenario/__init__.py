@@ -122,55 +122,6 @@ def solve_scenario(
     return ScenarioAnswer(bound, makespan, *arrays, floats=run.floats)
 
 
-def least_by_striped_reads(
-    instance: Instance,
-    scenario_index: int,
-    remaining_s: Callable[[], float],
-    upper: int,
-    seed: int = 0,
-) -> dict[int, int]:
-    """Return for each number of striped reads a bound on one scenario's makespan, in ns.
-
-    No solution with so many has a smaller one; with a number left out, none is below `upper`. The
-    numbers rise.
-
-    Parameters
-    ----------
-    instance, scenario_index
-        The scenario.
-    remaining_s
-        Says how many seconds are left; each number gets an equal share of them.
-    upper
-        A makespan in ns.
-    seed
-        For the packing heuristic.
-    """
-    from .incumbent import Incumbent
-    from .search import BranchAndBound
-    from .state_bounds import simple_bounds
-
-    if not any(instance.scenarios[scenario_index].tokens):
-        return {0: instance.base_ns}
-    scenario = SingleScenario.of(instance, scenario_index)
-    top = -(-upper // scenario.unit_ns)
-    simple: dict[int, int] = {}
-    for bound, branch in simple_bounds(scenario, top):
-        simple.setdefault(branch.striped, bound)
-    found: dict[int, int] = {}
-    for number, reads in enumerate(sorted(simple)):
-        end = remaining_s() * (1 - 1 / (len(simple) - number))
-
-        def left_s(end: float = end) -> float:
-            return max(0.0, remaining_s() - end)
-
-        incumbent = Incumbent(scenario, top, _ignore, seed)
-        run = BranchAndBound(incumbent, left_s, _ignore, striped=reads)
-        run.run()
-        if run.bound < top:
-            found[reads] = max(run.bound, simple[reads]) * scenario.unit_ns
-    return found
-
-
 def _run(
     scenario: SingleScenario,
     remaining_s: Callable[[], float],

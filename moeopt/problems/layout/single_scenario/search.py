@@ -89,8 +89,6 @@ class BranchAndBound:
         Called with each higher proven bound, and whether it rests on floats.
     verify
         As in `moeopt.core.search.Search`, of HiGHS's refutations.
-    striped
-        If not None, only branches with so many striped reads are searched.
     bound
         The proven bound: no makespan is below it.
     closed
@@ -105,7 +103,6 @@ class BranchAndBound:
     remaining_s: Callable[[], float]
     on_bound: Callable[[int, bool], None]
     verify: bool | None = False
-    striped: int | None = None
     bound: int = -1
     closed: bool = False
     enough: bool = False
@@ -121,11 +118,7 @@ class BranchAndBound:
 
     def run(self) -> None:
         """Search until the proof is complete, nothing is left to try, or the time is up."""
-        branches = [
-            (bound, branch)
-            for bound, branch in simple_bounds(self._scenario, self._upper)
-            if self.striped is None or branch.striped == self.striped
-        ]
+        branches = list(simple_bounds(self._scenario, self._upper))
         self._first_incumbent(branches[:FIRST_BRANCHES])
         self._heap = [(bound, Stage.SHARPEN, branch) for bound, branch in branches]  # sorted
         while self._heap:

@@ -22,18 +22,23 @@ import numpy as np
 
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
-from moeopt.problems.placement.filling import best_prefix, filled
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.placement.layer_steps import Flags, total_ns
-from moeopt.problems.placement.rankings import descending, offload_time
+from moeopt.problems.placement.ranking import best_prefix, descending, filled, offload_time
 from moeopt.problems.placement.solution import held_of, solution_of
 
 from .kernels import Floats
 from .layer_trees import LayerTrees, scale_of
 from .local_search import LocalSearch, perturbed
-from .relaxation import Certified, Model, capacity_subproblem, certify
+from .relaxation import (
+    Certified,
+    Model,
+    VolumeAlgorithm,
+    capacity_subproblem,
+    certify,
+    first_multipliers,
+)
 from .residual_problem import residual_of, solve_residual
-from .volume import VolumeAlgorithm, first_multipliers
 from .whole_layers import cheapest_layers
 
 __all__ = ["solve"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.core.wording import shown
 from moeopt.sim.models.gguf.types import TYPES, TensorType
 

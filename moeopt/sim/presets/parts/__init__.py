@@ -92,7 +92,8 @@ def host_called(reported: str) -> str | None:
 
 def is_composed(name: str) -> bool:
     """Return whether a name is one of a host, or of several parts, existing or not."""
-    return name in host_names() or re.fullmatch(r"[\w.-]+(\+[\w.-]+)+", name) is not None
+    alone = _counted(name)[1] in host_names()
+    return alone or re.fullmatch(r"[\w.-]+(\+[\w.-]+)+", name) is not None
 
 
 def compose(name: str) -> Machine:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.sim.traces.readers import limits
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Trace
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.sim.traces.readers.json_traces import (
     read_hdmoe_json,
     read_moe_balance_jsonl,

@@ -3,13 +3,11 @@
 Sizes are bounded before anything is parsed, also those of compressed files.
 """
 
-import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import opened, read_bytes, reading
 
 MAX_FILE_BYTES = 2 * 2**30
 """Largest file that is opened at all."""
@@ -19,9 +17,6 @@ MAX_TEXT_BYTES = 512 * 2**20
 
 MAX_LINE_BYTES = 32 * 2**20
 """Longest line of a text file that is read line by line."""
-
-CHUNK_BYTES = 2**20
-"""How much is read at a time, as asking for more sets memory aside."""
 
 MAX_EXPERT = 2**16 - 1
 MAX_LAYER = 2**12 - 1
@@ -41,33 +36,28 @@ def check_size(path: Path) -> None:
 
 def read_text(path: Path) -> str:
     """Return a UTF-8 text file, decompressed if its name ends in ``.gz``."""
-    payload = bytearray()
-    with reading(path), _opened(path) as stream:
-        while part := stream.read(CHUNK_BYTES):
-            payload += part
-            if len(payload) > MAX_TEXT_BYTES:
-                raise InputError(f"{path}: larger than {MAX_TEXT_BYTES // 2**20} MiB")
-        return payload.decode("utf-8-sig")
+    with reading(path):
+        return read_bytes(path, MAX_TEXT_BYTES).decode("utf-8-sig")
 
 
 def read_head(path: Path, size: int = 4096) -> bytes:
     """Return the first bytes of a file, decompressed if its name ends in ``.gz``."""
-    with reading(path), _opened(path) as stream:
+    with reading(path), opened(path, MAX_TEXT_BYTES) as (stream, _):
         return stream.read(size)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of every line that is not blank, without its end."""
     total = 0
-    with reading(path), _opened(path) as stream:
+    with reading(path), opened(path, MAX_TEXT_BYTES) as (stream, limit):
         number = 0
         while line := stream.readline(MAX_LINE_BYTES + 1):
             number += 1
             total += len(line)
             if len(line) > MAX_LINE_BYTES:
                 raise InputError(f"{path}: line {number}: longer than {MAX_LINE_BYTES} bytes")
-            if total > MAX_TEXT_BYTES:
-                raise InputError(f"{path}: larger than {MAX_TEXT_BYTES // 2**20} MiB")
+            if total > limit:
+                raise InputError(f"{path}: larger than {limit // 2**20} MiB")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             if text.strip():
                 yield number, text
@@ -87,7 +77,3 @@ def files_in(folder: Path, pattern: str) -> list[Path]:
     if len(found) > MAX_FILES:
         raise InputError(f"{folder}: holds more than {MAX_FILES} files called {pattern}")
     return found
-
-
-def _opened(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")

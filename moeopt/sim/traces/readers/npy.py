@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import expanded_limit, reading
 from moeopt.sim.traces.readers import limits
 
 MAX_ARRAY_BYTES = 2 * 2**30
@@ -86,16 +86,16 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
 
 def _refuse_bombs(path: Path, archive: zipfile.ZipFile, keys: Sequence[str]) -> None:
     """Bound what the members expand to and what the arrays declare, before reading any of them."""
-    total = 0
+    total, limit = 0, expanded_limit(path.stat().st_size, MAX_ARRAY_BYTES)
     for member in archive.infolist():
         if member.filename.removesuffix(".npy") not in keys:
             continue
         with archive.open(member) as stream:
             declared = _declared(stream, f"{path}: {member.filename}")
         total += max(declared, member.file_size)
-        if total > MAX_ARRAY_BYTES:
-            limit = MAX_ARRAY_BYTES // 2**30
-            raise InputError(f"{path}: {member.filename}: declares more than {limit} GiB")
+        if total > limit:
+            most = limit // 2**20
+            raise InputError(f"{path}: {member.filename}: declares more than {most} MiB")
 
 
 def _declared(stream: IO[bytes], where: str) -> int:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import reading
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
 from moeopt.sim.traces.readers.checked import (

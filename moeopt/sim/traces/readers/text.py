@@ -59,7 +59,11 @@ def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) 
     """
     tally: dict[tuple[int, int], int] = {}
     for file in files_in(path, "*.csv") if path.is_dir() else [path]:
+        seen: set[tuple[int, int]] = set()
         for layer, expert, count in _rows(file, where):
+            if (layer, expert) in seen:
+                raise InputError(f"{file}: layer {layer} expert {expert}: stands twice")
+            seen.add((layer, expert))
             total = tally.get((layer, expert), 0) + count
             if total > MAX_COUNT:
                 raise InputError(f"{file}: count: layer {layer} expert {expert}: above 2**42")

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.reading import reading
+from moeopt.core.untrusted import FREE_BYTES, reading
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers import limits
 
@@ -253,7 +253,7 @@ class _TorchZip:
         self._path, self._archive = path, archive
         self._members = {m.filename.partition("/")[2]: m for m in archive.infolist()}
         self._storages: dict[str, NDArray[Any]] = {}
-        total = 0
+        self._copied = total = 0
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
                 raise self._error(
@@ -317,6 +317,9 @@ class _TorchZip:
         else:
             width = numbers.itemsize
             strides = [step * width for step in stride]
+            self._copied += math.prod(size) * width
+            if self._copied > max(FREE_BYTES, 4 * self._path.stat().st_size):
+                raise self._error("data.pkl: tensors share a storage too often")
             array = np.lib.stride_tricks.as_strided(numbers[offset:], size, strides).copy()
         if kind == "torch.BFloat16Storage":
             return (array.astype(np.uint32) << 16).view(np.float32)

@@ -1,0 +1,327 @@
+"""Copies of experts as devices feel them: times of kernels, and which rule is best where.
+
+    python benchmarks/studies/replication_kernel.py fit --data DIR
+    python benchmarks/studies/replication_kernel.py map [--out docs/replication_kernel.svg]
+    python benchmarks/studies/replication_kernel.py scale [--count 30] [--windows 8]
+    python benchmarks/studies/replication_kernel.py moves
+
+``fit``: the times of `moeopt.problems.replication.kernel_times` from DIR/wideep_moe_h100.csv
+(docs/replication.md says where it is from). Half of the configurations (model, slots, ranks, law,
+with EPLB or without; by a hash of them) are fitted, the others are predicted. The file does not say
+how many experts and tokens the fullest rank had: loads are drawn by its law, a bounded power law,
+eight times, and placed as EPLB does or in order. Three forms: the larger of readings and tokens,
+which is the problem's, their sum, and a norm between. "Copies help": whether 288 slots
+beat 256, both under EPLB, where the times differ by more than 5 %.
+``map``: tokens per rank x ranks x skew: no copies, EPLB with a ninth more slots, METRO on these
+copies, and the best of all known with a free split; nanoseconds of the slowest rank over the best.
+``scale``: gaps at 32 x 9 and 64 x 5 in 10 CPU seconds, tokens and kernels.
+``moves``: windows one after the other: never moving, moving every 1, 2, 4 windows by EPLB, few
+moves by SwiftBalancer, and the bracket of hindsight without any cost of moving.
+"""
+
+import argparse
+import csv
+import hashlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+import moeopt
+from moeopt.problems.replication.bounds import lower_bound
+from moeopt.problems.replication.check import moved, objective
+from moeopt.problems.replication.dispatch import best_shares
+from moeopt.problems.replication.eplb import rebalance
+from moeopt.problems.replication.heuristics import HEURISTICS
+from moeopt.problems.replication.instance import Instance
+from moeopt.problems.replication.kernel_times import KERNELS
+from moeopt.problems.replication.solution import Solution
+
+DRAWS = 8
+EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 256, 8, 7168, 2048
+"""DeepSeek-V3's layer, which `map`, `scale` and `moves` have."""
+
+
+def drawn(tokens: int, experts: int, top_k: int, power: float, seed: int) -> Any:
+    """Return loads by a bounded power law, rounded to `tokens` x `top_k`."""
+    rng = np.random.default_rng([seed, tokens, experts, int(100 * power)])
+    low, high = (1.0, 0.8 * tokens) if tokens * top_k > experts else (0.01, 2.0)
+    ends = high ** (1 - power), low ** (1 - power)
+    sample = ((ends[0] - ends[1]) * rng.random(experts) + ends[1]) ** (1 / (1 - power))
+    loads = np.minimum(np.rint(sample / sample.sum() * tokens * top_k), tokens).astype(int)
+    left, expert = tokens * top_k - int(loads.sum()), 0
+    while left:
+        if left > 0 and loads[expert] < tokens:
+            loads[expert] += 1
+            left -= 1
+        elif left < 0 and loads[expert] > 0:
+            loads[expert] -= 1
+            left += 1
+        expert = (expert + 1) % experts
+    return loads
+
+
+def fullest(loads: Any, slots: int, ranks: int, balanced: bool) -> tuple[int, int]:
+    """Return the experts with tokens, and the tokens, of the rank with most tokens."""
+    on = [list(part) for part in np.arange(len(loads)).reshape(ranks, -1)]
+    if balanced:
+        on = rebalance(loads.tolist(), slots, 1, 1, ranks)
+    count = np.bincount([e for held in on for e in held], minlength=len(loads))
+    seen = np.zeros(len(loads), dtype=int)
+    best = (0, -1)
+    for held in on:
+        shares = []
+        for expert in held:
+            more = seen[expert] < loads[expert] % count[expert]
+            shares.append(int(loads[expert] // count[expert] + more))
+            seen[expert] += 1
+        found = sum(share > 0 for share in shares), sum(shares)
+        best = max(best, found, key=lambda one: one[1])
+    return best
+
+
+def measured(data: Path) -> Iterator[tuple[tuple[Any, ...], int, float]]:
+    """Yield (configuration, tokens, microseconds)."""
+    with (data / "wideep_moe_h100.csv").open() as file:
+        for row in csv.DictReader(file):
+            law = row["distribution"].split("_")
+            numbers = ("hidden_size", "inter_size", "num_experts", "num_slots", "moe_ep_size")
+            configuration = *(int(row[name]) for name in numbers), float(law[2]), len(law) > 3
+            yield configuration, int(row["num_tokens"]), 1000 * float(row["latency"])
+
+
+def fit(arguments: argparse.Namespace) -> None:
+    """Print the fitted times and the errors on what was not fitted."""
+    rows = list(measured(arguments.data))
+    known: dict[Any, Any] = {}
+    for (_, _, experts, slots, ranks, power, balanced), tokens, _ in rows:
+        key = experts, slots, ranks, power, balanced, tokens
+        if key not in known:
+            each = (drawn(tokens, experts, TOP_K, power, seed) for seed in range(DRAWS))
+            known[key] = np.mean([fullest(one, slots, ranks, balanced) for one in each], axis=0)
+    seen = np.array([known[(*c[2:], tokens)] for c, tokens, _ in rows])
+    millions = np.array([3 * c[0] * c[1] / 1e6 for c, _, _ in rows])
+    real = np.array([us for _, _, us in rows])
+    half = [int(hashlib.sha256(repr(c).encode()).hexdigest(), 16) % 2 == 0 for c, _, _ in rows]
+    fitted = np.array(half)
+
+    def predicted(form: str, p: Any) -> Any:
+        read = np.exp(p[1]) * millions * seen[:, 0]
+        compute = np.exp(p[2]) * millions * seen[:, 1]
+        launch = np.exp(p[0]) + np.exp(p[3]) * millions
+        if form == "larger":
+            return launch + np.maximum(read, compute)
+        power = 1.0 if form == "sum" else 1 + np.exp(p[4])
+        return launch + (read**power + compute**power) ** (1 / power)
+
+    print("| form | launch us | + us/M | read us/M | token us/M | median error | p90 | sign |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for form in ("larger", "sum", "norm"):
+        start = np.array([3.6, -1.2, -5.5, -3.0, 0.0])
+
+        def residual(p: Any, form: str = form) -> Any:
+            return np.log(predicted(form, p) / real)[fitted]
+
+        p = least_squares(residual, start, loss="soft_l1", f_scale=0.1).x
+        guess = predicted(form, p)
+        error = np.abs(guess / real - 1)[~fitted]
+        right = signs(rows, real, guess, ~fitted)
+        cells = [form, f"{np.exp(p[0]):.2f}", f"{np.exp(p[3]):.4f}", f"{np.exp(p[1]):.4f}"]
+        cells += [f"{np.exp(p[2]):.6f}", f"{np.median(error):.1%}"]
+        cells += [f"{np.quantile(error, 0.9):.1%}", f"{sum(right)} of {len(right)}"]
+        print(f"| {' | '.join(cells)} |")
+
+
+def signs(rows: Any, real: Any, guess: Any, held_out: Any) -> list[bool]:
+    """Return for pairs with and without copies, not both fitted, whether the sign is right."""
+    place = {(c, tokens): number for number, (c, tokens, _) in enumerate(rows)}
+    right = []
+    for (c, tokens), without in place.items():
+        more = place.get(((*c[:3], 288, *c[4:]), tokens))
+        if c[3] == 288 or more is None or not (held_out[without] or held_out[more]):
+            continue
+        differ = np.log(real[more] / real[without])
+        if abs(differ) > np.log(1.05):
+            right.append(bool(differ * np.log(guess[more] / guess[without]) > 0))
+    return right
+
+
+def layer(loads: Any, ranks: int, slots: int, split: str = "free", **more: Any) -> Instance:
+    """Return the instance of DeepSeek-V3's experts on an H100."""
+    read_ns, token_ns = KERNELS["h100-fp8"].of(HIDDEN, INTERMEDIATE)
+    kernel = {"work": "kernel", "read_ns": read_ns, "token_ns": token_ns} | more
+    if kernel["work"] == "tokens":
+        kernel = {"split": split}
+    else:
+        kernel["split"] = split
+    return Instance.from_arrays(
+        loads=loads, devices=ranks, slots=slots, max_copies=8, name="layer", **kernel
+    )
+
+
+def skewed(tokens: int, power: float, seed: int) -> Any:
+    """Return loads of a batch: tokens choose eight experts each by popularity of a power law."""
+    rng = np.random.default_rng([seed, tokens])
+    popularity = 1.0 / np.arange(1, EXPERTS + 1) ** power
+    share = np.minimum(1.0, TOP_K * popularity / popularity.sum())
+    return rng.permutation(rng.binomial(tokens, share * TOP_K / share.sum()))
+
+
+MAP_RANKS = (2, 4, 8, 16, 32, 64, 128, 256)
+MAP_TOKENS = tuple(2**n for n in range(14))
+MAP_SKEWS = (0.2, 0.6)
+LAUNCH_NS = KERNELS["h100-fp8"].launch_ns
+
+
+def times(loads: Any, ranks: int) -> dict[str, int]:
+    """Return ns of the slowest rank by rule, without the launch; "best" is the best known."""
+    more = max(1, EXPERTS // ranks // 8)
+    instance = layer(loads, ranks, EXPERTS // ranks + more)
+    plans: dict[str, Solution] = {
+        "no copies": HEURISTICS["eplb-without-copies"](instance),
+        "EPLB": HEURISTICS["eplb"](instance),
+        "METRO": HEURISTICS["metro"](instance),
+    }  # type: ignore[assignment]
+    found = {name: objective(instance, plan) for name, plan in plans.items()}
+    improved = (objective(instance, best_shares(instance, plan.copies)) for plan in plans.values())
+    found["best"] = min(*found.values(), *improved)
+    bound = lower_bound(instance)
+    if found["best"] > 1.02 * bound:
+        better = moeopt.solve(instance, "anneal-and-refute", enough_gap=0.02, work_limit=0.5)
+        if better.objective is not None:
+            found["best"] = min(found["best"], int(better.objective))
+    found["bound"] = bound
+    return found
+
+
+def draw_map(arguments: argparse.Namespace) -> None:
+    """Print and draw which rule is best."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    names = ("no copies", "EPLB", "METRO")
+    figure, axes = plt.subplots(1, len(MAP_SKEWS), figsize=(9, 4.2), sharey=True)
+    print("| skew | ranks | tokens per rank | " + " | ".join(names) + " | best known / bound |")
+    print("|---|---:|---:|" + "---:|" * 4)
+    for axis, skew in zip(axes, MAP_SKEWS, strict=True):
+        table = np.zeros((len(MAP_TOKENS), len(MAP_RANKS)))
+        for column, ranks in enumerate(MAP_RANKS):
+            for row, per_rank in enumerate(MAP_TOKENS):
+                found = times(skewed(per_rank * ranks, skew, 0), ranks)
+                over = [found[name] / max(1, found["best"]) - 1 for name in names]
+                table[row, column] = (found["EPLB"] + LAUNCH_NS) / (found["no copies"] + LAUNCH_NS)
+                said = " | ".join(f"{value:.0%}" for value in over)
+                gap = found["best"] / max(1, found["bound"]) - 1
+                print(f"| {skew} | {ranks} | {per_rank} | {said} | {gap:.1%} |", flush=True)
+        shown = axis.imshow(
+            100 * (table - 1), origin="lower", aspect="auto", cmap="RdBu_r", vmin=-50, vmax=50
+        )
+        axis.set_xticks(range(len(MAP_RANKS)), map(str, MAP_RANKS))
+        axis.set_yticks(range(len(MAP_TOKENS)), map(str, MAP_TOKENS))
+        axis.set(xlabel="ranks", title=f"popularity ~ 1 / rank$^{{{skew}}}$")
+    axes[0].set_ylabel("tokens per rank")
+    figure.colorbar(shown, ax=axes, label="EPLB's copies against no copies, % of the kernel's time")
+    figure.savefig(arguments.out, metadata={"Date": None})
+
+
+def scale(arguments: argparse.Namespace) -> None:
+    """Print gaps of the own method, tokens and kernels."""
+    print(
+        "| work | devices x slots | tokens | instances | within 0.5 % | median, largest | CPU s |"
+    )
+    print("|---|---|---:|---:|---:|---|---:|")
+    for work in ("tokens", "kernel"):
+        for ranks, slots in ((32, 9), (64, 5)):
+            for tokens in (64 * ranks, 2048 * ranks // 8, 1024 * ranks):
+                gaps, seconds = [], []
+                for seed in range(arguments.count):
+                    rows = [skewed(tokens, 0.6, 100 * seed + w) for w in range(arguments.windows)]
+                    instance = layer(rows, ranks, slots, split="even", work=work)
+                    begin = time.process_time()
+                    found = moeopt.solve(
+                        instance,
+                        "anneal-and-refute",
+                        work_limit=arguments.limit,
+                        enough_gap=arguments.enough,
+                    )
+                    seconds.append(time.process_time() - begin)
+                    gaps.append(found.gap or 0.0)
+                within = sum(gap <= 0.005 for gap in gaps)
+                said = f"{statistics.median(gaps):.2%}, {max(gaps):.2%} | {max(seconds):.1f}"
+                name = f"{work} | {ranks} x {slots} | {tokens}"
+                print(f"| {name} | {len(gaps)} | {within} | {said} |", flush=True)
+
+
+def moves(arguments: argparse.Namespace) -> None:
+    """Print what moving costs and gains over 16 windows of a popularity that drifts."""
+    ranks, slots, windows = 32, 9, 16
+    print("| tokens per window | policy | moves | peaks over hindsight's bound |")
+    print("|---:|---|---:|---:|")
+    for tokens in (64 * ranks, 1024 * ranks):
+        rng = np.random.default_rng(0)
+        order = rng.permutation(EXPERTS)
+        rows = []
+        for window in range(windows):
+            for _ in range(16):  # popularity drifts: pairs change places
+                a, b = rng.integers(0, EXPERTS, 2)
+                order[a], order[b] = order[b], order[a]
+            share = 1.0 / np.arange(1, EXPERTS + 1) ** 0.6
+            share *= TOP_K / share.sum()
+            loads = np.zeros(EXPERTS, dtype=int)
+            draws = np.random.default_rng([window, 1]).binomial(tokens, np.minimum(1, share))
+            loads[order] = draws
+            rows.append(loads)
+        bound = sum(lower_bound(layer(row, ranks, slots, split="even")) for row in rows)
+        for name, every, rule in (
+            ("never", windows, "eplb"),
+            ("every window, EPLB", 1, "eplb"),
+            ("every 2, EPLB", 2, "eplb"),
+            ("every 4, EPLB", 4, "eplb"),
+            ("every window, SwiftBalancer", 1, "swift-balancer"),
+            ("without copies, never", windows, "eplb-without-copies"),
+        ):
+            copies, total, count = None, 0, 0
+            for number, row in enumerate(rows[1:]):
+                if number % every == 0:
+                    seen = layer(rows[number], ranks, slots, split="even")
+                    seen = seen.model_copy(update={"current": copies, "move_cost": 1})
+                    decided = HEURISTICS[rule if copies else rule.replace("swift-balancer", "eplb")]
+                    plan = decided(seen)
+                    count += len(moved(seen, plan)) if copies else 0
+                    copies = plan.copies
+                now = layer(row, ranks, slots, split="even")
+                total += objective(now, Solution(instance="layer", copies=copies))
+            first = lower_bound(layer(rows[0], ranks, slots, split="even"))
+            print(
+                f"| {tokens} | {name} | {count} | {total / (bound - first) - 1:.1%} |", flush=True
+            )
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["fit", "map", "scale", "moves"])
+    parser.add_argument("--data", type=Path, help="folder with the measurements")
+    parser.add_argument("--out", type=Path, default=Path("replication_kernel.svg"))
+    parser.add_argument("--count", type=int, default=10, help="instances per row of scale")
+    parser.add_argument("--windows", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=10.0, help="work units per solve")
+    parser.add_argument("--enough", type=float, default=0.005, help="gap that is enough")
+    arguments = parser.parse_args()
+    if arguments.what == "fit" and arguments.data is None:
+        parser.error("fit: needs --data DIR")
+    {"fit": fit, "map": draw_map, "scale": scale, "moves": moves}[arguments.what](arguments)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

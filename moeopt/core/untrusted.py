@@ -1,0 +1,112 @@
+"""Reading files from strangers: nothing costs more than it weighs.
+
+A compressed file is expanded in chunks, up to a hundred times its own size, and never beyond what
+its kind may have. What goes wrong with a file itself is one line that names it.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from moeopt.core.errors import InputError
+
+MIB = 2**20
+
+MAX_RATIO = 100
+"""A file may expand to so many times its size: real traces reach 40."""
+
+FREE_BYTES = 16 * MIB
+"""Up to here a file may expand whatever its size."""
+
+MAX_CONTAINERS = 2 * MIB
+"""Most lists and objects of a JSON text: each takes 60 bytes, whatever it holds."""
+
+MAX_TOML_BYTES, MAX_TOML_DEPTH = MIB, 32
+"""Largest TOML file, and most parts of a dotted key, of which each costs as much as all before."""
+
+CHUNK_BYTES = MIB
+"""How much is read at a time, as asking for more sets memory aside."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn a failure to open, decompress or decode a file into an InputError."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError(f"{path}: not a complete gzip file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    except MemoryError:
+        raise InputError(f"{path}: too large for this machine's memory") from None
+    except ValueError as error:  # a NUL in the path
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def expanded_limit(size: int, most: int) -> int:
+    """Return to how many bytes `size` compressed ones may expand."""
+    return min(most, max(FREE_BYTES, MAX_RATIO * size))
+
+
+@contextmanager
+def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file, decompressed if its name ends in ``.gz``; give the stream and its limit.
+
+    Raises
+    ------
+    InputError
+        If it is no regular file, or cannot be read.
+    """
+    with reading(path):
+        if path.exists() and not path.is_file():
+            raise InputError(
+                f"{path}: cannot be read: Is a directory"
+                if path.is_dir()
+                else f"{path}: cannot be read: is no regular file"
+            )
+        is_packed = path.suffix == ".gz"
+        with cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb") as stream:
+            yield stream, expanded_limit(path.stat().st_size, most) if is_packed else most
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return a file's bytes, at most `most`, decompressed if its name ends in ``.gz``."""
+    with opened(path, most) as (stream, limit):
+        return _bounded(stream, limit, str(path))
+
+
+def expanded(blob: bytes, most: int, where: str) -> bytes:
+    """Return what a gzip blob holds, at most `most` bytes; `where` begins the error's line."""
+    try:
+        with gzip.open(BytesIO(blob)) as stream:
+            return _bounded(cast(BinaryIO, stream), expanded_limit(len(blob), most), where)
+    except (OSError, EOFError, zlib.error):
+        raise InputError(f"{where}: not a complete gzip stream") from None
+
+
+def check_containers(text: str, where: str) -> None:
+    """Refuse a JSON text with more lists and objects than any of ours has."""
+    if text.count("[") + text.count("{") > MAX_CONTAINERS:
+        raise InputError(f"{where}: has more than {MAX_CONTAINERS} lists and objects")
+
+
+def check_toml(text: str, where: str) -> None:
+    """Refuse a TOML text whose keys have many parts."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.partition("=")[0].count(".") > MAX_TOML_DEPTH:
+            raise InputError(f"{where}: line {number}: a key of more than {MAX_TOML_DEPTH} parts")
+
+
+def _bounded(stream: BinaryIO, limit: int, where: str) -> bytes:
+    payload = bytearray()
+    while part := stream.read(min(CHUNK_BYTES, limit + 1 - len(payload))):
+        payload += part
+        if len(payload) > limit:
+            raise InputError(f"{where}: larger than {max(1, limit // MIB)} MiB")
+    return bytes(payload)

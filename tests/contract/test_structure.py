@@ -1,0 +1,105 @@
+"""Rules of the house that a machine can check; `/` is the repository's root."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from tests.contract.test_imports import imports_between
+
+CONCEPTS = ("Agreement", "Executed", "HeldOut", "Problem", "Settlement", "Formulation", "Lru")
+"""Names that one class each has."""
+
+MOST_PARAMETERS = 8
+
+SMALL = 60
+"""A file of fewer lines that one other imports belongs into that one."""
+
+PRIVATE = re.compile(r"numba\.core|caching\._|dispatcher\.compile")
+"""What other packages keep to themselves."""
+
+BY_NAME = re.compile(r'find_spec\(|\.part\("|getattr\(import_module\(f')
+"""Parts of a problem found by a module's name."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[Path, str]:
+    """Return the text of every file of the package."""
+    package = Path(moeopt.__file__).parent
+    return {path.relative_to(package): path.read_text() for path in package.rglob("*.py")}
+
+
+def test_nothing_is_found_by_a_modules_name(sources: dict[Path, str]) -> None:
+    """A problem is one typed object of callables."""
+    readers = Path("sim", "traces", "readers", "formats.py")  # of files, not of problems
+    found = [str(p) for p, text in sources.items() if BY_NAME.search(text) and p != readers]
+    assert found == []
+    assert BY_NAME.search('known.part("check")')
+    problems = [text for path, text in sources.items() if path.parts[0] == "problems"]
+    assert len(problems) > 100
+    assert not any("import_module(" in text for text in problems)
+
+
+def test_a_concept_has_one_class(sources: dict[Path, str]) -> None:
+    """Those that once had several."""
+    classes = [
+        node.name
+        for text in sources.values()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name: classes.count(name) for name in CONCEPTS} == dict.fromkeys(CONCEPTS, 1)
+
+
+def parameters(function: Function) -> int:
+    """Return how many parameters a function has, without `self` and `cls`."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def too_wide(path: Path, text: str) -> Iterator[str]:
+    """Yield the functions with too many parameters.
+
+    Not kernels, which take no objects, and what hands them columns of arrays; nor what a user calls
+    with names: commands, whose options the parameters are, `from_arrays`, and the functions of
+    `moeopt` itself.
+    """
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, Function) or parameters(node) <= MOST_PARAMETERS:
+            continue
+        kernel = any(isinstance(d, ast.Name) and d.id == "compiled" for d in node.decorator_list)
+        kernel |= ast.unparse(node.args).count(": Ints") >= 5
+        command = path.parts[0] == "cli" and node.name.endswith("_command")
+        if not (kernel or command or node.name == "from_arrays" or node.name in moeopt.__all__):
+            yield f"{path}: {node.name}"
+
+
+def test_functions_have_few_parameters(sources: dict[Path, str]) -> None:
+    """Beyond eight there is a class of options."""
+    assert [one for path, text in sources.items() for one in too_wide(path, text)] == []
+    wide = "def f(a, b, c, d, e, *, f, g, h, i): ..."
+    assert list(too_wide(Path("core/x.py"), wide)) == ["core/x.py: f"]
+    assert not list(too_wide(Path("core/x.py"), f"@compiled\n{wide}"))
+
+
+def test_no_private_interface_of_a_dependency(sources: dict[Path, str]) -> None:
+    """They change without notice."""
+    assert [str(path) for path, text in sources.items() if PRIVATE.search(text)] == []
+
+
+def test_small_files_are_merged_into_their_importer(root: Path) -> None:
+    """In what all problems share; of a problem, parts that are imported when used stand alone."""
+    package = root / "moeopt"
+    graph, found = imports_between(package), []
+    for path in [*(package / "core").glob("*.py"), *(package / "problems").glob("*.py")]:
+        name = ".".join(path.relative_to(root).with_suffix("").parts)
+        few = len(path.read_text().splitlines()) < SMALL
+        if path.name != "__init__.py" and few and len(set(graph.predecessors(name))) == 1:
+            found.append(name)
+    assert found == []

@@ -1,0 +1,154 @@
+"""Small files that would cost gigabytes are refused in one line, before they do."""
+
+import gzip
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.core.errors import InputError
+from moeopt.core.untrusted import FREE_BYTES, MIB, expanded, expanded_limit, read_bytes
+from moeopt.exporters.targets.tensorrt_llm import rows_by_layer
+from moeopt.study.campaign import read_campaign
+from moeopt.study.store import Store, unpacked_instance, unpacked_solution
+
+ZEROS = bytes(32 * MIB)
+"""More than a file of some kilobytes may expand to."""
+
+
+def test_the_limit_grows_with_the_file() -> None:
+    """A hundred times what it weighs, at least 16 MiB, never more than its kind may have."""
+    assert expanded_limit(10, 2**40) == FREE_BYTES
+    assert expanded_limit(MIB, 2**40) == 100 * MIB
+    assert expanded_limit(MIB, 5 * MIB) == 5 * MIB
+
+
+def npz_of_zeros() -> bytes:
+    """Return a small npz file with an array of 32 MiB."""
+    head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (%d, 1, 1), }" % len(ZEROS)
+    head += b" " * (63 - (len(head) + 10) % 64) + b"\n"
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        payload = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + ZEROS
+        archive.writestr("topk_ids.npy", payload)
+    return stream.getvalue()
+
+
+def test_traces_that_expand_are_refused(tmp_path: Path) -> None:
+    """A zip file of zeros, and a row that stands many times."""
+    bomb = tmp_path / "z.npz"
+    bomb.write_bytes(npz_of_zeros())
+    with pytest.raises(InputError, match="declares more than 16 MiB"):
+        moeopt.load_trace(bomb)
+    text = tmp_path / "c.csv.gz"
+    text.write_bytes(gzip.compress(b"layer,expert,count\n" + b"0,0,1\n" * 1000))
+    with pytest.raises(InputError, match="layer 0 expert 0: stands twice"):
+        moeopt.load_counts(text)
+
+
+def test_instances_that_expand_are_refused(tmp_path: Path) -> None:
+    """By bytes, and by lists where the bytes are few."""
+    packed = tmp_path / "a.json.gz"
+    packed.write_bytes(gzip.compress(b"[" + ZEROS + b"]"))
+    with pytest.raises(InputError, match="larger than 16 MiB"):
+        moeopt.load(packed)
+    lists = tmp_path / "b.json"
+    lists.write_text('{"a": [' + "[]," * (2 * MIB) + "[]]}")
+    with pytest.raises(InputError, match="lists and objects"):
+        moeopt.load(lists)
+
+
+def test_the_first_wrong_item_ends_a_list(tmp_path: Path) -> None:
+    """A hundred thousand wrong ones would cost a kilobyte of error each."""
+    file = tmp_path / "x.json"
+    head = {"problem": "bitwidth", "schema_version": 1, "name": "x", "bits": [1], "layers": []}
+    file.write_text(json.dumps(head | {"layers": [[]] * 1000}))
+    with pytest.raises(InputError) as error:
+        moeopt.load(file)
+    assert "layers[0]: must be an object, not a list" in str(error.value)
+    assert "1000" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a" + ".a" * 20_000 + " = 1\n", "parts"),
+        ('campaign = "a\\u0000b"\n', "c.toml: "),
+        ("[" * 9000, "not valid TOML"),
+    ],
+)
+def test_campaigns_are_bounded(text: str, reason: str, tmp_path: Path) -> None:
+    """A dotted key of many parts costs the square of its length."""
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        read_campaign(file)
+
+
+@pytest.mark.parametrize("row", ["1" * 5000, "1 2 3", "1, , 2", "-1"])
+def test_maps_of_experts_have_plain_numbers(row: str, tmp_path: Path) -> None:
+    """Numbers of thousands of digits, and blanks for commas."""
+    file = tmp_path / "m.yaml"
+    file.write_text(f"initial_global_assignments:\n  0: [{row}]\n")
+    with pytest.raises(InputError, match="has no layer on one line"):
+        rows_by_layer(file)
+    file.write_text("initial_global_assignments:\n  0: [0, 2, 1]\n")
+    assert rows_by_layer(file) == {0: [0, 2, 1]}
+
+
+BLOBS = [None, "text", b"x", *map(gzip.compress, (ZEROS, b"{", b"[" * 9**5, b"\xff"))]
+
+
+@pytest.mark.parametrize("blob", BLOBS, ids=range(len(BLOBS)))
+def test_rows_of_a_store_are_data_from_strangers(blob: Any) -> None:
+    """Whatever a cell holds: one line."""
+    with pytest.raises(InputError, match="instance"):
+        unpacked_instance("cache", blob)
+    if blob is not None:
+        with pytest.raises(InputError, match="solution"):
+            unpacked_solution("cache", blob)
+
+
+def test_an_empty_file_is_no_store(tmp_path: Path) -> None:
+    """And stays empty."""
+    file = tmp_path / "empty.db"
+    file.touch()
+    with pytest.raises(InputError, match="is empty, and no store"):
+        Store(file, create=False)
+    assert file.stat().st_size == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+def test_a_fifo_is_refused(tmp_path: Path) -> None:
+    """It would be waited for without end."""
+    os.mkfifo(tmp_path / "f.json")
+    with pytest.raises(InputError, match="is no regular file"):
+        moeopt.load(tmp_path / "f.json")
+
+
+def test_blobs_and_files_within_bounds_are_read(tmp_path: Path) -> None:
+    """What is no bomb is read whole."""
+    assert expanded(gzip.compress(b"abc"), 10, "x") == b"abc"
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"abc" * 1000))
+    assert read_bytes(tmp_path / "a.gz", MIB) == b"abc" * 1000
+
+
+@pytest.mark.slow
+def test_bombs_stay_below_400_mib(tmp_path: Path) -> None:
+    """The whole command, in a process of its own."""
+    (tmp_path / "z.npz").write_bytes(npz_of_zeros())
+    (tmp_path / "b.json").write_text('{"a": [' + "[]," * (5 * MIB) + "[]]}")
+    for arguments in (["trace", "info", "z.npz"], ["solve", "b.json"]):
+        command = [sys.executable, "-m", "moeopt", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 400 * 1024
