@@ -7,22 +7,23 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from tests.planner.test_planner import request
+from tests.planner.test_planner import LAYERS, MODEL, request
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file with the small request's trace."""
+    """Return a file with the small request's trace; its model's file stands beside it."""
     path = tmp_path_factory.mktemp("plan") / "trace.npz"
     moeopt.save_trace(request().trace, path)
+    path.with_name("model.json").write_text(MODEL.model_dump_json(exclude_none=True))
     return path
 
 
 def command(trace: Path, *options: str) -> list[str]:
     """Return a command for a dozen steps."""
-    common = "--machine rtx4090-7960x --model deepseek-v2-lite --steps 12 --time-limit 5"
-    common += " --joint-time 0"
-    return ["plan", *common.split(), "--trace", str(trace), *options]
+    common = "--machine rtx4090-7960x --steps 12 --time-limit 5 --joint-time 0"
+    model = str(trace.with_name("model.json"))
+    return ["plan", *common.split(), "--model", model, "--trace", str(trace), *options]
 
 
 def test_a_page_and_files(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +60,7 @@ def test_no_room(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--batch", "0"], "batch: must be at least 1"),
         (["--average-bits", "1", "--bits", "2,4"], "average_bits: must be at least 2, the least"),
         (["--loss-table", "none.json"], "loss_table: needs average_bits"),
-        (["--model", "deepseek-v3"], "26 layers x 64 experts"),
+        (["--model", "deepseek-v3"], f"{LAYERS} layers x 64 experts"),
         (["--bits", "2,4"], "bits: must be a width or a quantisation's name, or widths of experts"),
         (["--bits", "0.1"], "bits: must be from 0.5 to 64, not 0.1"),
         (["--bits", "nan"], "bits: must be from 0.5 to 64, not nan"),

@@ -48,14 +48,6 @@ SOURCES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_the_same_arguments_give_the_same_bytes(source: dict[str, Any], tmp_path: Path) -> None:
-    """Generated and saved twice, a file is the same file."""
-    for name in ("first.json", "second.json"):
-        moeopt.save(made(**source, seed=3), tmp_path / name)
-    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
-
-
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_another_seed_gives_other_experts(source: dict[str, Any]) -> None:
     """The seed draws the prompt's place and the decoded token, or the synthetic tokens."""
     assert len({made(**source, seed=seed).experts for seed in range(8)}) > 2
@@ -66,7 +58,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated") / "instance.json"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.fixed_dictionaries(
         {

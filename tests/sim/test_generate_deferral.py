@@ -1,6 +1,5 @@
 """deferral instances: reproducible, at the right costs, with the counts that were published."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,14 +82,6 @@ def test_variation_is_as_wide_as_asked_for() -> None:
         assert times.std() / times.mean() == pytest.approx(0.3, rel=0.1)
     assert set(made(variation=0.3, quantum_ns=1).sync_ns) == set(plain.sync_ns)
     assert made(variation=0.3, seed=1) != made(variation=0.3, seed=2)
-
-
-def test_the_same_arguments_give_the_same_bytes(tmp_path: Path) -> None:
-    """Generated and saved twice, a file is the same file; the provenance says from what."""
-    for name in ("a.json", "b.json"):
-        moeopt.save(made(variation=0.2, seed=5, workload="trimoe-skew", batch=4), tmp_path / name)
-    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert {"machine", "model", "trace", "seed", "options"} <= set(made().provenance or {})
 
 
 def test_penalties_and_their_limit() -> None:

@@ -62,26 +62,12 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_the_same_arguments_give_the_same_bytes(source: dict[str, Any], tmp_path: Path) -> None:
-    """Generated and saved twice, a file is the same file."""
-    for name in ("first.json", "second.json"):
-        moeopt.save(made(**source, seed=3), tmp_path / name)
-    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
-
-
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_another_seed_gives_other_windows(source: dict[str, Any]) -> None:
-    """The seed draws the synthetic tokens, or the first window of a real trace."""
-    assert len({made(**source, seed=seed).scenarios for seed in range(8)}) > 2
-
-
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated") / "instance.json.gz"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.fixed_dictionaries(
         {

@@ -53,19 +53,6 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.json.gz"])
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_the_same_arguments_give_the_same_bytes(
-    source: dict[str, Any], name: str, tmp_path: Path
-) -> None:
-    """Generated and saved twice, a file is the same file."""
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        moeopt.save(made(**source, seed=3), tmp_path / folder / name)
-    first, second = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second"))
-    assert first == second
-
-
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_another_seed_gives_other_experts(source: dict[str, Any]) -> None:
     """The seed draws the synthetic tokens, or the step of a real trace."""
@@ -91,7 +78,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated") / "instance.json.gz"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.fixed_dictionaries(
         {

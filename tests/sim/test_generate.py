@@ -1,0 +1,72 @@
+"""What holds for every problem's generator: the same again, back from a file, seeds count."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.core.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+
+LIGHT = {"bitwidth": "convex"}
+"""The family to take where the first needs seconds."""
+
+NOTHING_DRAWN = {"deferral", "split"}
+
+
+def drawn() -> dict[str, dict[str, Any]]:
+    """Return, for each problem, arguments of a family of the library that needs no trace."""
+    found = {}
+    for path in sorted((ROOT / "instances").glob("*/families.toml")):
+        problem = path.parent.name
+        for family in tomllib.loads(path.read_text())["family"]:
+            arguments = family["fixed"] | {name: of[0] for name, of in family["grid"].items()}
+            if "trace" not in arguments and family["name"] == LIGHT.get(problem, family["name"]):
+                found.setdefault(problem, arguments)
+    return found
+
+
+DRAWN = drawn()
+
+
+@pytest.mark.parametrize("problem", DRAWN)
+def test_the_same_arguments_give_the_same_file(problem: str, tmp_path: Path) -> None:
+    """Made twice, plain and compressed; what is loaded is what was saved."""
+    first, second = (moeopt.generate(problem, **DRAWN[problem]) for _ in range(2))
+    for name in ("x.json", "x.json.gz"):
+        files = tmp_path / f"first-{name}", tmp_path / f"second-{name}"
+        moeopt.save(first, files[0])
+        moeopt.save(second, files[1])
+        assert files[0].read_bytes() == files[1].read_bytes()
+        assert moeopt.load(files[0]) == first
+
+
+@pytest.mark.parametrize("problem", DRAWN)
+def test_another_seed_gives_another_instance(problem: str) -> None:
+    """Where anything is drawn; the same one where machine and model say all of it."""
+    made = [moeopt.generate(problem, **DRAWN[problem] | {"seed": seed}) for seed in range(4)]
+    bare = {str(one.model_dump(exclude={"name", "provenance"})) for one in made}
+    assert (len(bare) > 1) == (problem not in NOTHING_DRAWN)
+    assert moeopt.generate(problem, **DRAWN[problem], name="mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"no_option": 64}, "no_option: is not a known key"),
+        ({"seed": -1}, "seed: must not be negative, not -1"),
+        ({"machine": "abacus"}, "machine: 'abacus' is neither a file nor one of"),
+        ({"model": "abacus"}, "model: 'abacus' is neither a file nor one of"),
+        ({"name": "x" * 300}, "name: "),
+    ],
+)
+@pytest.mark.parametrize("problem", DRAWN)
+def test_what_no_generator_takes(problem: str, change: dict[str, Any], says: str) -> None:
+    """One line, before anything is made."""
+    with pytest.raises(InputError) as caught:
+        moeopt.generate(problem, **DRAWN[problem] | change)
+    assert says in str(caught.value)
+    assert str(caught.value).isprintable()
