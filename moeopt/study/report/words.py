@@ -130,8 +130,8 @@ def opening(found: Sequence[Takeaway], solves: int) -> str:
             f"{percent(far.middle)} above."
         )
     return (
-        f"{text} The worst single case is {worst.method} in {worst.problem}, "
-        f"{percent(worst.worst)} above the optimum."
+        f"{text} Among the published rules, one for each problem, the worst single case is "
+        f"{worst.method} in {worst.problem}, {percent(worst.worst)} above the optimum."
     )
 
 

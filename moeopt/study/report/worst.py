@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moeopt.core.clock import by_work
 from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.objective import entries
 from moeopt.core.view import Bar, Lane
 from moeopt.problems.critical_lanes import critical_lanes
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.explain import Binding, bind
 from moeopt.study.pictures import Panel
 from moeopt.study.report.words import amount
 from moeopt.study.rows import Row, as_known
@@ -15,6 +18,9 @@ from moeopt.study.table import percent
 
 CASES, NAMED = 2, 10
 """Most cases of a problem, and most differing decisions that are written out."""
+
+CHANGES_WORK = 0.02
+"""Work on single changes of a case: two thousand of them."""
 
 MOST_LANES, MOST_BARS = 24, 1500
 """Most lanes that are drawn of a schedule, and most bars of a schedule that is drawn."""
@@ -32,6 +38,9 @@ class Case:
         (what, the heuristic's choice, the optimum's) for the most important that differ.
     others
         How many more differ.
+    binding
+        Where the heuristic's critical path lies, and what single changes of its decision would
+        bring; None where the problem's decisions have none.
     panels
         Both schedules; none where the problem has no schedule or it is too large to be read.
     hidden
@@ -44,6 +53,28 @@ class Case:
     others: int
     panels: Sequence[Panel]
     hidden: int = 0
+    binding: Binding | None = None
+
+    @property
+    def busiest(self) -> str:
+        """The devices on the critical path, those with the largest parts first."""
+        devices = {} if self.binding is None else self.binding.devices
+        total = sum(devices.values())
+        shares = [(name, part / total) for name, part in devices.items() if part]
+        return ", ".join(f"{name} {percent(share)}" for name, share in shares[:3])
+
+    @property
+    def gains(self) -> list[tuple[str, str]]:
+        """Single changes that help, with the part of the loss that each takes away."""
+        if self.binding is None:
+            return []
+        now, least = entries(self.binding.objective)[0], entries(self.best.result.objective or 0)[0]
+        found = [
+            (change.what, now - entries(change.objective)[0]) for change in self.binding.changes
+        ]
+        return [
+            (what, percent(gain / (now - least))) for what, gain in found if gain > 0 < now - least
+        ]
 
 
 def worst_cases(
@@ -78,7 +109,11 @@ def _case(row: Row, best: Row, instance: InstanceEnvelope) -> Case:
     ours, theirs = row.result.solution, best.result.solution
     found = differences(row.result.problem, instance, ours, theirs)
     panels, hidden = _panels(row, best, instance)
-    return Case(row, best, found[:NAMED], max(0, len(found) - NAMED), panels, hidden)
+    binding = None
+    if ours is not None:
+        with by_work():  # the same changes on every machine
+            binding = bind(instance, ours, CHANGES_WORK)
+    return Case(row, best, found[:NAMED], max(0, len(found) - NAMED), panels, hidden, binding)
 
 
 def differences(problem: str, instance: Any, ours: Any, best: Any) -> list[tuple[str, str, str]]:
