@@ -88,11 +88,11 @@ def attack(
                 continue
             what = verdict(result, truth)
             note(label, what, where, f"{result.objective} {result.bound}, not {truth.objective}")
-        for name, rule in get_problem(problem).part("heuristics").HEURISTICS.items():
+        for name, rule in get_problem(problem).heuristics.HEURISTICS.items():
             solution = rule(instance)
             if solution is None:
                 continue
-            check = get_problem(problem).part("check")
+            check = get_problem(problem).check
             valid = not check.violations(instance, solution)
             below = truth.objective is None or (
                 pair(check.objective(instance, solution)) < pair(truth.objective)
