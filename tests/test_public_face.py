@@ -15,6 +15,7 @@ import pytest
 import moeopt
 from moeopt import balance, bitwidth, cache, deferral, layout, placement, relayout, tri_domain
 from moeopt.problems.registry import PROBLEMS
+from moeopt.sim.machines.runtimes.predict import Options, Wanted
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers import rules
 
@@ -66,13 +67,21 @@ def test_the_examples_in_docstrings_are_true(module: str) -> None:
 
 
 def test_public_functions_have_real_signatures() -> None:
-    """Every argument has a name and a type; only the options of a generator are its own."""
+    """Every argument has a name and a type; only the options of a generator are its own.
+
+    `predict` takes the fields of its `Options` by keyword: a TypedDict names and types them all.
+    """
     for name in moeopt.__all__:
         value = getattr(moeopt, name)
         if not inspect.isfunction(value):
             continue
         kinds = {p.name: p.kind for p in inspect.signature(value).parameters.values()}
         wild = [n for n, k in kinds.items() if k in (k.VAR_KEYWORD, k.VAR_POSITIONAL)]
+        if name == "predict":
+            wild.remove("wanted")
+            hints = typing.get_type_hints(value)
+            assert hints["wanted"] is typing.Unpack[Wanted]
+            assert typing.get_type_hints(Wanted) == typing.get_type_hints(Options)
         assert wild == (["options"] if name.startswith("generate") else []), name
         hints = [p.annotation for p in inspect.signature(value).parameters.values()]
         assert not [hint for hint in hints if hint in (inspect.Parameter.empty, Any)], name

@@ -10,7 +10,6 @@ import typer
 from moeopt.cli.options import Json, Seed, TimeLimit, Where, Workers, WorkLimit, read_counts
 from moeopt.cli.pareto import SUFFIXES
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, context_of, kv_bits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,6 +143,7 @@ def plan_command(
     from moeopt.planner.fronts import fronts, table
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
+    from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, context_of, kv_bits_of
 
     if out is not None:  # before anything is solved for nothing
         check_file("--out", out)
@@ -264,6 +264,7 @@ def _layers(
     """Print the plan that needs no counts."""
     from moeopt.core.json_files import save
     from moeopt.planner.layers import page, plan_layers
+    from moeopt.sim.machines.runtimes.memory import context_of
     from moeopt.sim.presets import get_machine, get_model
 
     found = plan_layers(

@@ -45,9 +45,13 @@ def solve_command(
         str | None, typer.Option("--engine", help="Of milp: highs, cbc, scip, gurobi, cplex.")
     ] = None,
     verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Confirm in integers what a proof takes from floats."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Confirm in integers what a proof takes from floats; default: a quick try.",
+            show_default=False,
+        ),
+    ] = None,
     futures: Annotated[
         str | None,
         typer.Option(

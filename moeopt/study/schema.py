@@ -158,6 +158,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             if 2 <= version < 5:
                 connection.execute("ALTER TABLE solve ADD COLUMN proof TEXT")
                 connection.execute("ALTER TABLE solve ADD COLUMN work REAL")
+            if version < 5:
                 connection.execute(_PROVEN_BY_FLOATS)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")

@@ -141,6 +141,8 @@ def test_a_store_of_the_third_schema_opens(tmp_path: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("DROP TABLE known")
         connection.execute("DROP INDEX unfinished")
+        connection.execute("ALTER TABLE solve DROP COLUMN proof")
+        connection.execute("ALTER TABLE solve DROP COLUMN work")
         connection.execute("PRAGMA user_version = 3")
     connection.close()
     with Store(file) as store:

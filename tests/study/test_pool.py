@@ -14,6 +14,7 @@ import pytest
 
 import moeopt
 from moeopt.core.objective import Objective
+from moeopt.solvers.rule_process import IN_PROCESS
 from moeopt.study import pool as pool_module
 from moeopt.study.attempt import Ended, Failure, Solved
 from moeopt.study.campaign import Campaign, Part, Settings
@@ -89,10 +90,12 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
 
 @pytest.fixture(scope="module")
 def single() -> Iterator[Pool]:
-    """Return a pool of one process, which the tests that end it share."""
-    pool = Pool(1, Watch())
-    yield pool
-    pool.close()
+    """Return a pool of one process, which the tests that end it share; rules run in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(IN_PROCESS, "1")
+        pool = Pool(1, Watch())
+        yield pool
+        pool.close()
 
 
 def test_an_idle_workers_death_is_not_a_solves_death(single: Pool) -> None:

@@ -2,12 +2,14 @@
 
 import sqlite3
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
 import moeopt
 from moeopt.cli.main import run
+from moeopt.core import lazy
 from moeopt.study.schema import SCHEMA_VERSION
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.html_read import Element, read_html, tables
@@ -61,12 +63,24 @@ def test_a_failed_solve_is_in_the_report(folder: Path, capsys: Capture) -> None:
     assert failures[1][1:3] == ["brute-force", "input"]
 
 
+def take_away(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a package one that is not installed: it has no version, and no import finds it."""
+
+    def without(name: str) -> str:
+        if name == package:
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(lazy, "version", without)
+    monkeypatch.setitem(sys.modules, package, None)
+
+
 @pytest.mark.parametrize("absent", ["jinja2", "matplotlib"])
 def test_without_the_extra_the_csv_is_written(
     absent: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """A line says how to get the HTML; the run is no failure."""
-    monkeypatch.setitem(sys.modules, absent, None)
+    take_away(absent, monkeypatch)
     assert run(["gap", "family/0.json", "--methods", "greedy", "--report", "r"]) == 0
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"moeopt: note: r/index.html needs {absent}: pip install 'moeopt[report]'"
@@ -101,7 +115,7 @@ def test_figures_that_cannot_be_drawn_are_refused_first(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Before hours of solving."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    take_away("matplotlib", monkeypatch)
     assert run(["gap", "family", "--store", "s.db", "--figures", "f"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == "moeopt: error: --figures: needs matplotlib: pip install 'moeopt[report]'"

@@ -185,24 +185,10 @@ def test_a_store_of_the_first_schema_opens(path: Path) -> None:
     store.add(key, solved)
     store.add(key._replace(method="milp"), Failure("died", "why"))
     store.close()
-    with sqlite3.connect(path) as connection:
-        for table in ("solve", "failure"):
-            [definition] = connection.execute(
-                "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
-            ).fetchone()
-            connection.execute(f"ALTER TABLE {table} RENAME TO new")
-            first = re.sub(r",\s*source_sha256 TEXT NOT NULL DEFAULT ''", "", definition)
-            connection.execute(first.replace(", source_sha256)", ")"))
-            told = connection.execute(f"PRAGMA table_info({table})").fetchall()
-            columns = ", ".join(name for _, name, *_ in told)
-            assert "source" not in columns
-            connection.execute(f"INSERT INTO {table} SELECT {columns} FROM new")
-            connection.execute("DROP TABLE new")
-        connection.execute("DROP TABLE known")
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
+    made_old(path, 1)
     with Store(path) as again:
-        assert again.solved(key.instance) == {key: solved}
+        result = replace(solved.result, compile_s=None, proof=None)
+        assert again.solved(key.instance) == {key: replace(solved, result=result)}
         assert [one.message for _, one in again.failures()] == ["why"]
         mine = key._replace(source_sha256="ab" * 32)
         assert not again.has(mine)
@@ -218,19 +204,55 @@ def test_a_store_of_schema_2_does_not_know_how_long_was_compiled(path: Path) -> 
     store, key, solved = enrolled(path)
     store.add(key, solved)
     store.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE known")
-        connection.execute("DROP INDEX unfinished")
-        for column in ("compile_s", "proof", "work"):
-            connection.execute(f"ALTER TABLE solve DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 2")
-    connection.close()
+    made_old(path, 2)
     late = key._replace(seed=7)
     with Store(path, create=False) as store:
         store.add(late, solved)
         found = store.solved(key.instance)
     assert found[key].result == replace(solved.result, compile_s=None, proof=None)
     assert found[late].result.compile_s == solved.result.compile_s is not None
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_the_word_of_a_milp_solver_is_no_proof_in_older_stores(path: Path, version: int) -> None:
+    """Each older schema opens; what was called optimal on floats alone is so no longer."""
+    store, key, solved = enrolled(path)
+    exact = replace(solved.result, status="optimal")
+    store.add(key, replace(solved, result=exact))
+    by_floats = replace(exact, engine="HiGHS", raw_status="Optimal")
+    other = key._replace(method="milp")
+    store.add(other, replace(solved, result=by_floats))
+    store.close()
+    made_old(path, version)
+    with Store(path, create=False) as again:
+        found = {one.method: ended.result for one, ended in again.solved(key.instance).items()}
+        again.add(key._replace(seed=9), solved)
+    assert (found[key.method].status, found[key.method].proof) == ("optimal", None)
+    assert (found["milp"].status, found["milp"].proof) == ("feasible", "floats")
+
+
+def made_old(path: Path, version: int) -> None:
+    """Turn a closed store into one of an older schema, with what that had and no more."""
+    with sqlite3.connect(path) as connection:
+        for column in ("proof", "work", *(["compile_s"] if version < 3 else [])):
+            connection.execute(f"ALTER TABLE solve DROP COLUMN {column}")
+        if version < 4:
+            connection.execute("DROP TABLE known")
+            connection.execute("DROP INDEX unfinished")
+        for table in ("solve", "failure") if version == 1 else ():
+            [definition] = connection.execute(
+                "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
+            ).fetchone()
+            connection.execute(f"ALTER TABLE {table} RENAME TO new")
+            first = re.sub(r",\s*source_sha256 TEXT NOT NULL DEFAULT ''", "", definition)
+            connection.execute(first.replace(", source_sha256)", ")"))
+            told = connection.execute(f"PRAGMA table_info({table})").fetchall()
+            columns = ", ".join(name for _, name, *_ in told)
+            assert "source" not in columns
+            connection.execute(f"INSERT INTO {table} SELECT {columns} FROM new")
+            connection.execute("DROP TABLE new")
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
 
 
 def test_other_files_are_refused(path: Path, tmp_path: Path) -> None:
