@@ -8,6 +8,19 @@ import pytest
 
 MAX_MEDIAN_LINES = 150
 MAX_LINES = 400
+ONE_CONCEPT = {
+    "core/problem.py": "what a problem is: the parts that it offers, one class",
+    "sim/machines/machine.py": "a machine's file",
+    "sim/machines/runtimes/predict.py": "a prediction, as the runtimes count",
+    "problems/joint/instance.py": "an instance's file",
+    "problems/joint/lagrangian/relaxation.py": "one relaxation",
+    "problems/placement/generate.py": "one generator",
+    "problems/placement/instance.py": "an instance's file",
+    "problems/placement/lagrangian/layer_trees.py": "one branch and bound",
+}
+"""Longer files that are one concept each, up to `MAX_LINES_OF_A_CONCEPT`."""
+
+MAX_LINES_OF_A_CONCEPT = 600
 
 
 @pytest.mark.parametrize(
@@ -28,10 +41,16 @@ def test_tools_find_nothing(command: list[str], root: Path) -> None:
 
 
 def test_files_stay_small(root: Path) -> None:
-    """One subject per file: the median below 150 lines, none above 400."""
-    lengths = sorted(len(path.read_text().splitlines()) for path in root.glob("moeopt/**/*.py"))
-    assert lengths[len(lengths) // 2] < MAX_MEDIAN_LINES
-    assert lengths[-1] <= MAX_LINES
+    """One subject per file: the median below 150 lines, none above 400 but those listed."""
+    package = root / "moeopt"
+    lengths = {
+        path.relative_to(package).as_posix(): len(path.read_text().splitlines())
+        for path in package.glob("**/*.py")
+    }
+    assert sorted(lengths.values())[len(lengths) // 2] < MAX_MEDIAN_LINES
+    longer = {name for name, lines in lengths.items() if lines > MAX_LINES}
+    assert longer == set(ONE_CONCEPT), "cut it by concept, or take it off the list"
+    assert max(lengths.values()) <= MAX_LINES_OF_A_CONCEPT
 
 
 def test_public_names_are_documented() -> None:

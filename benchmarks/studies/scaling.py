@@ -173,6 +173,14 @@ def _copies(name: str, first: int, last: int) -> Axis:
     return Axis(name, doubling(first, last), make)
 
 
+def _split_layers() -> Axis:
+    def make(size: int, seed: int) -> Any:
+        model = shape("deepseek-v2", layers=size)
+        return moeopt.generate("split", machine="4xrtx4090+xeon-spr", model=model, seed=seed)
+
+    return Axis("layers", doubling(4, 64), make)
+
+
 SPARE = 8
 """Copies of `replication` beyond one of each expert, at least."""
 
@@ -216,6 +224,7 @@ AXES: dict[str, list[Axis]] = {
         _option("joint", "steps", doubling(5, 80), layers=8, **JOINT),
     ],
     "replication": [_copies("experts", 64, 512), _copies("devices", 2, 32)],
+    "split": [_split_layers()],
 }  # fmt: skip
 
 

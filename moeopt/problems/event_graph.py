@@ -42,6 +42,8 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
                                   device; one unit of load is one ns
     bitwidth                      the losses of all experts, which are no times; one unit of
                                   loss is one ns
+    split                         a token's parts and hops in order, then an ubatch's, times
+                                  their weights
     ============================= ==========================================================
 
     Parameters
@@ -55,8 +57,8 @@ def event_graph(instance: InstanceEnvelope, solution: SolutionEnvelope) -> "nx.D
         Nodes have `device`, `kind`, `name`, `start_ns`, `end_ns`, `duration_ns`, `weight` (how
         often the duration counts in the objective), `slack_ns` (how much later the task could
         start while all orders stay and nothing else ends later) and, where they belong to one,
-        `expert`, `layer`, `step`, `token` or `window`; "start" and "end" have `kind` and times
-        only. Edges have `kind`, "precedence", "device", "release" (from "start": it is the
+        `expert`, `layer`, `step`, `token`, `ubatch` or `window`; "start" and "end" have `kind` and
+        times only. Edges have `kind`, "precedence", "device", "release" (from "start": it is the
         solution that lets the task start then) or "end" (to "end"), and `length`, how much of the
         objective lies between the starts of the two. The graph itself has `problem`, `instance`,
         `objective`, `unit` ("ns", "units", "loss") and `critical_path`, the tasks of one longest

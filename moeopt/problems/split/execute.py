@@ -31,8 +31,8 @@ def execute(instance: Instance, solution: Solution) -> Executed:
     windows = Windows(engine)
     objective = 0
     for label, prefix, weight in (
-        ("token", "", instance.decode_weight),
-        ("ubatch", "prompt_", instance.prompt_weight),
+        ("token 0", "", instance.decode_weight),
+        ("ubatch 0", "prompt_", instance.prompt_weight),
     ):
         after: Sequence[int] = windows.before
         hop_ns = getattr(instance, f"{prefix}hop_ns")

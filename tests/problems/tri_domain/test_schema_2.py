@@ -428,8 +428,9 @@ def test_files_round_trip(tmp_path: Path) -> None:
 
 def test_files_of_schema_1_are_saved_as_they_were(root: Path, tmp_path: Path) -> None:
     """Every family of the library, byte for byte."""
-    families = [f for f in (root / "instances" / "tri_domain").iterdir() if f.is_dir()]
-    for path in (min(f.glob("*.json")) for f in families if f.name != "solutions"):
+    folders = [f for f in (root / "instances" / "tri_domain").iterdir() if f.is_dir()]
+    families = [f for f in folders if f.name not in ("solutions", "certificates")]
+    for path in (min(f.glob("*.json")) for f in families):
         if moeopt.load(path).schema_version == 2:
             continue
         save(moeopt.load(path), tmp_path / path.name)
