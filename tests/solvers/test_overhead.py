@@ -34,7 +34,7 @@ def test_small_instances_need_no_thread(problem: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("method", ["threshold", "auto"])
 def test_a_schedule_needs_no_thread(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long it takes is measured by `benchmarks/run.py online`; that no thread starts is a fact."""
+    """How long it takes is for `benchmarks/run.py online` to say."""
 
     def in_a_thread(*_: object) -> Any:
         raise AssertionError("a thread for less than it costs")
