@@ -20,6 +20,7 @@ from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.library.certificate import Box, Model, RefusedError, Steps, contradicts, verify
 from moeopt.library.model import neutral_model
+from moeopt.problems.registry import get_problem
 
 SCALES = (2**16, 2**32, 2**44)
 """Multipliers are rounded to the inverse of the first that still proves what they prove."""
@@ -62,15 +63,25 @@ class _Node:
 EMPTY: Leaf = (0, ())
 
 
+class Certificate(dict[str, Any]):
+    """A certificate's JSON object, as `certificate` reads it."""
+
+    @property
+    def bound(self) -> int:
+        """What it proves, in steps of the objective."""
+        return int(self["bound"])
+
+
 def certify(
-    instance: InstanceEnvelope, upper: int, limit_s: float, max_nodes: int
-) -> dict[str, Any]:
+    instance: InstanceEnvelope, upper: int | None, limit_s: float, max_nodes: int
+) -> Certificate:
     """Return a certificate of the best bound that linear relaxations prove within the limits.
 
     Parameters
     ----------
     upper
-        The objective of a known solution, in steps; nothing above it can be proven.
+        The objective of a known solution, in steps; nothing above it can be proven. None: that of
+        the problem's heuristic that models start from.
     limit_s, max_nodes
         When to stop branching. The root's relaxation is solved in any case.
 
@@ -83,23 +94,29 @@ def certify(
     model = Model(neutral.data)
     clock = solving_clock()
     end = clock.now() + limit_s
+    if upper is None:
+        problem = get_problem(instance.problem)
+        known = problem.check.objective(instance, problem.heuristics.WARM_START(instance))
+        upper = problem.packing(instance).pack(known)
     search = _Search(model, upper, first=neutral.first)
     root = search.run(max_nodes, lambda: clock.now() < end)
     bound = upper if search.closed else search.reached()
     tree, leaves = search.written(root, bound)
-    certificate = {
-        "format": "moeopt-certificate",
-        "version": 2,
-        "problem": instance.problem,
-        "instance": instance.name,
-        "instance_sha256": neutral.data["instance_sha256"],
-        "model_sha256": model.sha256,
-        "bound": bound,
-        "method": "linear relaxations by HiGHS, branch and bound",
-        "propagation": PROPAGATION,
-        "tree": tree,
-        "leaves": leaves,
-    }
+    certificate = Certificate(
+        {
+            "format": "moeopt-certificate",
+            "version": 2,
+            "problem": instance.problem,
+            "instance": instance.name,
+            "instance_sha256": neutral.data["instance_sha256"],
+            "model_sha256": model.sha256,
+            "bound": bound,
+            "method": "linear relaxations by HiGHS, branch and bound",
+            "propagation": PROPAGATION,
+            "tree": tree,
+            "leaves": leaves,
+        }
+    )
     try:
         verify(model, certificate)
     except RefusedError as error:
