@@ -11,8 +11,7 @@ from moeopt.problems.generate import generate
 from moeopt.problems.split.check import times_ns, used_bytes
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.solvers.run import solve

@@ -17,8 +17,7 @@ from moeopt.problems.layout.bounds import (
 )
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.solution import DOMAINS, Solution
+from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance

@@ -7,8 +7,7 @@ import pytest
 
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import Copies, Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import Copies, Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.layout.by_arrays import best, judged
 from tests.problems.layout.layout_random_instances import attack

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from moeopt.problems.layout.check import CONSTRAINTS, loads
-from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import COSTS, Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.layout.layout_random_instances import (
     KINDS,
