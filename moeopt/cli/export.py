@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, TimeLimit, shown
+from moeopt.cli.options import Json, OwnTimeLimit, WorkLimit, shown
 from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ COMMON: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
-    "time_limit": (TimeLimit, 60.0),
+    "time_limit": (OwnTimeLimit, None),
+    "work_limit": (WorkLimit, None),
     "out": (Annotated[Path | None, typer.Option(help="File or folder; default: stdout.")], None),
     "as_json": (Json, False),
 }
@@ -90,16 +91,17 @@ def _export(
     to: str,
     instance: Path | None,
     model: str | None,
-    time_limit: float,
+    time_limit: float | None,
+    work_limit: float | None,
     out: Path | None,
     as_json: bool,
     options: dict[str, Any],
 ) -> int:
     import moeopt
     from moeopt.exporters.registry import get_target
+    from moeopt.solvers import arguments
 
-    if not 0 < time_limit < float("inf"):
-        raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
+    limits = arguments.limits(time_limit, work_limit)  # before anything is read
     given, problem = _loaded(source, instance)
     target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing
@@ -108,9 +110,7 @@ def _export(
         name: _with_instance(value) if isinstance(value, Path) else value
         for name, value in options.items()
     }
-    exported = moeopt.export(
-        given, problem, to=to, model=model, options=values, time_limit_s=time_limit
-    )
+    exported = moeopt.export(given, problem, to=to, model=model, options=values, **limits.asked)
     path = None if out is None else exported.save(out)[0]
     _print_notes(exported)
     if as_json:
