@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
     from moeopt.exporters.exported import Exported, OptionValue
     from moeopt.exporters.target import Option
+    from moeopt.solvers.arguments import Limits
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "source": (
@@ -62,8 +63,12 @@ def build_command(complete: bool) -> Callable[..., int]:
             from_targets |= {option.name: option for option in target.options}
 
     def command(**given: Any) -> int:
+        from moeopt.solvers import arguments
+
         options = {name: given.pop(name) for name in from_targets}
-        return _export(**given, options={k: v for k, v in options.items() if v is not None})
+        limits = arguments.limits(given.pop("time_limit"), given.pop("work_limit"))
+        options = {name: value for name, value in options.items() if value is not None}
+        return _export(**given, limits=limits, options=options)
 
     annotations = COMMON | {name: _annotation(option) for name, option in from_targets.items()}
     command.__signature__ = Signature(  # type: ignore[attr-defined]
@@ -91,17 +96,14 @@ def _export(
     to: str,
     instance: Path | None,
     model: str | None,
-    time_limit: float | None,
-    work_limit: float | None,
+    limits: "Limits",
     out: Path | None,
     as_json: bool,
     options: dict[str, Any],
 ) -> int:
     import moeopt
     from moeopt.exporters.registry import get_target
-    from moeopt.solvers import arguments
 
-    limits = arguments.limits(time_limit, work_limit)  # before anything is read
     given, problem = _loaded(source, instance)
     target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing
