@@ -125,7 +125,7 @@ def _plan_split(
             machine,
             get_model(model),
             wished(options, several),
-            time_limit_s=options.time_limit_s,
+            **options.whole_limit,
             path=several.path,
         )
     if out is not None:

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
 from moeopt.core.units import gib_of, tokens_of
+
+if TYPE_CHECKING:
+    from moeopt.solvers.arguments import Asked
 
 DECIDED_ON = 1000
 """Steps that are decided on unless it is said how many. With 200 of them the plan of ``moeopt plan
@@ -107,6 +111,12 @@ class PlanOptions(Options):
     def joint_limit_s(self) -> float:
         """Of the time limit, what deciding everything at once may take."""
         return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
+
+    @property
+    def whole_limit(self) -> "Asked":
+        """The limit for everything, as the arguments that ask for it."""
+        seconds = self.time_limit_s if self.work_limit is None else None
+        return {"time_limit_s": seconds, "work_limit": self.work_limit}
 
     @property
     def by_layers(self) -> bool:
