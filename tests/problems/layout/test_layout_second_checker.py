@@ -70,13 +70,9 @@ def test_two_checkers_agree(seeds: range) -> None:
     assert 0.2 * len(seeds) < valid < 0.8 * len(seeds)
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(16), pytest.param(range(16, 1000), marks=pytest.mark.slow)]
-)
-def test_nobody_shares_a_wrong_assumption(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 1000), marks=pytest.mark.slow)])
+def test_nobody_shares_a_wrong_assumption(seeds: range) -> None:
     """Idle, equal, zero, huge, single, falling, tight: every exact method finds the optimum."""
-    for moves in ("FIRST_MOVES", "MOVES"):
-        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 500)
     for seed in seeds:
         instance = attack(seed)
         value, solution = best(instance)
