@@ -6,6 +6,7 @@ from statistics import median
 
 import numpy as np
 
+from moeopt.core.escaping import latex_text, markdown_code, markdown_text
 from moeopt.study.rows import Row, named
 
 
@@ -120,14 +121,14 @@ def _pivot(
         count, proven = max(s.instances for s in group), max(s.proven for s in group)
         shown = f"{count}" if proven == count else f"{count}, {proven} proven"
         cells = [cell(found[m]) if m in found else "" for m in methods]
-        lines.append(f"| {family} | {shown} | {' | '.join(cells)} |")
+        lines.append(f"| {markdown_text(family)} | {shown} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _head(label: str) -> str:
     """Return a method's label with its name set as code."""
     name, bracket, said = label.partition(" (")
-    return f"`{name}`{bracket}{said}"
+    return f"{markdown_code(name)}{bracket}{markdown_text(said)}"
 
 
 def to_latex(summaries: Sequence[Summary]) -> str:
@@ -156,19 +157,6 @@ def to_latex(summaries: Sequence[Summary]) -> str:
             cells += ["--" if share is None else f"{100 * share:.1f}" for share in shares]
             lines.append(rf"{' & '.join([*cells, *[str(s.failed)] * failures])} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def latex_text(text: str) -> str:
-    """Return a text that LaTeX prints as it is; a sign that cannot be printed becomes "?"."""
-    return "".join(_LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)
 
 
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
