@@ -11,7 +11,7 @@ from moeopt.study.report import words
 from moeopt.study.report.study import Study
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
-from moeopt.study.table import percent
+from moeopt.study.table import percent, shown_interval
 
 FILE = "index.html"
 
@@ -59,6 +59,7 @@ def to_html(study: Study) -> str:
         amount=words.amount,
         seconds=words.seconds,
         percent=percent,
+        interval=shown_interval,
     )
 
 
