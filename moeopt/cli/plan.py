@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from moeopt.planner.fronts import Front
     from moeopt.planner.planned import Planned
     from moeopt.sim.machines.machine import Machine
+    from moeopt.solvers.arguments import Limits
 
 Named = Annotated[str, typer.Option(help="Preset or JSON file.", show_default=False)]
 
@@ -144,6 +145,7 @@ def plan_command(
     from moeopt.planner.hand_over import hand_over
     from moeopt.planner.page import page
     from moeopt.sim.machines.runtimes.memory import WITH_GRAPH, context_of, kv_bits_of
+    from moeopt.solvers import arguments
 
     if out is not None:  # before anything is solved for nothing
         check_file("--out", out)
@@ -158,7 +160,8 @@ def plan_command(
             "runtime": runtime or "llama.cpp", "numa": numa, "prompt_tokens": prompt_tokens,
             "reply_tokens": reply_tokens,
         }  # fmt: skip
-        return _plan_split(owned, model, asked, time_limit, path, out, as_json=as_json)
+        limits = arguments.limits(None if work_limit else time_limit, work_limit)
+        return _plan_split(owned, model, asked, limits, path, out, as_json=as_json)
     _check_front(pareto, points, picture)
     routing: tuple[object, ...] = (trace, counts, where, workload, keep_repeats, held_out)
     more: tuple[object, ...] = (
@@ -223,7 +226,7 @@ def _plan_split(
     machine: "Machine",
     model: str,
     asked: "Mapping[str, object]",
-    time_limit_s: float,
+    limits: "Limits",
     path: str | None,
     out: Path | None,
     *,
@@ -244,7 +247,7 @@ def _plan_split(
     except ValidationError as error:
         raise InputError(describe(error)) from None
     with solving(f"planning {model} on {machine.name}", "split"):
-        plan = plan_split(machine, get_model(model), options, time_limit_s=time_limit_s, path=path)
+        plan = plan_split(machine, get_model(model), options, **limits.asked, path=path)
     if out is not None:
         save(plan.solution, out)
     print(json.dumps(plan.to_dict()) if as_json else split_page(plan))

@@ -12,6 +12,7 @@ from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.repeats import MIN_RUN
 from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.solvers.arguments import Asked
 
 from .routing import Routing, drawn_parts
 
@@ -162,6 +163,12 @@ class Request:
             return {"work_limit": share * self.work_limit, "workers": 1, "seed": self.seed}
         time_s = share * self.time_limit_s
         return {"time_limit_s": time_s, "workers": self.workers, "seed": self.seed}
+
+    @property
+    def whole_limit(self) -> Asked:
+        """The limit for everything, as the arguments that ask for it."""
+        seconds = self.time_limit_s if self.work_limit is None else None
+        return Asked(time_limit_s=seconds, work_limit=self.work_limit)
 
     @cached_property
     def quantum_ns(self) -> int:

@@ -15,6 +15,7 @@ from moeopt.problems.split.instance import Instance
 from moeopt.problems.split.solution import Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
 MIB = 2**20
@@ -81,7 +82,8 @@ def plan_split(
     model: ModelShape,
     options: Options,
     *,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
     path: str | None = None,
 ) -> SplitPlan:
     """Return the best split of a model's layers over a machine's devices.
@@ -90,8 +92,8 @@ def plan_split(
     ----------
     options
         Context, ubatch, runtime, and what a request is: `moeopt.problems.split.generate.Options`.
-    time_limit_s
-        For all solves together.
+    time_limit_s, work_limit
+        For all solves together; as in `moeopt.solve`.
     path
         The model's file, for the command.
 
@@ -102,8 +104,8 @@ def plan_split(
     """
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
-    share = time_limit_s / (2 if len(gpus) > 1 else 1)
-    result = solve(instance, "labels", time_limit_s=share)
+    limits = arguments.limits(time_limit_s, work_limit).part(1 / 2 if len(gpus) > 1 else 1)
+    result = solve(instance, "labels", **limits.asked)
     chosen = result.solution
     if not isinstance(chosen, Solution):
         raise NoRoomError(_no_room(instance))
@@ -114,7 +116,7 @@ def plan_split(
         others[name] = None if found is None else _excess(_cost(instance, found), best)
     without: dict[str, float | None] = {}
     for gpu in gpus if len(gpus) > 1 else ():
-        left = solve(_without(instance, gpu), "labels", time_limit_s=share / len(gpus))
+        left = solve(_without(instance, gpu), "labels", **limits.part(1 / len(gpus)).asked)
         name = instance.devices[gpu].name
         other = left.solution
         without[name] = (
