@@ -44,7 +44,7 @@ def routed(tokens: int, seed: int = 0) -> Trace:
 def search(expert_gib: float, machine: str = "rtx4090-7960x", **changes: object) -> Search:
     """Return the planner's search with so much of the GPU's memory for experts."""
     known = get_machine(machine)
-    made = Request(known, MODEL, routed(60), steps=20, reserved_gib=0.0, max_deferred=0)
+    made = Request(machine=known, model=MODEL, trace=routed(60), steps=20, reserved_gib=0.0)
     made = replace(made, **changes)  # type: ignore[arg-type]
     gpu = known.require_gpu()
     kv = made.model.layers * made.batch * made.model.kv_bytes(made.context)
