@@ -14,8 +14,7 @@ from moeopt.problems.generate import generate
 from moeopt.problems.split.check import times_ns, used_bytes
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.memory import NoRoomError, kv_bits_of
 from moeopt.sim.models.model_shape import ModelShape

@@ -11,8 +11,7 @@ from moeopt.exporters.copies import full_slots
 from moeopt.exporters.current import read_copies
 from moeopt.problems.replication.check import objective, violations
 from moeopt.problems.replication.heuristics import eplb, longest_first
-from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.solution import Solution
+from moeopt.problems.replication.instance import Instance, Solution
 from tests.exporters import placements
 from tests.exporters.placements import shape
 

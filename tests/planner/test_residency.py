@@ -9,9 +9,8 @@ from moeopt.planner.candidates import Candidate, Search, best_of
 from moeopt.planner.predict import loads_of, predicted
 from moeopt.planner.request import Request
 from moeopt.planner.simulate import simulate
-from moeopt.problems.bitwidth.solution import Solution as Bits
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution, held_of
+from moeopt.problems.bitwidth.instance import Solution as Bits
+from moeopt.problems.placement.instance import Instance, Solution, held_of
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace

@@ -6,8 +6,7 @@ import moeopt
 from formulations.TEMPLATE.problem import bounds, check
 from formulations.TEMPLATE.problem.cpsat import Model
 from formulations.TEMPLATE.problem.heuristics import HEURISTICS
-from formulations.TEMPLATE.problem.instance import Expert, Instance
-from formulations.TEMPLATE.problem.solution import Solution
+from formulations.TEMPLATE.problem.instance import Expert, Instance, Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance
 
 

@@ -7,9 +7,8 @@ from ortools.sat.python import cp_model
 
 from moeopt.core.formulation import Formulation
 
-from .instance import Instance
+from .instance import Instance, Solution
 from .model_parts import Access, accesses, decoded, dispatched
-from .solution import Solution
 
 SIDES = ("gpu", "now", "late")
 

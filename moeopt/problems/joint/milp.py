@@ -7,9 +7,8 @@ import pulp
 
 from moeopt.core.formulation import Formulation, float_unit
 
-from .instance import Instance
+from .instance import Instance, Solution
 from .model_parts import Access, accesses, decoded, dispatched
-from .solution import Solution
 
 SIDES = ("gpu", "now", "late")
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .check import layer_runs
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import makespan_grid, objective_grid
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 from .textbook import (
     HOST_WAYS,
     STRIPED_WAYS,

@@ -7,9 +7,8 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.problems.executed import Run
-from moeopt.problems.layout.instance import MAX_SCENARIOS, Instance
+from moeopt.problems.layout.instance import MAX_SCENARIOS, Instance, Solution
 from moeopt.problems.layout.paths import STRIPED
-from moeopt.problems.layout.solution import Solution
 from moeopt.problems.layout.systems import Layout, on_layout
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
 

@@ -13,10 +13,9 @@ from moeopt.core.search import Search
 
 from .check import loads, objective
 from .heuristics import cold_counts_of, family, longest_first, lpt
-from .instance import Instance
+from .instance import Instance, Solution
 from .paths import STRIPED
 from .second_stage import as_solution, best_schedules, refined
-from .solution import Solution
 from .systems import Layout
 from .with_copies import COPIES
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from .copies import fields_of
 from .idle import with_idle_localized
-from .instance import Instance
+from .instance import Domain, Instance, Solution
 from .paths import Path
-from .solution import Domain, Solution
 
 HOST_WAYS: dict[str, tuple[Domain, Path]] = {
     "hit": ("gpu", Path.HIT),

@@ -9,9 +9,8 @@ import pulp
 
 from moeopt.core.formulation import Formulation, float_unit
 
-from .instance import Instance
+from .instance import Instance, Solution, dispatched
 from .layer_steps import Ints
-from .solution import Solution, dispatched
 
 
 class Model(Formulation):

@@ -8,8 +8,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import STRIPED, Instance, longest_ns
-from .solution import Domain, Solution
+from .instance import STRIPED, Domain, Instance, Solution, longest_ns
 from .variables import (
     Variables,
     channel_reads,

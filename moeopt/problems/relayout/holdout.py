@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from moeopt.core.errors import InputError
 from moeopt.problems.executed import Run
 from moeopt.problems.relayout.fixed_layout import fixed_layout
-from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.solution import Migration, Solution
+from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
 from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
 
 IS_SCHEDULED = True

@@ -7,8 +7,7 @@ import pulp
 
 from moeopt.core.formulation import Formulation, float_unit
 
-from .instance import STRIPED, Instance, longest_ns
-from .solution import Domain, Solution
+from .instance import STRIPED, Domain, Instance, Solution, longest_ns
 from .variables import (
     Variables,
     channel_reads,

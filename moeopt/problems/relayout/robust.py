@@ -22,8 +22,7 @@ from moeopt.core.search import Search
 
 from .check import link_time_ns
 from .futures import IN_MEMORY, Layouts
-from .instance import STRIPED, Instance
-from .solution import Migration, Solution
+from .instance import STRIPED, Instance, Migration, Solution
 from .windows import prefetch_allowed
 
 Draw = Callable[[int, int], Sequence[Instance]]

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .instance import STRIPED, Expert, Instance
-from .solution import DOMAINS, Domain, Migration, Solution
+from .instance import DOMAINS, STRIPED, Domain, Expert, Instance, Migration, Solution
 
 
 class Variables:

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from moeopt.problems.execute import compare
+from moeopt.problems.replication.anneal_and_refute import joint_bound
 from moeopt.problems.replication.bounds import (
     has_room,
     lower_bound,
     objective_grid,
 )
-from moeopt.problems.replication.check import CONSTRAINTS, objective, violations
+from moeopt.problems.replication.check import CONSTRAINTS, candidates, count, objective, violations
 from moeopt.problems.replication.cpsat import Model
 from moeopt.problems.replication.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.joint_bound import joint_bound
-from moeopt.problems.replication.oracle import candidates, count
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import (
     hard_instance,
