@@ -1,11 +1,16 @@
 """Options and number formats that several subcommands share."""
 
+import inspect
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from moeopt.core.options import Options
 
 if TYPE_CHECKING:
     from moeopt.core.objective import Objective
@@ -43,6 +48,44 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on 
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shell's custom."""
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """Return a command in which a parameter of a class of options is its fields, an option each.
+
+    The options have the fields' names, without the ``_s`` of seconds, types, defaults and help.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    classes: dict[str, tuple[type[Options], list[str]]] = {}
+    made: list[inspect.Parameter] = []
+    for one in signature.parameters.values():
+        kind = one.annotation
+        if not (isinstance(kind, type) and issubclass(kind, Options)):
+            made.append(one.replace(kind=one.KEYWORD_ONLY))
+            continue
+        classes[one.name] = kind, [of.name for of in fields(kind)]
+        made += [
+            inspect.Parameter(of.name, one.KEYWORD_ONLY, default=of.default, annotation=_typed(of))
+            for of in fields(kind)
+        ]
+
+    def expanded(**given: Any) -> int:
+        for name, (kind, names) in classes.items():
+            given[name] = kind(**{field: given.pop(field) for field in names})
+        return function(**given)
+
+    expanded.__signature__ = signature.replace(parameters=made)  # type: ignore[attr-defined]
+    expanded.__doc__, expanded.__name__ = function.__doc__, function.__name__
+    return expanded
+
+
+def _typed(of: "Field[Any]") -> Any:
+    """Return the annotation of a field's option: text where the class of options reads it."""
+    known, kind = of.metadata, of.type
+    if known["read"] is not None:
+        kind = str | None if of.default is None else str
+    flag = known["flag"] or "--" + of.name.removesuffix("_s").replace("_", "-")
+    return Annotated[kind, typer.Option(flag, help=known["help"], metavar=known["metavar"])]
 
 
 def labels(where: list[str] | None) -> dict[str, str]:

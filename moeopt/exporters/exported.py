@@ -11,6 +11,7 @@ from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.json_files import save, write_bytes
 from moeopt.core.objective import Objective, relative
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.solvers.arguments import Limits
 
 NOTES_SUFFIX = ".notes.json"
 """Added to a file's name: where everything about it stands that its format has no place for."""
@@ -79,8 +80,8 @@ class Job:
         The model's shape, or None if nobody said which model it is.
     options
         Value of every option of the target.
-    time_limit_s
-        Seconds for finding a plan of the runtime's form.
+    limits
+        For finding a plan of the runtime's form.
     """
 
     instance: InstanceEnvelope
@@ -88,7 +89,7 @@ class Job:
     objective: Objective | None = None
     shape: ModelShape | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    time_limit_s: float = 60.0
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def model_class(self) -> str | None:

@@ -43,7 +43,7 @@ def best_restricted(
     fields = job.instance.model_dump() | restriction
     changed: InstanceEnvelope = problem.instance.model_validate(fields)
     method = next(iter(problem.exact_methods), "cp-sat")
-    result = solve(changed, method, time_limit_s=job.time_limit_s)
+    result = solve(changed, method, **job.limits.asked)
     if result.solution is None:
         reason = "infeasible" if result.status == "infeasible" else "none found within the limit"
         raise NoPlanError(f"{job.instance.name}: {form}: {reason}", result.status == "infeasible")

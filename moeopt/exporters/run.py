@@ -15,6 +15,7 @@ from moeopt.exporters.restricted import checked_objective
 from moeopt.exporters.scripts import serving_script
 from moeopt.exporters.target import Target
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.solvers import arguments
 
 
 def export(
@@ -24,7 +25,8 @@ def export(
     to: str,
     model: ModelShape | str | Path | None = None,
     options: Mapping[str, OptionValue] | None = None,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
 ) -> Exported:
     """Bring a plan into the format of a runtime, or an instance into that of another tool.
 
@@ -42,8 +44,9 @@ def export(
     options
         What the target asks for besides, e.g. ``{"ep_size": 8}``; `moeopt list targets` has the
         options of each.
-    time_limit_s
-        Seconds for finding the best plan of the runtime's form, where `source` has another.
+    time_limit_s, work_limit
+        For finding the best plan of the runtime's form, where `source` has another; as in
+        `moeopt.solve`.
 
     Returns
     -------
@@ -67,6 +70,7 @@ def export(
     >>> moeopt.export(instance, to="mps").text.splitlines()[0]
     '*SENSE:Minimize'
     """
+    limits = arguments.limits(time_limit_s, work_limit)
     solution = source if isinstance(source, SolutionEnvelope) else None
     if isinstance(source, InstanceEnvelope):
         instance = source
@@ -81,7 +85,7 @@ def export(
         None if solution is None else checked_objective(instance, solution),
         shape_of(instance, model),
         target.resolved(options or {}),
-        time_limit_s,
+        limits,
     )
     found = target.export(job)
     return replace(

@@ -7,21 +7,21 @@ of expert maps writes what `slot_map` returns.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.wording import shown
-from moeopt.exporters.copies import MAP_S, by_load, full_slots
+from moeopt.exporters.copies import MAP_WORK, by_load, full_slots
 from moeopt.exporters.exported import Job
 from moeopt.exporters.models import hidden_layers, known_shape
 from moeopt.exporters.placed import placed
 from moeopt.exporters.target import Option
 from moeopt.problems.replication.check import device_loads
 from moeopt.problems.replication.instance import Instance as Replication
-from moeopt.problems.replication.solution import Solution as Copies
+from moeopt.problems.replication.instance import Solution as Copies
 
 Row = list[int]
 
@@ -146,10 +146,11 @@ def _rows_by_load(
     """Return each layer's slots, and in tokens what the fullest device gets and the mean."""
     rows, balance = [], []
     instance: Any = job.instance
-    limit_s = min(MAP_S, job.time_limit_s) / instance.layers
+    limits = job.limits if job.limits.work is not None else replace(job.limits, work=MAP_WORK)
+    limits = limits.part(1 / instance.layers)
     for tokens in instance.tokens.tolist():
         slots = (experts + copies) // devices
-        held, peak, bound = by_load(tokens, devices, slots, limit_s)
+        held, peak, bound = by_load(tokens, devices, slots, limits)
         rows.append([expert for own in held for expert in own])
         mean = sum(tokens) / devices
         balance.append({"fullest": round(peak, 3), "mean": mean, "bound": round(bound, 3)})

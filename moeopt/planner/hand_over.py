@@ -46,7 +46,7 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
                     decision.instance,
                     to=name,
                     model=planned.request.model,
-                    time_limit_s=planned.request.time_limit_s,
+                    **planned.request.whole_limit,
                 )
                 path, _ = made.save(folder / f"{decision.name}-{name}{made.suffix}")
             except MoeoptError as error:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from moeopt.core.clock import WorkClock, solving_clock
+from moeopt.solvers.arguments import Limits
 from moeopt.solvers.interrupt import run_interruptible
 
 T = TypeVar("T")
@@ -61,6 +62,12 @@ class Deadline:
             yield
         finally:
             self.clock.until = before
+
+    def left(self, share: float = 1.0) -> Limits:
+        """Return what a solve within may take: one of so many parts of what is left."""
+        left = max(self.remaining_s / share, 1e-9)  # a limit must be positive
+        seconds = max(self.clock.seconds_for(left), 1e-9)
+        return Limits(seconds, left if self.counts_work else None)
 
     def checkpoint(self) -> None:
         """Raise `TimeLimitError` if the limit has passed."""

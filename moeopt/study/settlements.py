@@ -190,7 +190,7 @@ def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[R
     rows = [row for digest in hashes for row in by_hash.get(digest, ())]
     for called, method in group.methods.items():
         mine = [row for row in rows if row.key.method == called]
-        for summary in summarise(mine):
+        for summary in summarise(mine, by_settlement=False):
             yield Reading(
                 group.settlement, group.value, group.given, group.skipped, method, summary
             )

@@ -232,7 +232,7 @@ def test_the_committed_plans_find_their_instances(
             ("some name.json", "--to", "lp", "--instance", "some name.json"),
             "--instance: some name.json is an instance itself",
         ),
-        (("plan.json", "--to", "lp", "--time-limit", "0"), "--time-limit: must be a positive"),
+        (("plan.json", "--to", "lp", "--time-limit", "0"), "time limit: must be a positive"),
         (
             ("plan.json", "--to", "llama.cpp", "--model", "model.json", "--ep-size", "2"),
             "--ep-size: llama.cpp has no such option; it has: none",

@@ -14,8 +14,7 @@ from moeopt.planner.jointly import total_ms
 from moeopt.planner.page import page
 from moeopt.planner.planned import Planned
 from moeopt.problems.joint.check import loss, objective
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
+from moeopt.problems.joint.instance import Instance, Solution
 from tests.planner import small_plans
 
 TIMES = {"time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12}

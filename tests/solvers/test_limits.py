@@ -129,6 +129,6 @@ def test_counting_candidates_keeps_the_limit() -> None:
 
 def test_more_candidates_than_a_double_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, as fewer are."""
-    monkeypatch.setattr("moeopt.problems.bitwidth.oracle.count", lambda _: 10**400)
+    monkeypatch.setattr("moeopt.problems.bitwidth.check.count", lambda _: 10**400)
     with pytest.raises(moeopt.InputError, match="over 1e"):
         moeopt.solve(moeopt.load(largest("bitwidth")), "brute-force")

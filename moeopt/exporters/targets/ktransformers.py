@@ -71,7 +71,7 @@ def _deferred(job: Job) -> tuple[int | None, Loss | None]:
     if solution.problem != "deferral":
         raise InputError(f"--deferral: must be a solution of deferral, not of {solution.problem}")
     objective = checked_objective(instance, solution)
-    return uniform_count(Job(instance, solution, objective, time_limit_s=job.time_limit_s))
+    return uniform_count(Job(instance, solution, objective, limits=job.limits))
 
 
 def ratio_of(chosen: int, total: int) -> float:

@@ -31,7 +31,7 @@ def uniform_count(job: Job) -> tuple[int, Loss | None]:
     counts = set(plan.deferred[:-1]) or {0}
     if len(counts) == 1:
         return counts.pop(), None
-    result = solve(job.instance, "uniform-d", time_limit_s=job.time_limit_s)
+    result = solve(job.instance, "uniform-d", **job.limits.asked)
     found: Any = result.solution
     if found is None:
         raise NoPlanError(f"{job.instance.name}: {UNIFORM}: none found", infeasible=False)

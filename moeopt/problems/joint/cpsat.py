@@ -9,8 +9,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .check import layer_runs
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from moeopt.core.formulation import Formulation
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of
 from .idle import with_idle_localized
-from .instance import Instance
+from .instance import Domain, Instance, Solution
 from .paths import Path
-from .solution import Domain, Solution
 
 HOST_WAYS: dict[str, tuple[Domain, Path]] = {
     "hit": ("gpu", Path.HIT),

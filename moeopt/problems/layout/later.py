@@ -23,10 +23,9 @@ from moeopt.sim.traces.popularity import fit, forecast
 
 from .check import loads, objective
 from .heuristics import cold_counts_of, family, longest_first, lpt
-from .instance import COSTS, MAX_SCENARIOS, TWO_PARTS, WITHIN, Instance, Scenario
+from .instance import COSTS, MAX_SCENARIOS, TWO_PARTS, WITHIN, Instance, Scenario, Solution
 from .paths import STRIPED
 from .second_stage import as_solution, best_schedules, refined
-from .solution import Solution
 from .systems import Layout, on_layout
 from .with_copies import COPIES
 

@@ -8,8 +8,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import STRIPED, Expert, Instance, longest_ns
-from .solution import DOMAINS, Domain, Migration, Solution
+from .instance import DOMAINS, STRIPED, Domain, Expert, Instance, Migration, Solution, longest_ns
 
 
 class Variables:

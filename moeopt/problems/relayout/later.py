@@ -32,8 +32,7 @@ from .check import link_time_ns
 from .expert import COSTS, TWO_PARTS, Expert
 from .fixed_layout import fixed_layout
 from .futures import IN_MEMORY, Layouts
-from .instance import STRIPED, Instance
-from .solution import Migration, Solution
+from .instance import STRIPED, Instance, Migration, Solution
 from .windows import prefetch_allowed
 
 

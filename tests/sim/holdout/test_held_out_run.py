@@ -16,7 +16,7 @@ from moeopt.problems.relayout.later import execute
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Assignment
+from moeopt.problems.tri_domain.instance import Solution as Assignment
 from tests.problems.balance.balance_random_instances import random_instance as balance
 
 
