@@ -38,7 +38,7 @@ def describe(error: "ValidationError") -> str:
 
 
 def faults(error: "ValidationError") -> list[tuple[str, str, str]]:
-    """Return (field, kind of the error, reason) for everything that a failed validation found."""
+    """Return (field, kind of the error, reason) for the first that a failed validation found."""
     return [
         (
             field_path([*found["loc"], *found.get("ctx", {}).get("at", ())]),
@@ -61,9 +61,11 @@ def _reason(error: Mapping[str, Any]) -> str:
             reason = f"must be {words} {context[key]}"
         elif kind == "literal_error":
             reason = f"must be {context['expected']}"
+        elif kind == "union_tag_invalid":
+            reason = f"{context['discriminator'].strip(chr(39))} must be {context['expected_tags']}"
         else:
-            reason = str(error["msg"][:1].lower() + error["msg"][1:])
-    if kind in ("missing", "extra_forbidden", "too_short", "too_long"):
+            reason = shortened(str(error["msg"][:1].lower() + error["msg"][1:]))
+    if kind in ("missing", "extra_forbidden", "too_short", "too_long", "union_tag_invalid"):
         return reason
     return f"{reason}, not {shown(error['input'])}"
 
