@@ -1,7 +1,9 @@
 """Errors in plain words: which field, what is wrong, what would be right, on one line."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,3 +106,15 @@ def field_path(parts: Sequence[str | int]) -> str:
             name = part if plain else shown(part)
             path += f".{name}" if path else name
     return path or "the object"
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" with the known names that are most like a name, or nothing."""
+    plain = {re.sub(r"[\W_]", "", one.lower()): one for one in known}
+    asked = re.sub(r"[\W_]", "", str(name)[:LONGEST].lower())
+    close = get_close_matches(asked, plain, n=3, cutoff=0.6)
+    if asked in plain:
+        close = [asked]
+    elif not close and len(asked) > 2:
+        close = [one for one in plain if one.startswith(asked)][:3]
+    return f"; did you mean {' or '.join(plain[one] for one in close)}?" if close else ""
