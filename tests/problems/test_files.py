@@ -641,7 +641,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-@pytest.mark.parametrize("problem", ["tri_domain", "relayout", "layout", "bitwidth", "placement"])
+@pytest.mark.parametrize("problem", ["tri_domain", "relayout", "layout", "bitwidth"])
 def test_files_of_both_versions_are_read_alike(problem: str, root: Path) -> None:
     """Of the library, whose newer files say 2: the same instance, with the same version."""
     files = sorted((root / "instances" / problem).glob("*/*.json"))

@@ -13,7 +13,7 @@ from moeopt.study.report import words
 from moeopt.study.report.study import Study
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
-from moeopt.study.table import percent
+from moeopt.study.table import percent, shown_interval
 
 FILE = "index.html"
 
@@ -96,6 +96,7 @@ def _rendered(study: Study, progress: str, refresh_s: int) -> str:
         amount=words.amount,
         seconds=words.seconds,
         percent=percent,
+        interval=shown_interval,
     )
 
 

@@ -26,7 +26,7 @@ from tests.problems.replication.replication_random_instances import (
 )
 
 METHODS = ("anneal-and-refute", "cp-sat", "milp", "mathprog")
-SHARES = [range(12), pytest.param(range(12, 300), marks=pytest.mark.slow)]
+SHARES = [range(8), pytest.param(range(8, 300), marks=pytest.mark.slow)]
 GOLDEN = Instance.from_arrays(
     loads=[600, 560, 120, 120, 20, 10, 10, 10], devices=8, slots=2, name="golden"
 )
@@ -79,6 +79,7 @@ def test_hand_computed_anchors(name: str) -> None:
         assert (found.status, found.objective) == ("optimal", expected), method
 
 
+@pytest.mark.slow  # the export of it, tests/exporters/test_copies.py, finds the optimum as well
 def test_the_golden_case() -> None:
     """The published example: EPLB has 232 tokens, the optimum is 590 / 3."""
     found = solve(GOLDEN, "anneal-and-refute", time_limit_s=600)
