@@ -1,6 +1,6 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/deferral/spec.md`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import combinations
 
 import pulp
@@ -149,7 +149,7 @@ class Model(Formulation):
             instance=self.instance.name, deferred=tuple(counts), start_ns=StartTimes(**starts)
         )
 
-    def _sum(self, layer: int, values: Sequence[int]) -> LpAffineExpression:
+    def _sum(self, layer: int, values: Iterable[float]) -> LpAffineExpression:
         return pulp.LpAffineExpression(zip(self.defers[layer], values, strict=True))
 
     def _runs(self, task: Node) -> LpAffineExpression:

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import IntVar
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -22,13 +22,13 @@ V = TypeVar("V")
 """A solver's variable."""
 
 
-class Counted(Protocol[V]):
+class Counted(Protocol):
     """A model that says which copies there are, and which tokens they get."""
 
     instance: Instance
     numbers: range
-    at: list[list[list[list[V]]]]
-    tokens: list[list[list[tuple[V, V]]]]
+    at: list[list[list[list[IntVar]]]]
+    tokens: list[list[list[tuple[IntVar, IntVar]]]]
 
 
 class Model(Formulation):
@@ -244,7 +244,7 @@ class Model(Formulation):
         return units // self.objective_unit
 
 
-def kernel_loads(model: "Counted[V]") -> list[list[tuple[V, V]]]:
+def kernel_loads(model: Counted) -> list[list[tuple[LinearExpr, LinearExpr]]]:
     """Return the experts read and the tokens of each device in each window, of a model's variables.
 
     The model has `instance`, `numbers`, `at` and `tokens`, as `Model` does; sums are Python's.

@@ -84,7 +84,7 @@ class Repeats:
             " this trace would see tokens they were decided on: `moeopt trace dedupe`"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return share and size as JSON values."""
         return {
             "min_run": self.min_run,

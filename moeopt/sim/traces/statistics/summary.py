@@ -70,7 +70,7 @@ class Summary:
         """Return the figure of a key."""
         return next(figure for figure in self.figures if figure.key == key)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values; what is undefined is None."""
         return {
             "batch": self.batch,
