@@ -183,7 +183,7 @@ def _reuse_figures(routing: Routing) -> list[Figure]:
     ]
 
 
-def _rates(rates: HitRates) -> dict[str, Any]:
+def _rates(rates: HitRates) -> dict[str, object]:
     def means(values: Floats) -> list[float | None]:
         return [_plain(average(column)) for column in values.T]
 
