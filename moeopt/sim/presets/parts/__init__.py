@@ -10,7 +10,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import shortened
+from moeopt.core.wording import meant, shortened
 from moeopt.sim.machines.cpu import Cpu, Numa, Positive
 from moeopt.sim.machines.machine import Dram, Gpu, Machine, Node
 
@@ -117,7 +117,8 @@ def compose(name: str) -> Machine:
     sockets, host_name = _counted(host_name)
     given = [_counted(part) for part in asked if part not in ("", "none")]
     wrong = [
-        f"no {kind} is called {shortened(part)!r}; there are {', '.join(known)}"
+        f"no {kind} is called {shortened(part)!r}{meant(part, known) or ';'}"
+        f" there are {', '.join(known)}"
         for parts, kind, known in (
             ([part for _, part in given], "GPU", gpu_names()),
             ([host_name], "host", host_names()),
