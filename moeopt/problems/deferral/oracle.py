@@ -8,7 +8,8 @@ left out: I[l] comes before the experts of all later layers, D[l] before those f
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
+from math import prod
 from typing import Literal, NamedTuple, get_args
 
 from .instance import Instance
@@ -28,14 +29,18 @@ class CpuTask(NamedTuple):
 
 
 def count(instance: Instance) -> int:
-    """Return how many candidates `candidates` yields."""
-    return sum(1 for counts in _counts(instance) for _ in _orders(_with_length(instance, counts)))
+    """Return how many candidates `candidates` yields, less if they are too many anyhow."""
+    least = prod(len(instance.deferrable(layer)) for layer in range(instance.layers))
+    if least > MAX_CANDIDATES:
+        return least
+    orders = (order for counts in _counts(instance) for order in _orders_of(instance, counts))
+    return sum(1 for _ in islice(orders, MAX_CANDIDATES + 1))
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:
     """Yield the earliest schedule of every count and order, within the penalty limit or not."""
     for counts in _counts(instance):
-        for order in _orders(_with_length(instance, counts)):
+        for order in _orders_of(instance, counts):
             yield _earliest(instance, counts, order)
 
 
@@ -47,6 +52,10 @@ def _length(instance: Instance, counts: Sequence[int], task: CpuTask) -> int:
     d = counts[task.layer]
     share = d if task.kind == "deferred" else instance.top_k - d
     return share * instance.expert_cpu_ns[task.layer]
+
+
+def _orders_of(instance: Instance, counts: Sequence[int]) -> Iterator[list[CpuTask]]:
+    return _orders(_with_length(instance, counts))
 
 
 def _with_length(instance: Instance, counts: Sequence[int]) -> list[CpuTask]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
@@ -39,6 +40,10 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     return draw_from(fit(seen if seen.any() else own, 1), instance, seed)
 
 
+DRAWN_PER_UNIT = 1e5
+"""Experts of a future that are drawn in a second of one core."""
+
+
 def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
     """Return what draws loads of the step that runs from a given forecast; see `draw`."""
     own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
@@ -69,6 +74,7 @@ def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
 
 def _loaded(instance: Instance, tokens: Any, costs: dict[str, Any]) -> tuple[Expert, ...]:
     """Return the experts where they lie, with other tokens and costs."""
+    checkpoint(len(instance.experts) / DRAWN_PER_UNIT)
     rows = zip(tokens.tolist(), *(of.tolist() for of in costs.values()), strict=True)
     return tuple(
         Expert.model_construct(

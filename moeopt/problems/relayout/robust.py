@@ -80,8 +80,10 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         found.append(plan)
         if value < best_value:
             best, best_value = plan, value
-    for plan in found:
+    for number, plan in enumerate(found):
         for size in range(len(plan), 0, -1):
+            if search.stopped and (number or size < len(plan)):
+                return
             report(plan[:size])
     search.note = "LOCAL OPTIMUM"
 
