@@ -10,8 +10,7 @@ from moeopt.core.errors import InputError
 from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import objective
 from moeopt.problems.replication.heuristics import eplb
-from moeopt.problems.replication.instance import MAX_COPIES, Instance
-from moeopt.problems.replication.solution import Solution
+from moeopt.problems.replication.instance import MAX_COPIES, Instance, Solution
 from moeopt.solvers.arguments import Limits
 from moeopt.solvers.run import solve
 

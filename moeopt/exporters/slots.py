@@ -21,7 +21,7 @@ from moeopt.exporters.placed import placed
 from moeopt.exporters.target import Option
 from moeopt.problems.replication.check import device_loads
 from moeopt.problems.replication.instance import Instance as Replication
-from moeopt.problems.replication.solution import Solution as Copies
+from moeopt.problems.replication.instance import Solution as Copies
 
 Row = list[int]
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 
 from moeopt.core.errors import InputError
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 
 CPU = "CPU"
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.problems.placement.generate import GIB
+from moeopt.sim.machines.runtimes.memory import NoRoomError
 
 from .bits import WIDTHS, widths_of
-from .budget import MIB, NoRoomError, gpu_deficit, host_memory
+from .budget import MIB, gpu_deficit, host_memory
 from .planned import Planned, carried_out
 from .request import Request
 from .residency import memory

@@ -5,18 +5,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from moeopt.core.errors import MoeoptError
+from pydantic import ValidationError
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import describe
 from moeopt.exporters.split_flags import split_flags
 from moeopt.problems.generate import generate
 from moeopt.problems.split.check import times_ns, used_bytes
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.memory import NoRoomError, kv_bits_of
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
+
+from .options import PlanOptions, SeveralOptions
 
 MIB = 2**20
 S = 1e9
@@ -25,12 +30,6 @@ CACHE_TYPES = {16.0: "f16", 8.5: "q8_0", 8.0: "q8_0", 4.5: "q4_0", 5.5: "q5_0", 
 """Bits of a number in the KV cache -> what the runtimes call it."""
 
 NUMA_FLAGS = {"interleaved": ["--numa", "distribute"], "isolate": ["--numa", "isolate"]}
-
-
-class NoRoomError(MoeoptError):
-    """A model does not fit, whatever lies where."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,22 @@ def plan_split(
         without=without,
         command=_command(machine, model, instance, chosen, options, path),
     )
+
+
+def wished(options: PlanOptions, several: SeveralOptions) -> Options:
+    """Return what the generator of `split` is told by the options of a plan."""
+    asked = {
+        "bits": options.bits,
+        "kv_bits": 16.0 if options.kv_bits is None else kv_bits_of(options.kv_bits),
+        "room": options.context,
+        "context": min(options.context, several.prompt_tokens + several.reply_tokens // 2),
+        "runtime": options.runtime or "llama.cpp",
+    }
+    named = ("ubatch", "numa", "prompt_tokens", "reply_tokens")
+    try:
+        return Options.model_validate(asked | {name: getattr(several, name) for name in named})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
 
 
 def split_page(plan: SplitPlan) -> str:

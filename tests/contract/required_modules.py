@@ -22,8 +22,7 @@ MOD_ID = re.compile(r"^s\.t\. ([A-Z]{2})_C(\d+)", re.MULTILINE)
 MIN_INSTANCES = 3
 
 REQUIRED_MODULES = (
-    *("instance", "solution", "check", "bounds", "heuristics", "cpsat", "milp", "oracle", "view"),
-    "generate",
+    *("instance", "check", "bounds", "heuristics", "cpsat", "milp", "view", "generate"),
 )
 """The modules every problem package has."""
 

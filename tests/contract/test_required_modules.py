@@ -97,7 +97,7 @@ def _claim_to_be_robust(home: Home) -> None:
 
 @_removal("PROBLEM: lanes is there, but absent says why not")
 def _draw_lanes(home: Home) -> None:
-    _edit(_package(home) / "__init__.py", "oracle, view)", "oracle, view, lanes=print)")
+    _edit(_package(home) / "__init__.py", "check, view)", "check, view, lanes=print)")
 
 
 @_removal("PROBLEM: executor is there, but absent says why not")

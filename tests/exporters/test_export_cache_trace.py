@@ -10,7 +10,7 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.targets.cache_trace import read_oracle_general, read_trace_text
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution as Ways
+from moeopt.problems.cache.instance import Solution as Ways
 from tests.exporters.trace_rules import (
     belady_hits,
     csv_requests,

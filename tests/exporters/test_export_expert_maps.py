@@ -30,13 +30,15 @@ DENSE = [(), (0,), (0, 1), (1, 3), (4,)]
 NAME = "TinyForCausalLM"
 
 
-@pytest.mark.parametrize("dense", DENSE)
-@pytest.mark.parametrize("ep_size", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("dense", "ep_size"),
+    [(DENSE[0], 1), (DENSE[1], 2), (DENSE[2], 3), (DENSE[3], 5), (DENSE[4], 2)],
+)
 def test_sglang_reads_it_and_it_leads_back(
     dense: tuple[int, ...], ep_size: int, tmp_path: Path
 ) -> None:
     """One key; a row for every layer of the model; side file and map together give the plan."""
-    for seed in range(4):
+    for seed in range(2):
         given = instance(seed)
         solution = random_plan(given, seed)
         exported = moeopt.export(

@@ -13,7 +13,7 @@ from moeopt.exporters.targets.elsa import leading_ways, read_elsa
 from moeopt.exporters.targets.ktransformers_deferral import read_deferral_flag
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.instance import Instance as Cache
-from moeopt.problems.cache.solution import Solution as Ways
+from moeopt.problems.cache.instance import Solution as Ways
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.problems.deferral.instance import Instance as Deferral
 from tests.problems.cache.cache_random_instances import KINDS

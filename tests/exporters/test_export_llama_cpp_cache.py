@@ -7,7 +7,7 @@ import pytest
 
 import moeopt
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution as Ways
+from moeopt.problems.cache.instance import Solution as Ways
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, random_plan, sets, shape
 from tests.problems.cache.cache_random_instances import random_instance
 

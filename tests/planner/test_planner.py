@@ -46,9 +46,9 @@ def request(tokens: int = 60, **changes: object) -> Request:
     law = find("workloads", Workload, "esft-deepseek-v2-lite")
     trace = routing_trace(law, MODEL.routed_experts, MODEL.top_k, LAYERS, tokens, 3)
     made = Request(
-        get_machine("rtx4090-7960x"),
-        MODEL,
-        trace,
+        machine=get_machine("rtx4090-7960x"),
+        model=MODEL,
+        trace=trace,
         steps=12,
         time_limit_s=60,
         joint_time_s=0,
@@ -182,7 +182,7 @@ def test_the_default_plans_fit_the_same_room() -> None:
         ({"machine": get_machine("cxl-ndp")}, "cpu: is missing"),
         ({"batch": 0}, "batch: must be at least 1"),
         ({"steps": 0}, "steps: must be at least 1"),
-        ({"max_deferred": -1}, "max_deferred: must not be negative"),
+        ({"max_deferred": -1}, "max_deferred: must be at least 0"),
         ({"time_limit_s": 0.0}, "time_limit_s: must be above 0"),
     ],
 )

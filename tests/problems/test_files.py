@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.core import json_files as files
 from moeopt.core.errors import InputError
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 
 VALID: dict[str, Any] = {
     "problem": "tri_domain",

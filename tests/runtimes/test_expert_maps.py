@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from moeopt.exporters.slots import slots_of
 from moeopt.exporters.targets.sglang import HONOURING
-from moeopt.problems.placement.solution import Solution
+from moeopt.problems.placement.instance import Solution
 from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, sets, shape
 from tests.runtimes.consumers import child, fetched, needs, source
 

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from moeopt.core.arrays import each, integers, made, rows_of
-from moeopt.core.envelope import Count, Data, InstanceEnvelope, Nanoseconds
+from moeopt.core.envelope import Count, Data, InstanceEnvelope, Nanoseconds, SolutionEnvelope
 
 
 class Expert(Data):
@@ -76,3 +76,10 @@ class Instance(InstanceEnvelope):
     def size(self) -> str:
         """Return how many experts there are, and the capacity, in words."""
         return f"{len(self.experts)} experts, {self.capacity_bytes} bytes"
+
+
+class Solution(SolutionEnvelope):
+    """One flag per expert."""
+
+    problem: Literal["TEMPLATE"] = "TEMPLATE"
+    kept: tuple[bool, ...]

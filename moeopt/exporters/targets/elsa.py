@@ -13,9 +13,8 @@ from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.restricted import compared
 from moeopt.exporters.target import Target
 from moeopt.problems.cache.curves import Ints
-from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.instance import Instance, Solution
 from moeopt.problems.cache.sides import sides_of
-from moeopt.problems.cache.solution import Solution
 
 LEADING = "the same ways on leading layers, none on the others"
 

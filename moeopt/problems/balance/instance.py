@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.arrays import each, flags, integers, made, rows_of
-from moeopt.core.envelope import Count, Data, Flag, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.envelope import (
+    Count,
+    Data,
+    Flag,
+    InstanceEnvelope,
+    Nanoseconds,
+    SolutionEnvelope,
+    field_error,
+)
 
 MAX_UNITS = 1024
 MAX_SLICES_PER_UNIT = 4096
@@ -237,3 +245,10 @@ class Instance(InstanceEnvelope):
             **{name: column(name) for name in names},
             resident=column("resident").astype(np.bool_),
         )
+
+
+class Solution(SolutionEnvelope):
+    """One row per expert, in the order of the instance, with one count per NDP unit."""
+
+    problem: Literal["balance"] = "balance"
+    gpu_slices: tuple[tuple[Count, ...], ...]

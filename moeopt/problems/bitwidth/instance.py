@@ -23,6 +23,7 @@ from moeopt.core.envelope import (
     Count,
     Data,
     InstanceEnvelope,
+    SolutionEnvelope,
     field_error,
 )
 from moeopt.core.errors import InputError
@@ -326,3 +327,13 @@ class Instance(InstanceEnvelope):
     def largest_loss(self) -> int:
         """The loss of the worst choice for every expert: no solution loses more."""
         return int(self.losses.max(axis=1).sum())
+
+
+class Solution(SolutionEnvelope):
+    """One width per expert, layer by layer.
+
+    None stands for an expert without a width: such a file can be read, and the checker reports it.
+    """
+
+    problem: Literal["bitwidth"] = "bitwidth"
+    bits: tuple[tuple[Count | None, ...], ...]

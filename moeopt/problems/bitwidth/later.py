@@ -29,8 +29,7 @@ from moeopt.core.search import Search
 from . import dynamic_program
 from .check import objective
 from .heuristics import greedy_marginal
-from .instance import Instance, Layer
-from .solution import Solution
+from .instance import Instance, Layer, Solution
 
 Floats = NDArray[np.float64]
 

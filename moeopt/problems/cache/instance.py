@@ -1,15 +1,16 @@
 """A routing trace through all layers, and what hits, misses and fetches cost."""
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.arrays import NOT_THERE, integers, made
-from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, SolutionEnvelope, field_error
 
 from .curves import Costs, Curves, curves_of
 
@@ -203,3 +204,22 @@ class Instance(InstanceEnvelope):
     def curves(self) -> Curves:
         """What every layer costs at every number of ways."""
         return curves_of(self.ids, self.experts, self.costs)
+
+
+class Solution(SolutionEnvelope):
+    """Ways of each layer.
+
+    None stands for a layer without a number: such a file can be read, and the checker reports it.
+    """
+
+    problem: Literal["cache"] = "cache"
+    ways: tuple[Count | None, ...]
+
+
+def read_off(instance: str, gets: Sequence[Sequence[Any]], value: Callable[[Any], int]) -> Solution:
+    """Return the solution in which each layer gets the first number whose variable is 1.
+
+    With a constraint left out there may be several, or none: then the layer has no number.
+    """
+    ways = tuple(next((w for w, variable in enumerate(of) if value(variable)), None) for of in gets)
+    return Solution(instance=instance, ways=ways)

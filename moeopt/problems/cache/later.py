@@ -30,10 +30,9 @@ from moeopt.core.search import Search
 
 from .curves import Ints, curves_of
 from .heuristics import best_uniform, greedy_marginal
-from .instance import MAX_CELLS, MAX_EXPERTS, Instance
+from .instance import MAX_CELLS, MAX_EXPERTS, Instance, Solution
 from .lagrangian import cheapest, completions
 from .sides import Sides, sides_of
-from .solution import Solution
 
 QUARTERS = 4
 """Parts of the observed stretch that are compared."""

@@ -7,7 +7,14 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from moeopt.core.arrays import integers, made
-from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_error
+from moeopt.core.envelope import (
+    Count,
+    Data,
+    InstanceEnvelope,
+    Nanoseconds,
+    SolutionEnvelope,
+    field_error,
+)
 
 MAX_LAYERS = 1024
 MAX_TOP_K = 256
@@ -187,3 +194,27 @@ class Instance(InstanceEnvelope):
         """How long the step takes if nothing overlaps: more than any optimum."""
         gpu = sum(self.attention_ns) + sum(self.shared_ns)
         return gpu + 2 * sum(self.sync_ns) + self.top_k * sum(self.expert_cpu_ns)
+
+
+Start = Annotated[int, Field(strict=True, ge=0, le=2**62)]
+"""An instant in ns since the step began; sums of many durations fit."""
+
+
+class StartTimes(Data):
+    """When each task of each layer starts; what takes no time has a start as well."""
+
+    attention: tuple[Start, ...]
+    shared: tuple[Start, ...]
+    immediate: tuple[Start, ...]
+    deferred: tuple[Start, ...]
+
+
+class Solution(SolutionEnvelope):
+    """One count and four starts per layer.
+
+    None stands for a layer without a count: such a file can be read, and the checker reports it.
+    """
+
+    problem: Literal["deferral"] = "deferral"
+    deferred: tuple[Count | None, ...]
+    start_ns: StartTimes

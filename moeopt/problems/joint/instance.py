@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import integers, made
-from moeopt.core.envelope import Count, Data, Flag, InstanceEnvelope, Name, Nanoseconds, field_error
+from moeopt.core.envelope import (
+    Count,
+    Data,
+    Flag,
+    InstanceEnvelope,
+    Name,
+    Nanoseconds,
+    SolutionEnvelope,
+    field_error,
+)
 
 MAX_LAYERS = 1024
 MAX_EXPERTS = 2**14
@@ -443,3 +452,30 @@ def _check_active(at: list[str | int], active: Layer, experts: int, longest: int
             reason = f"must be from 1 to {longest - 1}, which the times know, not {tokens}"
             raise field_error([*at, place, 1], reason)
         seen.add(expert)
+
+
+class Solution(SolutionEnvelope):
+    """All decisions of a plan; None stands for one that is missing, which the checker reports.
+
+    Parameters
+    ----------
+    context
+        Which of the instance's contexts.
+    resident
+        By layer, the experts that stay on the GPU.
+    bits
+        By layer and expert, its width.
+    ways, deferred
+        By layer, cache ways, and how many of the experts on the CPU are deferred.
+    swapped
+        (step, layer, expert): an expert that the GPU holds, and that the CPU runs nevertheless.
+        All others run on the GPU exactly where it holds them.
+    """
+
+    problem: Literal["joint"] = "joint"
+    context: Count | None
+    resident: tuple[tuple[Count, ...], ...]
+    bits: tuple[tuple[Count | None, ...], ...]
+    ways: tuple[Count | None, ...]
+    deferred: tuple[Count | None, ...]
+    swapped: tuple[tuple[Count, Count, Count], ...] = ()

@@ -24,12 +24,11 @@ from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
 from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
-from moeopt.problems.tri_domain.solution import Solution as Schedule
+from moeopt.problems.tri_domain.instance import Solution as Schedule
 
 from .copies import within_memory
-from .instance import Instance
+from .instance import Domain, Instance, Solution
 from .paths import STRIPED, Path
-from .solution import Domain, Solution
 
 BEST_SCHEDULE_S = 10.0
 """Seconds that a scenario's best schedule may take; it takes some milliseconds."""

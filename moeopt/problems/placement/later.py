@@ -29,13 +29,12 @@ from moeopt.sim.traces.count_sample import sample_trace
 from moeopt.sim.traces.trace import Counts
 
 from .bounds import objective_grid
-from .instance import Instance
+from .instance import Instance, held_of, solution_of
 from .lagrangian.local_search import LocalSearch, perturbed
 from .lagrangian.relaxation import Model
 from .lagrangian.whole_layers import cheapest_layers
 from .layer_steps import Flags, Ints
 from .ranking import best_prefix, descending, filled, offload_time
-from .solution import held_of, solution_of
 
 PRIOR_STEPS, PRIOR_SHARE = 64, 0.25
 """How many drawn steps stand beside n steps seen: the first, and this part of n.

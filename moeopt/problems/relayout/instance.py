@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
-from moeopt.core.envelope import Count, Nanoseconds, field_error
+from moeopt.core.envelope import Count, Data, Nanoseconds, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
 from .expert import COSTS as COSTS
@@ -339,3 +339,45 @@ def longest_ns(instance: Instance) -> int:
     reads = reads_ns(instance)
     longest = (max(*costs_ns(expert), *reads) for expert in active_experts(instance))
     return instance.base_ns + sum(longest)
+
+
+Domain = Literal["gpu", "cpu", "ndp"]
+
+DOMAINS: tuple[Domain, ...] = ("gpu", "cpu", "ndp")
+"""The domains, in the order that breaks ties."""
+
+Kind = Literal["prefetch", "localize", "stripe", "rebalance"]
+
+KINDS: tuple[Kind, ...] = ("prefetch", "localize", "stripe", "rebalance")
+
+MAX_MIGRATIONS = 4096
+
+
+class Migration(Data):
+    """One expert's migration.
+
+    Parameters
+    ----------
+    expert
+        The expert's number, as in the instance.
+    kind
+        "prefetch": into the GPU's memory, its host copy stays. "localize": from all DIMMs to one.
+        "stripe": from one DIMM to all. "rebalance": from one DIMM to another.
+    dimm
+        The new DIMM of "localize" and "rebalance"; None for the others.
+    """
+
+    expert: Count
+    kind: Kind
+    dimm: Count | None = None
+
+
+class Solution(SolutionEnvelope):
+    """The migrations, in any order, and one domain per expert in the order of the instance.
+
+    None stands for an expert that runs nowhere: one without tokens. The checker reports any other.
+    """
+
+    problem: Literal["relayout"] = "relayout"
+    migrations: Annotated[tuple[Migration, ...], Field(max_length=MAX_MIGRATIONS)]
+    assignment: tuple[Domain | None, ...]

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from moeopt.core.arrays import integers, made
-from moeopt.core.envelope import Count, Data, InstanceEnvelope, field_error
+from moeopt.core.envelope import Count, Data, InstanceEnvelope, SolutionEnvelope, field_error
 from moeopt.core.errors import InputError
 
 MAX_DEVICES = 4096
@@ -373,3 +373,26 @@ class Instance(InstanceEnvelope):
 def _is_flat(values: list[object]) -> bool:
     """Tell whether a list holds numbers and not rows."""
     return not values or not isinstance(values[0], list | tuple | np.ndarray)
+
+
+Shares = tuple[tuple[tuple[Count, ...], ...], ...]
+"""Tokens by window, expert and copy."""
+
+
+class Solution(SolutionEnvelope):
+    """The devices of each expert's copies, in the order of the instance's experts.
+
+    With kernel times and a free split `shares` has the tokens of each copy by window and expert, in
+    the order of `copies`; else it is None.
+    """
+
+    problem: Literal["replication"] = "replication"
+    copies: Copies
+    shares: Shares | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent_shares(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.shares is None:
+            del fields["shares"]
+        return fields

@@ -8,7 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from moeopt.core.arrays import NOT_THERE, integers, made, optional
-from moeopt.core.envelope import Count, Data, InstanceEnvelope, Name, Nanoseconds, field_error
+from moeopt.core.envelope import (
+    Count,
+    Data,
+    InstanceEnvelope,
+    Name,
+    Nanoseconds,
+    SolutionEnvelope,
+    field_error,
+)
 from moeopt.core.errors import InputError
 
 MAX_DEVICES = 64
@@ -277,3 +285,15 @@ class Instance(InstanceEnvelope):
             )
             total += weight * (sum(parts) + (2 * len(self.layers) + 1) * hop)
         return total
+
+
+Home = Annotated[int, Field(strict=True, ge=-1, le=2**31)]
+"""A device; -1 for the experts of a layer that has none, and what has no home at all."""
+
+
+class Solution(SolutionEnvelope):
+    """One device per layer for attention, and one, or -1, for routed experts."""
+
+    problem: Literal["split"] = "split"
+    attention: tuple[Home, ...]
+    experts: tuple[Home, ...]

@@ -1,6 +1,6 @@
 """One MoE layer of one decode step: active experts, where they lie, what each path costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -17,16 +17,16 @@ from pydantic import (
 )
 
 from moeopt.core.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
-from moeopt.core.envelope import Count, field_error
+from moeopt.core.envelope import Count, SolutionEnvelope, field_error
 from moeopt.core.errors import InputError
-from moeopt.core.host_memory import HostMemory
-from moeopt.problems.tri_domain.expert import MAX_DIMMS
-from moeopt.problems.tri_domain.expert import Copy as Copy
-from moeopt.problems.tri_domain.expert import Expert as Expert
+from moeopt.core.host_memory import HostMemory, absent
 
 from .columns import FIELDS, OPTIONAL, Rows, columns_of, rows_in, valid
 from .columns import STRIPED as STRIPED
 from .columns import Columns as Columns
+from .expert import MAX_DIMMS
+from .expert import Copy as Copy
+from .expert import Expert as Expert
 
 MAX_EXPERTS = 4096
 
@@ -300,3 +300,70 @@ class Instance(HostMemory):
         parts = (c.gpu_work_ns, c.pcie_ns) if self.two_parts else ()
         columns = (c.gpu_ns, c.cpu_ns, c.ndp_ns, c.gpu_dram_ns, c.cpu_dram_ns, c.dimm)
         return table_for(self, *columns, *parts)
+
+
+Domain = Literal["gpu", "cpu", "ndp"]
+
+DOMAINS: tuple[Domain, ...] = ("gpu", "cpu", "ndp")
+"""The domains, in the order that breaks ties."""
+
+
+class Solution(SolutionEnvelope):
+    """One domain per expert, in the order of the instance's experts.
+
+    None stands for an expert that runs nowhere: such a file can be read; the checker reports it.
+
+    Parameters
+    ----------
+    assignment
+        The domains.
+    source
+        Schema 2: the DIMM of the copy that each expert is run from, None for its first copy.
+        Absent: all run from their first copies.
+    """
+
+    problem: Literal["tri_domain"] = "tri_domain"
+    assignment: tuple[Domain | None, ...]
+    source: Annotated[tuple[Count | None, ...] | None, Field(exclude_if=absent)] = None
+
+    def source_of(self, row: int) -> int | None:
+        """Return the DIMM of the copy that an expert is run from, None for its first copy."""
+        return self.source[row] if self.source is not None and row < len(self.source) else None
+
+
+Run = tuple[Domain, int]
+"""How an expert runs: its domain, and which of `Expert.lies` it is run from."""
+
+
+def runs_of(instance: Instance) -> list[list[Run]]:
+    """Return every way to run each expert, whatever TD-C2 allows; the first copy comes first."""
+    return [
+        [(domain, copy) for copy in range(len(expert.lies)) for domain in DOMAINS]
+        for expert in instance.experts
+    ]
+
+
+def solution_of(instance: Instance, runs: Sequence[Run | None]) -> Solution:
+    """Return the solution in which each expert runs so; None: it runs nowhere."""
+    source = None
+    if instance.has_copies:
+        source = tuple(
+            expert.lies[run[1]].dimm if run is not None and run[1] else None
+            for expert, run in zip(instance.experts, runs, strict=True)
+        )
+    assignment = tuple(None if run is None else run[0] for run in runs)
+    # The pieces are valid by construction; skipping validation makes brute force much faster.
+    return Solution.model_construct(
+        problem="tri_domain", instance=instance.name, assignment=assignment, source=source
+    )
+
+
+def read_off(
+    instance: Instance, runs: Sequence[Mapping[Run, Any]], value: Callable[[Any], int]
+) -> Solution:
+    """Return the solution in which each expert runs the first way whose variable is 1.
+
+    With a constraint left out there may be several, or none: then the expert runs nowhere.
+    """
+    chosen = [next((run for run, at in of.items() if value(at)), None) for of in runs]
+    return solution_of(instance, chosen)

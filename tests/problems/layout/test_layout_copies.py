@@ -14,9 +14,8 @@ from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.copies import fields_of, fits, places_of, used_bytes, within_memory
 from moeopt.problems.layout.execute import execute
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.holdout import execute_layout
-from moeopt.problems.layout.instance import COSTS, Copies, Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import COSTS, Copies, Instance, Solution
+from moeopt.problems.layout.later import execute_layout
 from moeopt.problems.layout.view import differences, facts, lanes
 from moeopt.problems.layout.with_copies import dual_copies, two_localized
 from moeopt.solvers.run import solve

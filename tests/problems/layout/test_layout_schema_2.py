@@ -22,10 +22,9 @@ from moeopt.problems.layout.bounds import (
 )
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance
+from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
 from moeopt.problems.layout.multi_scenario.aggregated import aggregated
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
-from moeopt.problems.layout.solution import Solution
 from moeopt.solvers.run import solve
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
@@ -247,7 +246,7 @@ def test_reads_of_a_channel_are_counted_exactly() -> None:
 def test_the_aggregated_model_is_a_relaxation() -> None:
     """Of a window twice it bounds twice the optimum, mostly well where links bind."""
     near = 0
-    for seed in range(24):
+    for seed in range(8):
         once = links_bind(seed)
         best = 2 * optimum(once)
         twice = changed(once, scenarios=once.model_dump()["scenarios"] * 2)
@@ -255,7 +254,7 @@ def test_the_aggregated_model_is_a_relaxation() -> None:
         bound = model.proven(twice, model.solve(10.0), [0, 1])
         assert bound <= best, once.name
         near += bound >= 0.8 * best
-    assert near > 6
+    assert near > 2
 
 
 MOST = 9
@@ -273,17 +272,10 @@ def tiny() -> tuple[Instance, ...]:
     )
 
 
-@pytest.fixture
-def short_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let bound and pack anneal for a moment only."""
-    for moves in ("FIRST_MOVES", "MOVES"):
-        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 500)
-
-
 def test_links_that_bind_are_proven() -> None:
     """Where channels or PCIe decide, bound and pack closes by itself, and cp-sat agrees."""
     bind = {"LA-C8": 0, "LA-C9": 0}
-    for seed in range(40):
+    for seed in range(12):
         instance = links_bind(seed)
         best = optimum(instance)
         search = Search(limit_s=30.0)
@@ -294,13 +286,12 @@ def test_links_that_bind_are_proven() -> None:
         [load] = loads(instance, search.solution)
         for rule in bind:
             bind[rule] += load.makespan_of(rule) == best > load.makespan_without([rule])
-    assert min(bind.values()) > 3
+    assert min(bind.values()) > 1
 
 
 @pytest.mark.parametrize(
-    "share", [slice(0, 300, 26), pytest.param(slice(0, 300), marks=pytest.mark.slow)]
+    "share", [slice(0, 300, 60), pytest.param(slice(0, 300), marks=pytest.mark.slow)]
 )
-@pytest.mark.usefixtures("short_annealing")
 def test_every_method_agrees_with_brute_force(share: slice) -> None:
     """Exact methods give the oracle's optimum; heuristics are valid, bounds hold."""
     for instance in tiny()[share]:
@@ -350,11 +341,10 @@ def changed(instance: Instance, **update: object) -> Instance:
     return Instance.model_validate(instance.model_dump() | update)
 
 
-@pytest.mark.usefixtures("short_annealing")
 def test_channels_and_dimms_are_only_names() -> None:
     """Renumbered channels and reordered DIMMs: the same optimum."""
     with_channels = [instance for instance in tiny() if instance.channels and instance.dimms > 1]
-    for instance in with_channels[:8]:
+    for instance in with_channels[:4]:
         assert instance.channels is not None
         best = optimum(instance)
         reverse = [9 - channel for channel in instance.channels[::-1]]
@@ -365,7 +355,7 @@ def test_channels_and_dimms_are_only_names() -> None:
 
 def test_the_optimum_scales_with_the_times() -> None:
     """All times multiplied: the optimum multiplied; rounded shares of a read as well, if whole."""
-    for instance in [of for of in tiny() if "huge" not in of.name][:12]:
+    for instance in [of for of in tiny() if "huge" not in of.name][:5]:
         _, whole = instance.dimm_share or (1, 1)
         for factor in (whole, 5 * whole):
             exact = changed(instance, dram_striped_ns=whole * instance.dram_striped_ns)
@@ -386,10 +376,9 @@ def times(row: dict[str, Any]) -> list[str]:
     return [name for name in (*COSTS, *TWO_PARTS) if row.get(name) is not None]
 
 
-@pytest.mark.usefixtures("short_annealing")
 def test_fields_that_say_nothing_are_schema_1() -> None:
     """Share 1, no base load, a channel for each DIMM: every channel's reads load its DIMM, too."""
-    for seed in range(8):
+    for seed in range(4):
         old = random_instance(seed, KINDS[seed % len(KINDS)])
         best = solve(old, "cp-sat").objective
         silent = {"schema_version": 2, "dimm_share": [1, 1], "gpu_base_ns": 0}

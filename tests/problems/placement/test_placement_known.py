@@ -10,9 +10,8 @@ from moeopt.core.json_files import save
 from moeopt.core.problem import HINDSIGHT, NOTHING
 from moeopt.problems.placement import Known
 from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.instance import Instance, Solution
 from moeopt.problems.placement.settlements import SETTLEMENTS
-from moeopt.problems.placement.solution import Solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.run import solve
 

@@ -13,8 +13,7 @@ from moeopt.problems.relayout.check import (
     objective,
     violations,
 )
-from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.solution import Solution
+from moeopt.problems.relayout.instance import Instance, Solution
 from tests.problems.relayout.relayout_random_instances import random_instance
 
 COSTS = {

@@ -30,8 +30,7 @@ from moeopt.problems.tri_domain.heuristics import (
     monde,
     trimoe,
 )
-from moeopt.problems.tri_domain.instance import STRIPED, Instance
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solution
 from moeopt.problems.tri_domain.threshold.search import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.view import facts, lanes
 from moeopt.solvers.run import solve

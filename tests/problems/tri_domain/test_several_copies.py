@@ -17,13 +17,11 @@ from moeopt.problems.tri_domain.bounds import (
     lower_bound,
     objective_grid,
 )
-from moeopt.problems.tri_domain.check import loads, objective, violations
+from moeopt.problems.tri_domain.check import candidates, count, loads, objective, violations
 from moeopt.problems.tri_domain.execute import execute
 from moeopt.problems.tri_domain.expert import Copy
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.oracle import candidates, count
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 from moeopt.problems.tri_domain.view import lanes
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import (
