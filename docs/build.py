@@ -55,8 +55,9 @@ TYPES = [
     "sim.workload.Workload",
     "sim.machine.Machine",
     "sim.model_shape.ModelShape",
-    "sim.engine.decode.result.Simulation",
+    "planner.decode.result.Simulation",
     "exporters.exported.Exported",
+    "planner.options.PlanOptions",
     "planner.planned.Planned",
 ]
 """What public functions take and return, beside instances and solutions."""

@@ -26,9 +26,8 @@ import moeopt
 from moeopt.problems.cache.belady import belady_bound
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import HEURISTICS
-from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.instance import Instance, Solution
 from moeopt.problems.cache.policies import fifo, random_contents
-from moeopt.problems.cache.solution import Solution
 from moeopt.problems.holdout import run_on
 from moeopt.sim.machines.power import MEASURED, joule_per_token
 from moeopt.sim.traces.files import read_trace

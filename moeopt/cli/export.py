@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, TimeLimit, shown
+from moeopt.cli.options import Json, OwnTimeLimit, WorkLimit, shown
 from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
     from moeopt.exporters.exported import Exported, OptionValue
     from moeopt.exporters.target import Option
+    from moeopt.solvers.arguments import Limits
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "source": (
@@ -44,7 +45,8 @@ COMMON: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
-    "time_limit": (TimeLimit, 60.0),
+    "time_limit": (OwnTimeLimit, None),
+    "work_limit": (WorkLimit, None),
     "out": (Annotated[Path | None, typer.Option(help="File or folder; default: stdout.")], None),
     "as_json": (Json, False),
 }
@@ -55,14 +57,18 @@ def build_command(complete: bool) -> Callable[..., int]:
     """Return the command; its targets' own options are added on demand only."""
     from_targets: dict[str, Option] = {}
     if complete:
-        from moeopt.exporters.registry import all_targets
+        from moeopt.exporters.targets import all_targets
 
         for target in all_targets().values():
             from_targets |= {option.name: option for option in target.options}
 
     def command(**given: Any) -> int:
+        from moeopt.solvers import arguments
+
         options = {name: given.pop(name) for name in from_targets}
-        return _export(**given, options={k: v for k, v in options.items() if v is not None})
+        limits = arguments.limits(given.pop("time_limit"), given.pop("work_limit"))
+        options = {name: value for name, value in options.items() if value is not None}
+        return _export(**given, limits=limits, options=options)
 
     annotations = COMMON | {name: _annotation(option) for name, option in from_targets.items()}
     command.__signature__ = Signature(  # type: ignore[attr-defined]
@@ -90,16 +96,14 @@ def _export(
     to: str,
     instance: Path | None,
     model: str | None,
-    time_limit: float,
+    limits: "Limits",
     out: Path | None,
     as_json: bool,
     options: dict[str, Any],
 ) -> int:
     import moeopt
-    from moeopt.exporters.registry import get_target
+    from moeopt.exporters.targets import get_target
 
-    if not 0 < time_limit < float("inf"):
-        raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
     given, problem = _loaded(source, instance)
     target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing
@@ -108,9 +112,7 @@ def _export(
         name: _with_instance(value) if isinstance(value, Path) else value
         for name, value in options.items()
     }
-    exported = moeopt.export(
-        given, problem, to=to, model=model, options=values, time_limit_s=time_limit
-    )
+    exported = moeopt.export(given, problem, to=to, model=model, options=values, **limits.asked)
     path = None if out is None else exported.save(out)[0]
     _print_notes(exported)
     if as_json:

@@ -33,8 +33,8 @@ def gap_command(
         str | None,
         typer.Option(
             "--methods",
-            help="Comma-separated names, `heuristics`, `exact`, or rules as in --with; default: "
-            "every heuristic.",
+            help="Comma-separated names, `heuristics`, `published` (the rule of the problem's "
+            "paper), `exact`, or rules as in --with; default: every heuristic.",
         ),
     ] = None,
     rules: Annotated[
@@ -327,8 +327,10 @@ def _write(
 
 def _print(rows: "Sequence[Row]", markdown: bool) -> None:
     if markdown:
-        from moeopt.study.table import summarise, to_markdown
+        from moeopt.study.table import front_markdown, standings, summarise, to_markdown
 
+        if len({row.result.problem for row in rows}) > 1:
+            print(front_markdown(standings(rows)))
         print(to_markdown(summarise(rows)), end="")
     else:
         from moeopt.cli.gap_tables import print_tables

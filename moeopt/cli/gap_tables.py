@@ -1,19 +1,24 @@
 """The tables that ``moeopt gap`` prints: excess per instance and per family."""
 
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from moeopt.cli.options import shown
+from moeopt.cli.options import rich_console, rich_text, shown, table_width
 from moeopt.core.objective import entries
-from moeopt.study.report.study import ALL
 from moeopt.study.rows import Row, named
-from moeopt.study.table import Summary, by_family, percent, summarise
+from moeopt.study.table import (
+    ALL,
+    MEANING,
+    OTHER_SAID,
+    Summary,
+    by_family,
+    percent,
+    shown_interval,
+    standings,
+    summarise,
+)
 
 MOST_INSTANCES, MOST_METHODS, MOST_LINES = 60, 20, 80
 """What is printed instance by instance, and family by family; more than that cannot be read."""
@@ -24,7 +29,7 @@ def print_tables(rows: Sequence[Row]) -> None:
 
     Where there are too many of either, only what problems come to, and where the rest is.
     """
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = rich_console(width=table_width(200))
     summaries = summarise(rows)
     problems = list(dict.fromkeys(row.result.problem for row in rows))
     instances = len({row.key.instance for row in rows})
@@ -37,16 +42,11 @@ def print_tables(rows: Sequence[Row]) -> None:
     if len(summaries) > MOST_LINES:
         families = len({(s.problem, s.family) for s in summaries})
         left_out.append(f"{families} families")
-        summaries = summarise([replace(row, family=ALL) for row in _once(rows)])
+        summaries = [s for one in standings(rows) for s in (one.defaults, one.others) if s]
     console.print(_families(summaries))
     if left_out:
         where = "--report DIR, --csv FILE or --markdown"
-        console.print(f"Not printed: {' and '.join(left_out)}; see {where}.", markup=False)
-
-
-def _once(rows: Sequence[Row]) -> list[Row]:
-    """Return each solve once, whatever its families."""
-    return list({row.key: row for row in rows}.values())
+        console.print(rich_text(f"Not printed: {' and '.join(left_out)}; see {where}."))
 
 
 def _instances(rows: Sequence[Row]) -> Table:
@@ -56,7 +56,7 @@ def _instances(rows: Sequence[Row]) -> Table:
     seeds = {row.key.seed for row in rows}
     over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
     title = f"excess over the optimum{over}"
-    table = Table("instance", "best known", "bound", *map(escape, methods), title=title)
+    table = Table("instance", "best known", "bound", *map(rich_text, methods), title=title)
     for column in table.columns:
         column.overflow = "fold"
     by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
@@ -71,7 +71,7 @@ def _instances(rows: Sequence[Row]) -> Table:
         best = shown(result.problem, min(known, key=entries, default=None))
         bound = shown(result.problem, group[0].best_bound)
         texts = [_excess(cells[m]) if m in cells else "" for m in methods]
-        table.add_row(escape(result.instance), best, bound, *texts)
+        table.add_row(rich_text(result.instance), best, bound, *texts)
     return table
 
 
@@ -88,18 +88,20 @@ def _excess(solves: Sequence[Row]) -> str:
 def _families(summaries: Sequence[Summary]) -> Table:
     failures = any(s.failed for s in summaries)
     table = Table(
-        *("family", "method", "instances", "proven", "optimal", "median", "p95", "max"),
-        *("median s", "bottleneck", "decided by", *["failed"] * failures),
+        *("family", "method", "decided by", "instances", "proven", "cells", "optimal", "median"),
+        *("95 %", "max", "median s", "bottleneck", *["failed"] * failures),
         title="excess by problem" if {s.family for s in summaries} == {ALL} else "excess by family",
     )
     table.columns[0].overflow = table.columns[1].overflow = "fold"
     for family, group in by_family(summaries).items():
         for s in group:
-            shares = (s.optimal, s.excess_median, s.excess_p95, s.excess_max)
             ended = ", ".join(f"{device} {n}" for device, n in sorted(s.bottlenecks.items()))
-            counts = (str(s.instances), str(s.proven))
+            shares = (percent(s.optimal), percent(s.excess_median), shown_interval(s))
             seconds = "-" if s.seconds_median is None else f"{s.seconds_median:.4f}"
-            cells = (*counts, *map(percent, shares), seconds, ended, s.knew)
-            cells += (str(s.failed),) * failures
-            table.add_row(escape(family), escape(s.method), *cells)
+            cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
+            cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
+            name = f"{s.method} *" if s.settled else s.method
+            table.add_row(rich_text(family), rich_text(name), MEANING.get(s.kind, ""), *cells)
+    if any(s.settled for s in summaries):
+        table.caption = f"* {OTHER_SAID}"
     return table

@@ -89,7 +89,7 @@ def _list_quantisations() -> None:
 
 
 def _list_targets() -> None:
-    from moeopt.exporters.registry import all_targets
+    from moeopt.exporters.targets import all_targets
 
     for target in all_targets().values():
         options = ", ".join(option.flag for option in target.options)

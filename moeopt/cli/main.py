@@ -36,6 +36,7 @@ from moeopt.cli import (
 )
 from moeopt.cli.options import INTERRUPTED, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
+from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
 
 USAGE = 2
@@ -82,6 +83,7 @@ def run(argv: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
     """Run a command line and leave with its exit code; stdout is for results alone."""
     drop_native_stdout()
+    sys.stdout, sys.stderr = TerminalStream(sys.stdout), TerminalStream(sys.stderr)
     warnings.showwarning = _show_warning
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 

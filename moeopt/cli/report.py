@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from moeopt.study.execute import Watch
-    from moeopt.study.live.server import Server
+    from moeopt.study.live import Server
 
 
 def report_command(
@@ -31,7 +31,7 @@ def report_command(
     if (out is None) == (not serve):
         raise InputError("either --out DIR or --serve is needed")
     if out is None:
-        from moeopt.study.live.server import Server
+        from moeopt.study.live import Server
 
         with Server(stores, port=port) as server:
             _announce(server)
@@ -47,8 +47,7 @@ def report_command(
 
 def shown_live(store: Path, shown: "Watch") -> "Watch":
     """Serve a campaign's store until the command ends, and return what is to be told of it."""
-    from moeopt.study.live.running import Live
-    from moeopt.study.live.server import Server
+    from moeopt.study.live import Live, Server
     from moeopt.study.store import Store
 
     Store(store).close()

@@ -118,8 +118,7 @@ def _widths(
     """Return the plan of a solution of bitwidth, the one problem whose solutions lack a machine."""
     import moeopt
     from moeopt.planner.widths import plan_of_widths
-    from moeopt.problems.bitwidth.instance import Instance
-    from moeopt.problems.bitwidth.solution import Solution
+    from moeopt.problems.bitwidth.instance import Instance, Solution
     from moeopt.problems.execute import compare
     from moeopt.sim.presets import get_machine
 

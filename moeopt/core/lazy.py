@@ -18,7 +18,7 @@ def installed(distribution: str) -> bool:
 
 EVERY_PROBLEM = {
     "Instance": "instance",
-    "Solution": "solution",
+    "Solution": "instance",
     "CONSTRAINTS": "check",
     "OBJECTIVE": "check",
     "violations": "check",

@@ -7,8 +7,7 @@ from pathlib import Path
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.generate import generate
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import is_name, quantised

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from moeopt.core.errors import MoeoptError
 from moeopt.planner.decode.loads import Loads
-from moeopt.problems.bitwidth.solution import Solution as Bits
-from moeopt.problems.cache.solution import Solution as Ways
-from moeopt.problems.deferral.solution import Solution as Deferred
+from moeopt.problems.bitwidth.instance import Solution as Bits
+from moeopt.problems.cache.instance import Solution as Ways
+from moeopt.problems.deferral.instance import Solution as Deferred
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.problems.placement.solution import Solution as Residents
+from moeopt.problems.placement.instance import Solution as Residents
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.traces.trace import Trace

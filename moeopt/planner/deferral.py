@@ -3,10 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.solution import Solution
+from moeopt.problems.deferral.instance import Instance, Solution
 from moeopt.problems.placement.instance import Instance as Placement
-from moeopt.problems.placement.solution import Solution as Residents
+from moeopt.problems.placement.instance import Solution as Residents
 from moeopt.sim.plan.schema import Times
 
 from .decision import Decision, decided

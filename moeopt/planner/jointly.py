@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from moeopt.planner.decode.loads import Loads
-from moeopt.problems.bitwidth.solution import Solution as Bits
+from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.generate import generate
 from moeopt.problems.joint.check import loss
 from moeopt.problems.joint.heuristics import plain_plans
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
-from moeopt.problems.placement.solution import Solution as Residents
+from moeopt.problems.joint.instance import Instance, Solution
+from moeopt.problems.placement.instance import Solution as Residents
 from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.run import solve

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.planner.decode.costs import cost_table
-from moeopt.problems.bitwidth.solution import Solution as Bits
+from moeopt.problems.bitwidth.instance import Solution as Bits
 from moeopt.problems.generate import generate
 from moeopt.problems.placement.bounds import capacity_of
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.fields import Known
 from moeopt.problems.placement.generate import memory_of
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution, held_of, solution_of
+from moeopt.problems.placement.instance import Instance, Solution, held_of, solution_of
 from moeopt.sim.plan.schema import Times
 from moeopt.sim.traces.trace import Trace
 

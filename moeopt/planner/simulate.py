@@ -93,8 +93,8 @@ def simulate(
     """
     if not isinstance(plan, Plan):
         plan = Plan() if plan is None else load_plan(plan)
-    machine = machine if isinstance(machine, Machine) else get_machine(machine)
-    model = model if isinstance(model, ModelShape) else get_model(model)
+    machine = get_machine(machine)
+    model = get_model(model)
     if quantum_ns is None:
         quantum_ns = DEFAULT_QUANTUM_NS if runtime is None else FINEST_NS
     if runtime is not None:

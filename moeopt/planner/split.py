@@ -5,17 +5,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from moeopt.core.errors import MoeoptError
-from moeopt.exporters.split_flags import split_flags
+from pydantic import ValidationError
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import describe
+from moeopt.exporters.targets.llama_cpp import split_flags
 from moeopt.problems.generate import generate
 from moeopt.problems.split.check import times_ns, used_bytes
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.memory import NoRoomError, kv_bits_of
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
+
+from .options import PlanOptions, SeveralOptions
 
 MIB = 2**20
 S = 1e9
@@ -24,12 +30,6 @@ CACHE_TYPES = {16.0: "f16", 8.5: "q8_0", 8.0: "q8_0", 4.5: "q4_0", 5.5: "q5_0", 
 """Bits of a number in the KV cache -> what the runtimes call it."""
 
 NUMA_FLAGS = {"interleaved": ["--numa", "distribute"], "isolate": ["--numa", "isolate"]}
-
-
-class NoRoomError(MoeoptError):
-    """A model does not fit, whatever lies where."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def plan_split(
     model: ModelShape,
     options: Options,
     *,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
     path: str | None = None,
 ) -> SplitPlan:
     """Return the best split of a model's layers over a machine's devices.
@@ -90,8 +91,8 @@ def plan_split(
     ----------
     options
         Context, ubatch, runtime, and what a request is: `moeopt.problems.split.generate.Options`.
-    time_limit_s
-        For all solves together.
+    time_limit_s, work_limit
+        For all solves together; as in `moeopt.solve`.
     path
         The model's file, for the command.
 
@@ -102,8 +103,8 @@ def plan_split(
     """
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
-    share = time_limit_s / (2 if len(gpus) > 1 else 1)
-    result = solve(instance, "labels", time_limit_s=share)
+    limits = arguments.limits(time_limit_s, work_limit).part(1 / 2 if len(gpus) > 1 else 1)
+    result = solve(instance, "labels", **limits.asked)
     chosen = result.solution
     if not isinstance(chosen, Solution):
         raise NoRoomError(_no_room(instance))
@@ -114,7 +115,7 @@ def plan_split(
         others[name] = None if found is None else _excess(_cost(instance, found), best)
     without: dict[str, float | None] = {}
     for gpu in gpus if len(gpus) > 1 else ():
-        left = solve(_without(instance, gpu), "labels", time_limit_s=share / len(gpus))
+        left = solve(_without(instance, gpu), "labels", **limits.part(1 / len(gpus)).asked)
         name = instance.devices[gpu].name
         other = left.solution
         without[name] = (
@@ -134,6 +135,22 @@ def plan_split(
         without=without,
         command=_command(machine, model, instance, chosen, options, path),
     )
+
+
+def wished(options: PlanOptions, several: SeveralOptions) -> Options:
+    """Return what the generator of `split` is told by the options of a plan."""
+    asked = {
+        "bits": options.bits,
+        "kv_bits": 16.0 if options.kv_bits is None else kv_bits_of(options.kv_bits),
+        "room": options.context,
+        "context": min(options.context, several.prompt_tokens + several.reply_tokens // 2),
+        "runtime": options.runtime or "llama.cpp",
+    }
+    named = ("ubatch", "numa", "prompt_tokens", "reply_tokens")
+    try:
+        return Options.model_validate(asked | {name: getattr(several, name) for name in named})
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
 
 
 def split_page(plan: SplitPlan) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from moeopt.problems.cache.solution import Solution
+from moeopt.problems.cache.instance import Solution
 from moeopt.problems.generate import generate
 from moeopt.sim.traces.trace import Trace
 

@@ -1,8 +1,7 @@
 """A plan from the widths of `bitwidth`: what they mean for decode steps on a machine."""
 
 from moeopt.core.errors import InputError
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Assignment, Plan

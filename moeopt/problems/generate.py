@@ -219,8 +219,8 @@ def _source(problem: str, given: _Given) -> Source:
     if seed < 0:
         raise InputError(f"seed: must not be negative, not {seed}")
     machine, model = given.machine, given.model
-    known = machine if isinstance(machine, Machine) else get_machine(machine)
-    shape = model if isinstance(model, ModelShape) else get_model(model)
+    known = get_machine(machine)
+    shape = get_model(model)
     if counts is not None:
         expect("counts", counts, Counts, what="counts, from moeopt.load_counts")
         if not generator.from_counts:

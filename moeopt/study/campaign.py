@@ -115,11 +115,11 @@ class Settings(Frozen):
     Attributes
     ----------
     methods
-        Names of methods; "heuristics" stands for all heuristics of a problem, "exact" for all its
-        exact methods but brute-force. None: every heuristic. Method robust is one of an instance
-        that has later twins (`moeopt.problems.twins`) in its part; elsewhere it is named. Rules
-        of one's own stand here as well, as ``FILE.py:function``, ``package.module:function`` or
-        functions.
+        Names of methods; "heuristics" stands for all heuristics of a problem, "published" for its
+        paper's rule, "exact" for all its exact methods but brute-force. None: every heuristic.
+        Method robust is one of an instance that has later twins (`moeopt.problems.twins`) in its
+        part; elsewhere it is named. Rules of one's own stand here as well, as
+        ``FILE.py:function``, ``package.module:function`` or functions.
     rules
         Rules of one's own that are set beside the methods, whatever these are; key ``with`` of a
         file.

@@ -310,6 +310,8 @@ def _chosen(
         if choice == "heuristics":
             registered = [get_method(problem, name) for name in rule_names(problem.name)]
             meant = heuristics + registered
+        elif choice == "published":
+            meant = [get_method(problem, problem.published_rule)]
         elif choice == "exact":
             meant = exact
         elif choice in own:

@@ -5,14 +5,14 @@ One settlement at a time leaves its default. A settlement of heuristics changes 
 (``resettled`` of the problem's generator) as far as it carries what that takes.
 """
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.escaping import csv_text
 from moeopt.core.settlements import Settlement, settled_name
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.methods import problem_methods
@@ -190,7 +190,7 @@ def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[R
     rows = [row for digest in hashes for row in by_hash.get(digest, ())]
     for called, method in group.methods.items():
         mine = [row for row in rows if row.key.method == called]
-        for summary in summarise(mine):
+        for summary in summarise(mine, by_settlement=False):
             yield Reading(
                 group.settlement, group.value, group.given, group.skipped, method, summary
             )
@@ -281,12 +281,12 @@ def sentences(readings: Sequence[Reading]) -> list[str]:
 def to_csv(readings: Sequence[Reading]) -> str:
     """Return a line per value as CSV: shares as numbers, unknown ones empty."""
     names = ("instances", "proven", "optimal", "excess_min", "excess_median", "excess_max")
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["problem", "settlement", "value", "default", "method", "skipped", *names])
+    lines: list[list[Any]] = [
+        ["problem", "settlement", "value", "default", "method", "skipped", *names]
+    ]
     for r in readings:
         default = int(r.value == r.settlement.default)
         values = [getattr(r.summary, name) for name in names]
         head = [r.summary.problem, r.settlement.name, r.value, default, r.method, r.skipped]
-        writer.writerow([*head, *values])
-    return text.getvalue()
+        lines.append([*head, *values])
+    return csv_text(lines)

@@ -25,7 +25,7 @@ from moeopt.study.attempt import Failure, Solved, failed_solve
 from moeopt.study.known import Known
 from moeopt.study.plan import Entry, Key, canonical
 from moeopt.study.rows import Row, compare
-from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, transaction
+from moeopt.study.schema import KEY, MEMORY, connect, readable_errors, to_read, transaction
 
 DONE = "termination <> 'interrupted'"
 """After Ctrl-C the best so far is kept, but the solve is still to be made."""
@@ -50,6 +50,8 @@ class Store:
         The file; by default a store in memory.
     create
         Whether to make the file if there is none.
+    read_only
+        Whether nothing is written, not even a lock or a newer schema.
 
     Raises
     ------
@@ -58,9 +60,11 @@ class Store:
         not be read or written.
     """
 
-    def __init__(self, path: str | Path = MEMORY, *, create: bool = True) -> None:
+    def __init__(
+        self, path: str | Path = MEMORY, *, create: bool = True, read_only: bool = False
+    ) -> None:
         self.path = str(path)
-        self._connection = connect(self.path, create)
+        self._connection = to_read(self.path) if read_only else connect(self.path, create)
 
     def __enter__(self) -> Self:
         return self

@@ -43,10 +43,10 @@ def gap(
         Instance files, folders to search for them, or instances.
     methods
         Names of methods; by default every heuristic of the problem. "heuristics" and "exact" stand
-        for all of a kind (without brute-force). A rule of one's own is a function from an instance
-        to a solution, or its place: ``FILE.py:function``, ``package.module:function``. Where no
-        exact method is among them, the problem's first exact method is added: without an optimum
-        there is no excess.
+        for all of a kind (without brute-force), "published" for the rule of the problem's paper. A
+        rule of one's own is a function from an instance to a solution, or its place:
+        ``FILE.py:function``, ``package.module:function``. Where no exact method is among them, the
+        problem's first exact method is added: without an optimum there is no excess.
     time_limit_s, work_limit, seed, workers
         Of each solve, as in `moeopt.solve`.
     on_start

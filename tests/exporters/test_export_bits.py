@@ -10,8 +10,7 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.exporters.targets.mixture_compressor import read_mixture_compressor
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Instance, Solution
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
 
 

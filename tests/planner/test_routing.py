@@ -220,7 +220,7 @@ def test_a_slow_first_step_does_not_weigh_on_the_rate() -> None:
     model = get_model(MODEL)
     counts = np.zeros((51, 26, 64), dtype=np.int64)
     counts[:, :, :6] = 1
-    asked = Request(get_machine(MACHINE), model, recorded())
+    asked = Request(machine=get_machine(MACHINE), model=model, trace=recorded())
     found = predicted(asked, Plan(cache_ways=(6,)), loads_of_counts(counts, model))
     assert found.first_ms > 3 * found.median_ms
     assert found.median_ms == pytest.approx(found.p95_ms) == pytest.approx(found.mean_ms)

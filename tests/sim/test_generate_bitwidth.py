@@ -13,8 +13,7 @@ from moeopt.core.rounding import rounded
 from moeopt.problems.bitwidth import view
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.generate import Options, generate, resettled
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_table, save_loss_table
 from moeopt.sim.presets import get_machine, get_model, names
 from moeopt.sim.source import Source

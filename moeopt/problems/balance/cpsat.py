@@ -13,8 +13,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 class Counts(Formulation):

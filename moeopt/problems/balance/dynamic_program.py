@@ -33,9 +33,8 @@ from moeopt.core.search import Search
 from .bounds import lower_bound
 from .check import objective
 from .heuristics import all_gpu, all_ndp
-from .instance import INT64_SUMS_NS, Instance
+from .instance import INT64_SUMS_NS, Instance, Solution
 from .relaxations import gpu_relaxation, link_relaxation, taken_slices
-from .solution import Solution
 
 FEW_EXCHANGES = 2**22
 """Slices of a unit times experts: so many exchanges are compared within some 20 ms."""

@@ -11,8 +11,7 @@ from math import floor
 
 from .check import objective
 from .equations import balanced_experts, largest_resident_share, taken_order, whole_experts
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def balance_equation(

@@ -6,8 +6,7 @@ from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words, repla
 
 from .check import sides
 from .equations import balanced_experts, fluid_makespan
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:

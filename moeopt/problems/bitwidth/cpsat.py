@@ -9,8 +9,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.errors import InputError
 from moeopt.core.formulation import Formulation
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 LARGEST = 2**60
 """CP-SAT rejects numbers near 2**62."""

@@ -4,8 +4,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .instance import Instance, Layer
-from .solution import Solution
+from .instance import Instance, Layer, Solution
 
 
 @dataclass(frozen=True)

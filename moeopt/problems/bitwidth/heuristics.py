@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from .check import objective, violations
 from .greedy import greedy_columns, solution_of
-from .instance import Instance
+from .instance import Instance, Solution
 from .prefix_split import prefix_split
-from .solution import Solution
 
 
 def uniform(instance: Instance) -> Solution | None:

@@ -8,8 +8,7 @@ import pulp
 
 from moeopt.core.formulation import FLOAT_RANGE, Formulation, float_unit
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 class Model(Formulation):

@@ -8,8 +8,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Instance
-from .solution import Solution, read_off
+from .instance import Instance, Solution, read_off
 
 
 class Model(Formulation):

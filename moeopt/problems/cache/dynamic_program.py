@@ -29,10 +29,9 @@ from moeopt.core.search import Search
 from .bounds import objective_grid
 from .curves import Ints
 from .heuristics import best_uniform, greedy_marginal
-from .instance import Instance
+from .instance import Instance, Solution
 from .lagrangian import DualValue, bisect, dual_function
 from .sides import Sides, sides_of
-from .solution import Solution
 
 Flags = NDArray[np.bool_]
 

@@ -12,8 +12,7 @@ from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
 from moeopt.sim.engine.resource import Resource
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

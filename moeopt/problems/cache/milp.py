@@ -7,9 +7,8 @@ import pulp
 
 from moeopt.core.formulation import Formulation, float_unit
 
-from .instance import Instance
+from .instance import Instance, Solution, read_off
 from .sides import sides_of
-from .solution import Solution, read_off
 
 
 class Model(Formulation):

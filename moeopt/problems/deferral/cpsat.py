@@ -9,8 +9,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.formulation import Formulation
 
 from .bounds import second_key_radix
-from .instance import Instance
-from .solution import Solution, StartTimes
+from .instance import Instance, Solution, StartTimes
 
 LARGEST = 2**60
 """CP-SAT rejects numbers near 2**62."""

@@ -9,8 +9,7 @@ import pulp
 from moeopt.core.formulation import Formulation, float_unit
 
 from .bounds import second_key_radix
-from .instance import Instance
-from .solution import Solution, StartTimes
+from .instance import Instance, Solution, StartTimes
 
 Node = tuple[str, int]
 """A task: its kind and its layer."""

@@ -12,8 +12,7 @@ from .bounds import lower_bound
 from .check import objective
 from .dynamic_program import solve
 from .heuristics import saturate
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 Ints = NDArray[np.int64]
 Pair = tuple[int, int]

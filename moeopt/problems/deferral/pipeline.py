@@ -6,8 +6,7 @@ Notation, of layer l: A attention, S shared experts, I immediate and D deferred 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from .instance import Instance
-from .solution import Solution, StartTimes
+from .instance import Instance, Solution, StartTimes
 
 
 def schedule(instance: Instance, counts: Sequence[int]) -> Solution:

@@ -11,8 +11,7 @@ another. An expert with several copies is run from the one that the solution's `
 
 from collections.abc import Sequence
 
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.layout.instance import Domain, Instance, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
 from moeopt.sim.engine.resource import Resource

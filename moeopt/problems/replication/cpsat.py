@@ -9,8 +9,7 @@ from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid, objective_limit, time_grid
 from .dispatch import is_dispatched
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 TWICE = 2
 """Copies of one expert that a device could hold if RP-C3 did not forbid it."""

@@ -10,8 +10,7 @@ from moeopt.core.formulation import FLOAT_RANGE, Formulation
 from .bounds import objective_limit
 from .cpsat import TWICE, decoded, kernel_loads
 from .dispatch import is_dispatched
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 class Model(Formulation):

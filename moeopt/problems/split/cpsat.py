@@ -9,8 +9,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Instance, Layer
-from .solution import Solution
+from .instance import Instance, Layer, Solution
 
 
 def stops_of(layers: Sequence[Layer]) -> list[tuple[int, str]]:

@@ -10,8 +10,7 @@ import pulp
 from moeopt.core.formulation import Formulation, float_unit
 
 from .cpsat import decoded, stops_of
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 class Model(Formulation):

@@ -9,8 +9,7 @@ from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
 from .expert import Copy, Expert
-from .instance import Instance
-from .solution import Domain, Run, Solution, read_off, runs_of
+from .instance import Domain, Instance, Run, Solution, read_off, runs_of
 
 
 class Model(Formulation):

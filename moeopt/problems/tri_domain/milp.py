@@ -8,8 +8,7 @@ import pulp
 from moeopt.core.formulation import Formulation, float_unit
 
 from .expert import Copy, Expert
-from .instance import Instance
-from .solution import Domain, Run, Solution, read_off, runs_of
+from .instance import Domain, Instance, Run, Solution, read_off, runs_of
 
 
 class Model(Formulation):

@@ -100,8 +100,8 @@ class Scheduler:
         quantum_ns: int = DEFAULT_QUANTUM_NS,
         most_tokens: int = MOST_TOKENS,
     ) -> None:
-        machine = machine if isinstance(machine, Machine) else get_machine(machine)
-        model = model if isinstance(model, ModelShape) else get_model(model)
+        machine = get_machine(machine)
+        model = get_model(model)
         most_tokens = _number("most_tokens", most_tokens, MAX_TOKENS)
         quantum_ns = _number("quantum_ns", quantum_ns, MAX_NUMBER)
         dimms = machine.dram.dimms if dimms is None else _number("dimms", dimms, MAX_DIMMS)

@@ -28,8 +28,8 @@ def names(kind: str) -> list[str]:
     return sorted(path.stem for path in (FOLDER / kind).glob("*.json"))
 
 
-def get_machine(name_or_file: str | Path) -> Machine:
-    """Return a machine: a preset, parts by name, or what a JSON file holds.
+def get_machine(name_or_file: Machine | str | Path) -> Machine:
+    """Return a machine: a preset, parts by name, or what a JSON file holds; a machine as it is.
 
     Parameters
     ----------
@@ -56,6 +56,8 @@ def get_machine(name_or_file: str | Path) -> Machine:
     >>> machine.gpu.hbm_gb_s, machine.dram.striped_gb_s, machine.pcie_gb_s
     (1008.0, 460.8, 31.5)
     """
+    if isinstance(name_or_file, Machine):
+        return name_or_file
     if isinstance(name_or_file, str) and not _is_file(Path(name_or_file)):
         from moeopt.sim.presets import parts
 
@@ -64,12 +66,14 @@ def get_machine(name_or_file: str | Path) -> Machine:
     return find("machines", Machine, name_or_file)
 
 
-def get_model(name_or_file: str | Path) -> ModelShape:
+def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:
     """Return a model preset, or the model in a JSON file; errors as in `get_machine`.
 
     The file holds a model shape, is a model's Hugging Face ``config.json``, which is recognised by
     its keys, or a GGUF file or one of its shards, of which only the header is read.
     """
+    if isinstance(name_or_file, ModelShape):
+        return name_or_file
     path = _path("models", name_or_file)
     if is_gguf(path):
         return model_from_gguf(path)

@@ -2,37 +2,31 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.study.report.study import is_exact
-from moeopt.study.table import Summary, percent
+from moeopt.study.table import MEANING, Knew, Summary, percent
 
 MOST_LINES = 12
 """Of a problem; the published rule and rules of one's own come first."""
 
-Knew = Literal["none", "before", "step", "hindsight"]
-
-MEANING: dict[Knew, str] = {
-    "none": "nothing of the loads",
-    "before": "earlier loads or a forecast",
-    "step": "the step's own loads",
-    "hindsight": "the measured loads, in hindsight",
-}
-
 
 @dataclass(frozen=True)
 class Line:
-    """One rule's excess over all instances of a problem with a proven optimum.
+    """One rule's excess over the instances of a problem with a proven optimum.
+
+    A rule that knew different things on different instances has a line for each kind, and one more
+    for those that are made under other settlements than the defaults.
 
     Attributes
     ----------
     label
-        As tables call it.
+        As tables call it; with an asterisk for other settlements than the defaults.
     knew
         By which information about loads it decided.
     least, median, most
         Its excess.
+    interval
+        Of the median, 95 %; None where there are too few traces.
     optimal
         Share of its solves that reach the optimum.
     is_published
@@ -46,6 +40,8 @@ class Line:
     most: float
     optimal: float
     is_published: bool
+    is_settled: bool = False
+    interval: tuple[float, float] | None = None
 
     @property
     def words(self) -> str:
@@ -53,6 +49,7 @@ class Line:
         return (
             f"{self.label}: median {percent(self.median)}, from {percent(self.least)} to "
             f"{percent(self.most)}, optimal on {percent(self.optimal)}, knew {MEANING[self.knew]}"
+            f"{', other settlements' * self.is_settled}"
         )
 
 
@@ -77,17 +74,6 @@ def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line
         if least is None or middle is None or most is None or s.optimal is None:
             continue
         if not is_exact(s.problem, s.method.partition(" ")[0]):
-            published = s.method in first
-            yield Line(s.method, knew(s.knew), least, middle, most, s.optimal, published)
-
-
-def knew(words: str) -> Knew:
-    """Return which of the four kinds of information some words are about.
-
-    What a rule knew at most counts, if it differs from instance to instance.
-    """
-    if "hindsight" in words:
-        return "hindsight"
-    if words in ("", NOTHING):
-        return "none"
-    return "step" if words == THIS_STEP else "before"
+            published, label = s.method in first, f"{s.method} *" if s.settled else s.method
+            shares = (least, middle, most, s.optimal)
+            yield Line(label, s.kind or "none", *shares, published, s.settled, s.interval)

@@ -49,8 +49,9 @@ MARKERS = {"none": "s", "before": "^", "step": "o", "hindsight": "D"}
 
 
 def range_chart(lines: Sequence[Line]) -> Figure:
-    """Draw each rule's median excess with its range, a line per rule, and how often it is optimal.
+    """Draw each rule's median excess with interval and range, and how often it is optimal.
 
+    Hollow markers are medians over instances under other settlements than the defaults.
     The axis is linear up to 1 % and logarithmic above, and says so.
     """
     return overview_chart([("", lines)], columns=1)
@@ -98,9 +99,13 @@ def _ranges(axis: Any, lines: Sequence[Line]) -> None:
         text.set(fontweight="bold" if line.is_published else "normal", fontsize=8.5)
     for row, line in enumerate(lines):
         colour = SERIES[0] if line.is_published else SERIES[6]
-        axis.plot([line.least, line.most], [row, row], color=colour, linewidth=1.2, alpha=0.7)
+        axis.plot([line.least, line.most], [row, row], color=colour, linewidth=1.0, alpha=0.6)
+        if line.interval is not None:
+            axis.plot(line.interval, [row, row], color=colour, linewidth=3.5, alpha=0.5)
         axis.plot([line.most], [row], "|", color=colour, markersize=6)
-        axis.plot([line.median], [row], MARKERS[line.knew], color=colour, markersize=5.5)
+        inside = "white" if line.is_settled else colour
+        marker = MARKERS[line.knew]
+        axis.plot([line.median], [row], marker, color=colour, mfc=inside, markersize=5.5)
         share = f"{100 * line.optimal:.0f} %"
         axis.text(1.02, row, share, transform=axis.get_yaxis_transform(), va="center", fontsize=8.5)
     axis.text(1.02, 1.02, "optimal", transform=axis.transAxes, va="bottom", fontsize=8)

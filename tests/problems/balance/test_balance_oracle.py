@@ -6,10 +6,9 @@ import pytest
 
 from moeopt.core.search import Search
 from moeopt.problems.balance.bounds import lower_bound, objective_grid
-from moeopt.problems.balance.check import objective, violations
+from moeopt.problems.balance.check import candidates, count, objective, violations
 from moeopt.problems.balance.heuristics import HEURISTICS
 from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.oracle import candidates, count
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.run import solve

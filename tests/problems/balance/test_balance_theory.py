@@ -13,13 +13,12 @@ from moeopt.problems.balance.bounds import lower_bound
 from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
 from moeopt.problems.balance.dynamic_program import solve as dp
 from moeopt.problems.balance.heuristics import HEURISTICS, take
-from moeopt.problems.balance.instance import Instance
+from moeopt.problems.balance.instance import Instance, Solution
 from moeopt.problems.balance.relaxations import (
     gpu_relaxation,
     link_relaxation,
     taken_slices,
 )
-from moeopt.problems.balance.solution import Solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.result import Result

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from moeopt.problems.bitwidth.bounds import lower_bound, objective_grid
-from moeopt.problems.bitwidth.check import objective, violations
+from moeopt.problems.bitwidth.check import candidates, count, objective, violations
 from moeopt.problems.bitwidth.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.oracle import candidates, count
 from moeopt.problems.files import load
 from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance

@@ -6,10 +6,9 @@ import pytest
 
 from moeopt.problems.cache.belady import belady_bound
 from moeopt.problems.cache.bounds import lower_bound, objective_grid
-from moeopt.problems.cache.check import objective, violations
+from moeopt.problems.cache.check import candidates, count, objective, violations
 from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.oracle import candidates, count
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 

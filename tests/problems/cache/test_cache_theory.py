@@ -13,9 +13,8 @@ from moeopt.problems.cache.heuristics import (
     uniform,
     uniform_ways,
 )
-from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.instance import Instance, Solution
 from moeopt.problems.cache.policies import fifo, probability, random_contents
-from moeopt.problems.cache.solution import Solution
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 

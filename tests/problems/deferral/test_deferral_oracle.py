@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from moeopt.problems.deferral.bounds import lower_bound
-from moeopt.problems.deferral.check import objective, violations
+from moeopt.problems.deferral.check import candidates, count, objective, violations
+from moeopt.problems.deferral.dynamic_program import front
 from moeopt.problems.deferral.heuristics import HEURISTICS, uniform
 from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.oracle import candidates, count
-from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import schedule
 from moeopt.solvers.run import solve
 from tests.problems.deferral.random_schedules import KINDS, random_instance

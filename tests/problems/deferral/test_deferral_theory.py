@@ -10,9 +10,9 @@ import pytest
 from moeopt.core.search import Search
 from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
+from moeopt.problems.deferral.dynamic_program import front
 from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
-from moeopt.problems.deferral.pareto import front
 from moeopt.problems.deferral.pipeline import cycle_ns, schedule
 from moeopt.problems.deferral.states import pareto
 from moeopt.solvers.run import solve

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from moeopt.problems.joint.bounds import lower_bound, objective_grid
-from moeopt.problems.joint.check import CONSTRAINTS, objective, violations
+from moeopt.problems.joint.check import CONSTRAINTS, candidates, count, objective, violations
 from moeopt.problems.joint.cpsat import Model
 from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.oracle import candidates, count
 from moeopt.solvers.run import solve
 from tests.problems.joint.joint_random_instances import KINDS, random_instance
 

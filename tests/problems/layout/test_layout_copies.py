@@ -14,9 +14,8 @@ from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.copies import fields_of, fits, places_of, used_bytes, within_memory
 from moeopt.problems.layout.execute import execute
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.holdout import execute_layout
-from moeopt.problems.layout.instance import COSTS, Copies, Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import COSTS, Copies, Instance, Solution
+from moeopt.problems.layout.later import execute_layout
 from moeopt.problems.layout.view import differences, facts, lanes
 from moeopt.problems.layout.with_copies import dual_copies, two_localized
 from moeopt.solvers.run import solve
@@ -208,7 +207,6 @@ def test_without_permission_there_is_one_copy() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"schema_version": 1}, "copies: is a field of schema 2: schema_version must be 2"),
         (
             {"copies": AMPLE | {"dimm_bytes": 5}},
             "copies.dimm_bytes: must be at least 6: one copy of each expert has to fit",

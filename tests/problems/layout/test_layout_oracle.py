@@ -17,8 +17,7 @@ from moeopt.problems.layout.bounds import (
 )
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.layout.solution import DOMAINS, Solution
+from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
@@ -178,16 +177,11 @@ def test_an_oversized_instance_is_refused() -> None:
 
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_agrees_with_brute_force(
-    kind: str, seeds: range, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
     """On 24 instances of each kind all exact methods give the oracle's optimum, from scratch.
 
     No heuristic is below it, no bound above it.
     """
-    if 0 in seeds:  # the hand-computed anchors and the other share anneal as long as users do
-        for moves in ("FIRST_MOVES", "MOVES"):
-            monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 500)
     for seed in seeds:
         instance = random_instance(seed, kind)
         optimum = least(instance)
@@ -209,24 +203,22 @@ def test_every_method_agrees_with_brute_force(
             assert total <= optimum, (instance.name, bound.__name__)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kinds", [KINDS[:3], pytest.param(KINDS[3:], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ["cbc", "scip"])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_other_engines_agree_with_brute_force(kind: str, engine: str, seed: int) -> None:
+def test_other_engines_agree_with_brute_force(kinds: tuple[str, ...], engine: str) -> None:
     """CBC and SCIP give the oracle's optimum, with and without a starting solution."""
-    instance = random_instance(seed, kind)
-    for warm_start in (False, True):
-        result = solve(instance, "milp", engine=engine, warm_start=warm_start)
-        assert (result.status, result.objective) == ("optimal", least(instance)), instance.name
+    for kind in kinds:
+        instance = random_instance(0, kind)
+        for warm_start in (False, True):
+            result = solve(instance, "milp", engine=engine, warm_start=warm_start)
+            assert (result.status, result.objective) == ("optimal", least(instance)), instance.name
 
 
-@pytest.mark.parametrize(
-    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
-)
-def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
+@pytest.mark.parametrize("kinds", [KINDS[:3], pytest.param(KINDS[3:], marks=pytest.mark.slow)])
+def test_starting_solutions_change_nothing_but_time(kinds: tuple[str, ...]) -> None:
     """With the heuristic's solution and the bound as a start the optimum is the same."""
-    for seed in range(6):
-        instance = random_instance(seed, kind)
+    for kind in kinds:
+        instance = random_instance(1, kind)
         optimum = least(instance)
         for method in ("cp-sat", "milp", "mathprog"):
             result = solve(instance, method)
@@ -236,10 +228,10 @@ def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
 def test_bounds_are_not_trivial() -> None:
     """The combinatorial bounds together meet the optimum on a good share of the instances."""
     met = 0
-    for seed in range(52):
+    for seed in range(26):
         instance = random_instance(seed, KINDS[seed % len(KINDS)])
         met += lower_bound(instance) == by_arrays.optimum(instance)
-    assert met >= 20
+    assert met >= 10
 
 
 def test_each_bound_is_the_best_somewhere() -> None:

@@ -13,9 +13,8 @@ from moeopt.problems.placement.bounds import capacity_of, lower_bound, objective
 from moeopt.problems.placement.check import layer_steps, objective, violations
 from moeopt.problems.placement.generate import resettled
 from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.instance import Instance, Solution, held_of
 from moeopt.problems.placement.layer_steps import CELLS, FEW, best_dispatch, total_ns
-from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.problems.placement.view import facts
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import FREE_KINDS, random_instance

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from moeopt.problems.placement.bounds import lower_bound, objective_grid
-from moeopt.problems.placement.check import objective, violations
+from moeopt.problems.placement.check import candidates, count, objective, violations
 from moeopt.problems.placement.heuristics import HEURISTICS
 from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.oracle import candidates, count
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 

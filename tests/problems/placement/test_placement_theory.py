@@ -9,9 +9,8 @@ from moeopt.problems.placement import view
 from moeopt.problems.placement.bounds import capacity_of, knapsack_bound, lower_bound
 from moeopt.problems.placement.check import CONSTRAINTS, objective, violations
 from moeopt.problems.placement.heuristics import HEURISTICS, fiddler, listed, offload_time
-from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.instance import Instance, Solution, held_of
 from moeopt.problems.placement.ranking import best_prefix, filled, layer_by_layer
-from moeopt.problems.placement.solution import Solution, held_of
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,

@@ -14,11 +14,9 @@ from moeopt.problems.relayout.bounds import (
     lower_bound,
     objective_grid,
 )
-from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.check import candidates, count, objective, violations
 from moeopt.problems.relayout.heuristics import HEURISTICS, WARM_START
-from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.oracle import candidates, count
-from moeopt.problems.relayout.solution import DOMAINS, Migration
+from moeopt.problems.relayout.instance import DOMAINS, Instance, Migration
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import (

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from moeopt.problems.execute import compare
+from moeopt.problems.replication.anneal_and_refute import joint_bound
 from moeopt.problems.replication.bounds import (
     has_room,
     lower_bound,
     objective_grid,
 )
-from moeopt.problems.replication.check import CONSTRAINTS, objective, violations
+from moeopt.problems.replication.check import CONSTRAINTS, candidates, count, objective, violations
 from moeopt.problems.replication.cpsat import Model
 from moeopt.problems.replication.heuristics import HEURISTICS, WARM_START
 from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.joint_bound import joint_bound
-from moeopt.problems.replication.oracle import candidates, count
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import (
     hard_instance,
@@ -27,7 +26,7 @@ from tests.problems.replication.replication_random_instances import (
 )
 
 METHODS = ("anneal-and-refute", "cp-sat", "milp", "mathprog")
-SHARES = [range(12), pytest.param(range(12, 300), marks=pytest.mark.slow)]
+SHARES = [range(8), pytest.param(range(8, 300), marks=pytest.mark.slow)]
 GOLDEN = Instance.from_arrays(
     loads=[600, 560, 120, 120, 20, 10, 10, 10], devices=8, slots=2, name="golden"
 )
@@ -80,6 +79,7 @@ def test_hand_computed_anchors(name: str) -> None:
         assert (found.status, found.objective) == ("optimal", expected), method
 
 
+@pytest.mark.slow  # the export of it, tests/exporters/test_copies.py, finds the optimum as well
 def test_the_golden_case() -> None:
     """The published example: EPLB has 232 tokens, the optimum is 590 / 3."""
     found = solve(GOLDEN, "anneal-and-refute", time_limit_s=600)

@@ -10,11 +10,9 @@ from moeopt.problems.tri_domain.bounds import (
     longest_expert_ns,
     lower_bound,
 )
-from moeopt.problems.tri_domain.check import objective, violations
+from moeopt.problems.tri_domain.check import candidates, count, objective, violations
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.oracle import candidates, count
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.random_instances import KINDS, least_makespan, random_instance
 

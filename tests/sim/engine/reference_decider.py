@@ -13,9 +13,8 @@ from moeopt.planner.decode.offer import CPU, GPU, NOWHERE, Integers, Offer, Poli
 from moeopt.planner.decode.work import StepWork, per_layer
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.problems.tri_domain.solution import DOMAINS
 
 COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
 COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")

@@ -13,8 +13,8 @@ from moeopt.planner.decode.offer import Offer
 from moeopt.planner.decode.policies import HEURISTICS, get_policy
 from moeopt.planner.decode.run import simulate_loads
 from moeopt.problems.tri_domain.check import objective
+from moeopt.problems.tri_domain.instance import DOMAINS, Solution
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from tests.sim.engine.decode_cases import (
     DIMMS,
     POLICIES,

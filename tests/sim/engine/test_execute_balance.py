@@ -9,8 +9,7 @@ import moeopt
 from moeopt.core.json_files import read_object
 from moeopt.problems.balance import check
 from moeopt.problems.balance.heuristics import HEURISTICS
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.solution import Solution
+from moeopt.problems.balance.instance import Instance, Solution
 from moeopt.problems.balance.view import lanes
 from moeopt.problems.execute import compare, execute
 from tests.problems.balance.balance_random_instances import KINDS, random_instance

@@ -14,8 +14,7 @@ from moeopt.planner.simulate import simulate
 from moeopt.planner.widths import plan_of_widths
 from moeopt.problems.bitwidth import check
 from moeopt.problems.bitwidth.heuristics import HEURISTICS
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.execute import compare
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace

@@ -8,10 +8,9 @@ import pytest
 import moeopt
 from moeopt.core.json_files import read_object
 from moeopt.problems.deferral import view
-from moeopt.problems.deferral.check import objective
+from moeopt.problems.deferral.check import candidates, objective
 from moeopt.problems.deferral.heuristics import HEURISTICS, uniform
 from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.oracle import candidates
 from moeopt.problems.execute import compare, execute
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 

@@ -8,8 +8,7 @@ import moeopt
 from moeopt.core.json_files import read_object
 from moeopt.problems.execute import compare
 from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution, for_other_steps
+from moeopt.problems.placement.instance import Instance, Solution, for_other_steps
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,
     KINDS,

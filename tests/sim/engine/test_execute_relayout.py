@@ -8,11 +8,10 @@ import pytest
 import moeopt
 from moeopt.problems.execute import compare, execute
 from moeopt.problems.relayout import check
+from moeopt.problems.relayout.check import candidates
 from moeopt.problems.relayout.execute import execute_migrations
 from moeopt.problems.relayout.heuristics import HEURISTICS
-from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.oracle import candidates
-from moeopt.problems.relayout.solution import Solution
+from moeopt.problems.relayout.instance import Instance, Solution
 from moeopt.problems.relayout.view import facts, lanes
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,

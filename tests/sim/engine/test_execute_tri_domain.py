@@ -12,8 +12,7 @@ from moeopt.core.json_files import read_object
 from moeopt.problems.execute import compare, execute
 from moeopt.problems.tri_domain import check
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "tri_domain"

@@ -21,8 +21,7 @@ from moeopt.core.search import Search
 from moeopt.problems.joint.bounds import lower_bound, objective_grid
 from moeopt.problems.joint.check import objective
 from moeopt.problems.joint.heuristics import HEURISTICS
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
+from moeopt.problems.joint.instance import Instance, Solution
 
 from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
 from .ascent import Ascent, first_multipliers

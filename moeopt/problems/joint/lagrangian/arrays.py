@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
+from moeopt.problems.joint.instance import Instance, Solution
 
 from .data import Decisions, Flags, Frame, Ints, Steps
 from .execution import run_steps

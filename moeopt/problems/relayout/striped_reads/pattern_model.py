@@ -20,7 +20,7 @@ from moeopt.core import cp_sat
 from moeopt.core.clock import counts_work, spend
 from moeopt.core.feasibility import Feasibility
 from moeopt.core.search import Search
-from moeopt.problems.relayout.solution import Domain, Kind, Migration, Solution
+from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
 from moeopt.problems.relayout.windows import link_use
 
 from .modes import Mode, Modes

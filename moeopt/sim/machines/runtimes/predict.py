@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
+from moeopt.core.units import tokens_of
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import llama_command
 from moeopt.sim.machines.runtimes.memory import (
@@ -19,7 +20,6 @@ from moeopt.sim.machines.runtimes.memory import (
     WITH_GRAPH,
     NoRoomError,
     Use,
-    context_of,
     kv_bits_of,
 )
 from moeopt.sim.machines.runtimes.profile import (
@@ -273,7 +273,7 @@ def _setting(
 ) -> tuple[Setting, tuple[str, ...]]:
     """Return where the experts are, and what was assumed."""
     aware = get_runtime(options.runtime).numa_aware
-    context = context_of(options.context)
+    context = tokens_of("context", options.context)
     equally = "experts are taken to be called equally often"
     if options.gpu_experts is not None:
         count = options.gpu_experts

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import FREE_BYTES, reading
-from moeopt.core.wording import shown
+from moeopt.core.wording import shortened, shown
 from moeopt.sim.traces.readers import limits
 
 MAX_PICKLE_BYTES = 64 * 2**20
@@ -241,7 +241,7 @@ def read_torch(path: Path) -> Any:
     except InputError:
         raise
     except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: not a zip file of torch.save: {error}") from None
+        raise InputError(f"{path}: not a zip file of torch.save: {shortened(str(error))}") from None
     except Exception as error:  # zipfile raises many kinds on hostile bytes
         raise InputError(f"{path}: not usable: {type(error).__name__}") from None
 
