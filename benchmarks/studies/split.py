@@ -86,7 +86,7 @@ def settings() -> list[Setting]:
     air = shares([1, 1], 46)
     nothing = [HOST] * layers
     fast: dict[str, Any] = {"changes": {"dram.speed_mt_s": 6400.0}}
-    windows: dict[str, Any] = {"changes": {"cpu.numa.placement": "one-computes"}}
+    win: dict[str, Any] = {"changes": {"cpu.numa.placement": "one-computes"}}
     return [
         Setting("9355", one, large, "IQ3_K", {9: 256, 10: 8448}, alone, own(alone, 15), **fast),
         Setting("9355", one, large, "Q8_0", {13: 256, 14: 8448}, alone, own(alone, 6), **fast),
@@ -114,10 +114,10 @@ def settings() -> list[Setting]:
             "p100", "2xxeon-e5-v4", "qwen3-30b-a3b", "Q4_K_M", {66: 64}, nothing[:48],
             nothing[:48], "first-touch",
         ),
-        Setting("skx", "2xxeon-skx", large, "Q8_0", {67: 64, 68: 8256}, nothing, nothing, **windows),
+        Setting("skx", "2xxeon-skx", large, "Q8_0", {67: 64, 68: 8256}, nothing, nothing, **win),
         Setting(
             "skx", "2xxeon-skx", "qwen3-30b-a3b", "Q8_0", {69: 64, 70: 8256}, nothing[:48],
-            nothing[:48], **windows,
+            nothing[:48], **win,
         ),
     ]  # fmt: skip
 

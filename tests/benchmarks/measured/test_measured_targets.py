@@ -72,7 +72,8 @@ def test_the_readme_has_the_pages_figures(root: Path) -> None:
     _, machines, _, median, p90 = [cell.strip() for cell in row.split("|")[1:6]]
     [inside] = re.findall(r"prints it, lie (\d+ %)", page)
     flat = " ".join(readme.split())
-    assert f"On {machines} machines that it had not seen `moeopt predict` is off by {median}" in flat
+    assert f"On {machines} machines that it had not seen" in flat
+    assert f"`moeopt predict` is off by {median}" in flat
     assert f"by more than {round(float(p90.rstrip(' %')))} %, and {inside} of the speeds" in flat
 
 
