@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,12 +39,15 @@ class GpuPart(Frozen):
         What nvidia-smi and torch call it.
     sources
         Field path of a machine -> where the number stands.
+    peer
+        Whether two of them copy to each other over PCIe: data-centre and workstation cards do.
     """
 
     gpu: Gpu
     pcie_gb_s: Positive
     reported_names: tuple[str, ...]
     sources: dict[str, str]
+    peer: bool = False
 
 
 class HostPart(Frozen):
@@ -211,6 +215,15 @@ def _add_gpus(
         for number, part in enumerate(slower)
         for node in nodes
         if part.pcie_gb_s != slower[0].pcie_gb_s
+    ]
+    data["links"] += [
+        {
+            "from": f"gpu{i}",
+            "to": f"gpu{j}",
+            "gb_s": min(slower[i].pcie_gb_s, slower[j].pcie_gb_s),
+        }
+        for i, j in combinations(range(len(gpus)), 2)
+        if gpus[i].peer and gpus[j].peer
     ]
     for number, gpu in enumerate(gpus):
         own = {k: v for k, v in gpu.sources.items() if k.startswith("gpu.")}
