@@ -58,8 +58,6 @@ def memory_fields(
     if options.gpu_base != "none":
         seconds = shared_experts_s(source.machine, source.model, tokens)
         fields["gpu_base_ns"] = int(to_quanta(seconds * NS_PER_S, source.quantum_ns))
-    if fields or options.gpu_work == "two parts":
-        fields["schema_version"] = 2
     return fields
 
 

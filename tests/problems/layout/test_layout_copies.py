@@ -203,7 +203,6 @@ def test_without_permission_there_is_one_copy() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"schema_version": 1}, "copies: is a field of schema 2: schema_version must be 2"),
         (
             {"copies": AMPLE | {"dimm_bytes": 5}},
             "copies.dimm_bytes: must be at least 6: one copy of each expert has to fit",

@@ -440,11 +440,6 @@ def test_files_of_schema_1_are_saved_as_they_were(root: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("update", "message"),
     [
-        ({"schema_version": 1}, "channels: is a field of schema 2: schema_version must be 2"),
-        (
-            {"schema_version": 1, "channels": None, "dimm_share": None, "gpu_base_ns": None},
-            r"experts\[0\].gpu_calc_ns: is a field of schema 2: schema_version must be 2",
-        ),
         ({"schema_version": 3}, "schema_version: must be at most 2, not 3"),
         ({"channels": [0, 1]}, "channels: must have 4 entries, one per DIMM, not 2"),
         ({"dimm_share": [3, 2]}, "dimm_share: must be at most 1, not 3/2"),
