@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from moeopt.core.options import Options
+from moeopt.core.units import gib_of, whole_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,6 +90,20 @@ def _typed(of: "Field[Any]") -> Any:
         kind = str | None if of.default is None else str
     flag = known["flag"] or "--" + of.name.removesuffix("_s").replace("_", "-")
     return Annotated[kind, typer.Option(flag, help=known["help"], metavar=known["metavar"])]
+
+
+def human(name: str, kind: object) -> Callable[[str], object] | None:
+    """Return what reads a number as people write it: 8k tokens, 512MiB of memory, q8_0."""
+    kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
+    if name == "kv_bits":
+        from moeopt.sim.machines.runtimes.memory import kv_bits_of
+
+        return kv_bits_of
+    if kinds == {int}:
+        return lambda text: whole_of(name, text)
+    if kinds == {float} and name.endswith("_gib"):
+        return lambda text: gib_of(name, text)
+    return None
 
 
 def labels(where: list[str] | None) -> dict[str, str]:

@@ -118,3 +118,10 @@ def meant(name: object, known: Iterable[str]) -> str:
     elif not close and len(asked) > 2:
         close = [one for one in plain if one.startswith(asked)][:3]
     return f"; did you mean {' or '.join(plain[one] for one in close)}?" if close else ""
+
+
+def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = "") -> str:
+    """Return that a name is unknown, what was meant, and which names there are."""
+    there = list(known)
+    said = shortened(name)
+    return f"{said!r} is unknown{whose}{meant(name, there) or ';'} {words}: {', '.join(there)}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.clock import SolvingClock, go_by, solving_clock
+from moeopt.core.clock import SolvingClock, go_by_mine, out_of_time, solving_clock, told
 from moeopt.core.compiled import compiled
 from moeopt.solvers.interrupt import run_interruptible
 from tests.problems.tri_domain.random_instances import random_instance
@@ -48,15 +48,33 @@ def test_threads_go_by_the_clock_of_who_waits_for_them() -> None:
     seen: dict[str, SolvingClock] = {}
     assert run_interruptible(solving_clock, lambda: None, 1.0).value is mine
 
+    go_by_my_clock = go_by_mine()
+
     def look() -> None:
         seen["own"] = solving_clock()
-        go_by(mine)
+        go_by_my_clock()
         seen["told"] = solving_clock()
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
     assert seen["own"] is not mine is seen["told"]
+
+
+def test_who_is_left_behind_is_still_told() -> None:
+    """Though who waited for it has gone on, and is told otherwise by then."""
+    left, ended = threading.Event(), threading.Event()
+
+    def late() -> None:
+        left.wait(10.0)
+        if out_of_time():
+            ended.set()
+
+    with told(solving_clock().now()):
+        assert not run_interruptible(late, lambda: None, 0.0).ended
+    assert not out_of_time()
+    left.set()
+    assert ended.wait(10.0)
 
 
 def compiling_for(seconds: float) -> Any:

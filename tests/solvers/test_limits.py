@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.core.clock import out_of_time, solving_clock
+from moeopt.core.clock import TimeLimitError, out_of_time, solving_clock
 from moeopt.problems.registry import PROBLEMS
-from moeopt.solvers.limits import Deadline, TimeLimitError, within
+from moeopt.solvers.limits import Deadline, within
 from moeopt.solvers.warm import warm
 
 

@@ -3,7 +3,7 @@
 from functools import cache
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import meant
+from moeopt.core.wording import unknown
 from moeopt.exporters.target import Target
 
 from . import (
@@ -56,8 +56,8 @@ def get_target(name: str, problem: str) -> Target:
     known = all_targets()
     fitting = ", ".join(target.name for target in known.values() if target.fits(problem))
     if name not in known:
-        closest = meant(name, known)
-        raise InputError(f"--to: {name!r} is unknown{closest}; for {problem} there are: {fitting}")
+        there = [target.name for target in known.values() if target.fits(problem)]
+        raise InputError(f"--to: {unknown(name, there, f'for {problem} there are')}")
     if not known[name].fits(problem):
         raise InputError(
             f"--to: {name} does not take {problem}; for {problem} there are: {fitting}"

@@ -44,7 +44,9 @@ class Gpu(Frozen):
         about("peak bandwidth of its memory", "GB/s", "the vendor's data sheet"),
     ]
     hbm_gb: Annotated[
-        Positive, about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024")
+        Positive,
+        Field(le=4096),
+        about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024"),
     ]
     utilization: Annotated[
         Curve,
@@ -172,7 +174,7 @@ class Dram(Frozen):
         ),
     ] = None
     capacity_gb: Annotated[
-        Positive | None,
+        Annotated[Positive, Field(le=65536)] | None,
         about("what they hold together", "GiB", "`/proc/meminfo`: MemTotal", "not stated"),
     ] = None
     efficiency: Annotated[

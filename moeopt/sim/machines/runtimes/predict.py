@@ -44,7 +44,7 @@ from moeopt.sim.presets import get_machine, get_model
 
 PARTS = {
     "gpu_memory": ("gpu_read", "gpu_decode"),
-    "attention": ("gpu_kv", "gpu_latent", "host_kv", "host_latent"),
+    "attention": ("gpu_kv", "gpu_scores", "gpu_latent", "host_kv", "host_latent"),
     "host_memory": ("host_read", "oblivious_read"),
     "cpu_cores": ("host_decode",),
     "gpu_launches": ("token_us", "layer_us", "latent_layer_us", "linear_layer_us"),
