@@ -1,7 +1,7 @@
 """Profiles of runtimes: what a token takes beyond its bytes, as fitted to public measurements."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
@@ -75,10 +75,6 @@ class RuntimeProfile(Frozen):
                 if found.kind == wanted:
                     return found
         raise InputError(f"runtime {self.name}: intervals: nothing is known of one {certainty}")
-
-    def with_costs(self, costs: Vector) -> Self:
-        """Return the profile with other costs, in the order of the terms."""
-        return self.model_copy(update={"costs": as_costs(costs)})
 
 
 def as_costs(costs: Sequence[float] | Vector) -> Costs:
