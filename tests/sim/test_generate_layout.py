@@ -17,8 +17,7 @@ from moeopt.problems.layout.generate import resettled
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import generate as tri_domain_generate
-from moeopt.sim.machines.cost import computation_s, expert_costs
-from moeopt.sim.machines.table_noise import DEVICES, with_table_noise
+from moeopt.sim.machines.cost import DEVICES, computation_s, expert_costs, with_table_noise
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace
 

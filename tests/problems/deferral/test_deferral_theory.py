@@ -12,9 +12,8 @@ from moeopt.core.search import Search
 from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.dynamic_program import front
-from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
+from moeopt.problems.deferral.heuristics import period_ns, saturate, schedule, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
-from moeopt.problems.deferral.pipeline import schedule
 from moeopt.problems.deferral.states import pareto
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_missed

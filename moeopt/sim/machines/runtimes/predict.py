@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.core.units import tokens_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import llama_command
 from moeopt.sim.machines.runtimes.memory import (
     GIB,
     MIB,
@@ -21,6 +20,7 @@ from moeopt.sim.machines.runtimes.memory import (
     NoRoomError,
     Use,
     kv_bits_of,
+    llama_command,
 )
 from moeopt.sim.machines.runtimes.profile import (
     Certainty,

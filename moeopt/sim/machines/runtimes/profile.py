@@ -9,8 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.wording import meant
-from moeopt.sim.machines.runtimes.calibrated import Costs, every_term
-from moeopt.sim.machines.runtimes.terms import TERMS, Vector
+from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector, every_term
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
