@@ -19,7 +19,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.core.untrusted import reading
-from moeopt.core.wording import describe
+from moeopt.core.wording import describe, shown
 from moeopt.problems.files import load_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import method_kind
@@ -155,7 +155,7 @@ def _checked(
     if entry.solution != f"{SOLUTIONS}/{key}":  # a name in a file is no path to be opened
         raise InputError(f"solution: must be {SOLUTIONS}/{key}")
     if method_kind(get_problem(instance.problem), entry.method) != "exact":
-        raise InputError(f"method: {entry.method!r} can prove no bound")
+        raise InputError(f"method: {shown(entry.method)} can prove no bound")
     solution = load_solution(folder / entry.solution)
     verdict = check(instance, solution)
     if not verdict.valid:

@@ -89,6 +89,8 @@ def main() -> int:
             code = 2
             try:
                 code = min(1, fuzz(name, given.seconds, given.seed, given.out))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         status = os.waitpid(child, 0)[1]

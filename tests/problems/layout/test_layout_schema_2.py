@@ -14,18 +14,14 @@ from moeopt.core.json_files import save
 from moeopt.core.search import Search
 from moeopt.problems.layout import single_scenario
 from moeopt.problems.layout.bounds import (
-    average_load_ns,
-    longest_expert_ns,
     lower_bound,
-    objective_grid,
-    striped_reads_ns,
 )
 from moeopt.problems.layout.check import loads, objective, violations
-from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
 from moeopt.problems.layout.multi_scenario.aggregated import aggregated
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
     KINDS,
@@ -33,6 +29,7 @@ from tests.problems.layout.layout_random_instances import (
     random_instance,
     with_schema_2,
 )
+from tests.problems.layout.test_layout_oracle import BOUNDS, weighted
 
 # Two DIMMs on each of two channels. A striped read of 5 keeps each DIMM busy for 3.
 SCENARIO = {
@@ -276,24 +273,9 @@ def test_links_that_bind_are_proven() -> None:
     "share", [slice(0, 300, 60), pytest.param(slice(0, 300), marks=pytest.mark.slow)]
 )
 def test_every_method_agrees_with_brute_force(share: slice) -> None:
-    """Exact methods give the oracle's optimum; heuristics are valid, bounds hold."""
+    """See `assert_agreement`."""
     for instance in tiny()[share]:
-        best = optimum(instance)
-        for method in ("cp-sat", "milp", "mathprog", "bound-and-pack"):
-            given = {} if method == "bound-and-pack" else {"warm_start": False}
-            result = solve(instance, method, **given)
-            found = (result.status, result.objective, result.bound)
-            assert found == ("optimal", best, best), (instance.name, method, result)
-        for name, heuristic in HEURISTICS.items():
-            solution = heuristic(instance)
-            assert violations(instance, solution) == [], (instance.name, name)
-            assert objective(instance, solution) >= best, (instance.name, name)
-        assert lower_bound(instance) <= best, instance.name
-        assert best % objective_grid(instance) == 0, instance.name
-        for bound in (longest_expert_ns, average_load_ns, striped_reads_ns):
-            of_scenarios = zip(instance.scenarios, bound(instance).tolist(), strict=True)
-            total = sum(s.weight * ns for s, ns in of_scenarios)
-            assert total <= best, (instance.name, bound.__name__)
+        assert_agreement(instance, optimum(instance), map(weighted, BOUNDS))
 
 
 @pytest.mark.parametrize("method", ["brute-force", "cp-sat", "milp", "mathprog", "bound-and-pack"])

@@ -34,6 +34,7 @@ from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solu
 from moeopt.problems.tri_domain.threshold.search import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.view import facts, lanes
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_anchors
 from tests.problems.tri_domain.random_instances import (
     KINDS,
     SCHEMA_2_KINDS,
@@ -165,15 +166,14 @@ ANCHORS: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", "threshold", "cp-sat", "milp", "mathprog"])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    fields, optimum = ANCHORS[name]
-    instance = Instance(name=name, schema_version=2, **fields)
-    options = {} if method in ("brute-force", "threshold") else {"warm_start": False}
-    result = solve(instance, method, **options)
-    assert (result.status, result.objective) == ("optimal", optimum)
+    assert_anchors(
+        {
+            name: (Instance(name=name, schema_version=2, **fields), optimum)
+            for name, (fields, optimum) in ANCHORS.items()
+        }
+    )
 
 
 @pytest.mark.parametrize("seeds", SHARES)
