@@ -26,7 +26,7 @@ LARGE_BYTES = 2**24
 
 
 def large(seed: bytes) -> dict[str, bytes]:
-    """Return files of 16 MiB that cost as much as their author could think of, by what they hold."""
+    """Return files of 16 MiB by what they hold: as dear as their author could think of."""
     half = len(seed) // 2
     middle = {
         "zeros": b"\0", "lists": b"[],", "objects": b'{"a":0},', "depth": b"[", "numbers": b"1,",
