@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.escaping import csv_text
@@ -117,7 +116,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     """
     asked = differing(rows)
     extra = sorted({name for row in rows for name in row.facts})
-    lines: list[list[Any]] = [[*SHORT_COLUMNS, *asked, *extra]]
+    lines: list[list[object]] = [[*SHORT_COLUMNS, *asked, *extra]]
     for row in rows:
         names = ("family", "optimum", "excess", "excess_at_most")
         own = {name: getattr(row, name) for name in names}
@@ -127,7 +126,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     return csv_text(lines)
 
 
-def record(row: Row) -> dict[str, Any]:
+def record(row: Row) -> dict[str, object]:
     """Return a row as values of JSON, by `COLUMNS`."""
     key, result = row.key._asdict(), row.result
     computed = {
