@@ -76,3 +76,29 @@ def assert_starts_help(instances: Iterable[Any], truth: str = ORACLE) -> None:
             if starts:
                 result = solve(instance, method)
                 assert (result.status, result.objective) == expected, (instance.name, method)
+
+
+def assert_missed(
+    rule: str, instances: Iterable[Any], optimum: Callable[[Any], Any], *, names: bool = True
+) -> None:
+    """Without a rule some optimum falls, and the checker names that rule and no other.
+
+    And the models mean the same by the rule: without it they still have one optimum. With `names`
+    each of them finds a solution that breaks it.
+    """
+    fell, named = 0, dict[str, int]()
+    for instance in instances:
+        whole, optima = optimum(instance), set()
+        for model in (method for method, starts in exact(instance.problem).items() if starts):
+            relaxed = solve(instance, model, without={rule}, warm_start=False)
+            found = {name for name, _ in relaxed.violations}
+            assert found <= {rule}, (instance.name, model, relaxed.violations)
+            assert found or relaxed.objective == whole, (instance.name, model)
+            named[model] = named.get(model, 0) + (rule in found)
+            optima.add(relaxed.objective)
+        assert len(optima) == 1, (instance.name, optima)
+        [without] = optima
+        assert whole is None or (without is not None and without <= whole), instance.name
+        fell += without != whole
+    assert fell
+    assert not names or all(named.values()), named
