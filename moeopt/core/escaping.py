@@ -7,7 +7,7 @@ escaped by jinja2's templates.
 import csv
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from typing import Any, TextIO
+from typing import TextIO
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With what a spreadsheet begins a formula."""
@@ -40,11 +40,11 @@ class TerminalStream:
         self.stream.write(terminal_text(text))
         return len(text)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
 
 
-def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV; a text that a spreadsheet would take for a formula begins with '."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -52,7 +52,7 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     """Return a cell; numbers keep their sign."""
     is_formula = isinstance(value, str) and value.startswith(_FORMULA)
     return f"'{value}" if is_formula else value

@@ -5,7 +5,7 @@ channel take turns: with two of them each supplies half. Where nothing is stated
 charged in full and there are no channels.
 """
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,7 +14,7 @@ from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_err
 MAX_SHARE = 1024
 
 
-def absent(value: Any) -> bool:
+def absent(value: object) -> bool:
     """Tell whether an optional field is left out; such a field is not written to files."""
     return value is None
 

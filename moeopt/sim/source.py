@@ -1,7 +1,6 @@
 """What every generator starts from: machine, model, trace or workload, seed and quantum."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
@@ -28,7 +27,7 @@ class Source:
     seed: int = 0
     quantum_ns: int = DEFAULT_QUANTUM_NS
     name: str | None = None
-    notes: dict[str, Any] | None = None
+    notes: dict[str, object] | None = None
 
     def trace_of(self, batch: int, batches: int = 2) -> Trace:
         """Return the real trace, or synthetic batches: by default one to decide on, one to execute.
@@ -47,7 +46,7 @@ class Source:
         self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace
 
-    def provenance(self, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+    def provenance(self, trace: Trace | None, options: dict[str, object]) -> dict[str, object]:
         """Return the record that stands in the instance: enough to make it again.
 
         The trace is None where nothing was taken from one.

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.escaping import csv_text
@@ -79,7 +78,7 @@ def export_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV; unknown is an empty cell, an objective's entries stand between blanks."""
     records = (
         [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()]
-        for record in map(_record, rows)
+        for record in map(record, rows)
     )
     _write(csv_text([list(COLUMNS), *records]).encode(), path)
 
@@ -100,7 +99,7 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     sink = pa.BufferOutputStream()
-    parquet.write_table(pa.Table.from_pylist([_record(row) for row in rows], schema), sink)
+    parquet.write_table(pa.Table.from_pylist([record(row) for row in rows], schema), sink)
     _write(sink.getvalue().to_pybytes(), path)
 
 
@@ -117,7 +116,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     """
     asked = differing(rows)
     extra = sorted({name for row in rows for name in row.facts})
-    lines: list[list[Any]] = [[*SHORT_COLUMNS, *asked, *extra]]
+    lines: list[list[object]] = [[*SHORT_COLUMNS, *asked, *extra]]
     for row in rows:
         names = ("family", "optimum", "excess", "excess_at_most")
         own = {name: getattr(row, name) for name in names}
@@ -127,7 +126,8 @@ def to_csv(rows: Sequence[Row]) -> str:
     return csv_text(lines)
 
 
-def _record(row: Row) -> dict[str, Any]:
+def record(row: Row) -> dict[str, object]:
+    """Return a row as values of JSON, by `COLUMNS`."""
     key, result = row.key._asdict(), row.result
     computed = {
         "family": row.family,

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -130,7 +130,7 @@ class Libraries:
         return self._of_folder[parent]
 
 
-_Indexes = tuple[Mapping[str, Any], Mapping[str, Any]]
+_Indexes = tuple[Mapping[str, object], Mapping[str, object]]
 
 
 def _indexes(folder: Path) -> _Indexes | None:
@@ -141,7 +141,7 @@ def _indexes(folder: Path) -> _Indexes | None:
 
 
 def _checked(
-    folder: Path, key: str, indexed: Any, claimed: Any, instance: InstanceEnvelope
+    folder: Path, key: str, indexed: object, claimed: object, instance: InstanceEnvelope
 ) -> Known:
     """Return an entry's bracket if all that it claims holds."""
     try:

@@ -8,7 +8,6 @@ One settlement at a time leaves its default. A settlement of heuristics changes 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
@@ -281,7 +280,7 @@ def sentences(readings: Sequence[Reading]) -> list[str]:
 def to_csv(readings: Sequence[Reading]) -> str:
     """Return a line per value as CSV: shares as numbers, unknown ones empty."""
     names = ("instances", "proven", "optimal", "excess_min", "excess_median", "excess_max")
-    lines: list[list[Any]] = [
+    lines: list[list[object]] = [
         ["problem", "settlement", "value", "default", "method", "skipped", *names]
     ]
     for r in readings:

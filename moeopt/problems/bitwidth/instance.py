@@ -1,7 +1,7 @@
 """The data: what each expert loses at each width, and the budgets of bits."""
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ Scale = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 """What one unit of loss stands for in the measured table: the only floats of an instance."""
 
 
-def _width_keys(value: Any) -> Any:
+def _width_keys(value: object) -> object:
     """Turn the keys, which are strings in JSON, into widths; each is written in one way only."""
     if not isinstance(value, dict):
         return value

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,7 +170,9 @@ class Solution(SolutionEnvelope):
     ways: tuple[Count | None, ...]
 
 
-def read_off(instance: str, gets: Sequence[Sequence[Any]], value: Callable[[Any], int]) -> Solution:
+def read_off(
+    instance: str, gets: Sequence[Sequence[object]], value: Callable[[object], int]
+) -> Solution:
     """Return the solution in which each layer gets the first number whose variable is 1.
 
     With a constraint left out there may be several, or none: then the layer has no number.

@@ -1,6 +1,6 @@
 """One decode step through all layers with experts: what GPU, CPU and hand-overs take in each."""
 
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ MAX_TOP_K = 256
 TIMES = ("attention_ns", "shared_ns", "sync_ns", "expert_cpu_ns")
 
 
-def _for_each_layer(value: Any, info: ValidationInfo) -> Any:
+def _for_each_layer(value: object, info: ValidationInfo) -> object:
     """Let one integer stand for all layers."""
     if isinstance(value, list | tuple):
         return value

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from math import lcm
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,9 +205,9 @@ class Instance(InstanceEnvelope):
     @model_serializer(mode="wrap")
     def _without_what_has_no_meaning(
         self, handler: SerializerFunctionWrapHandler
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write what a kernel needs only where there is one: other files are as they were."""
-        fields: dict[str, Any] = handler(self)
+        fields: dict[str, object] = handler(self)
         if self.work == "tokens":
             for name in ("work", "read_ns", "token_ns", "slot_cost", "links"):
                 del fields[name]
@@ -336,8 +336,8 @@ class Solution(SolutionEnvelope):
     shares: Shares | None = None
 
     @model_serializer(mode="wrap")
-    def _without_absent_shares(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
+    def _without_absent_shares(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = handler(self)
         if self.shares is None:
             del fields["shares"]
         return fields

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,8 +94,8 @@ class Instance(HostMemory):
     @field_validator("experts", mode="wrap")
     @classmethod
     def _by_columns(
-        cls, value: Any, one_by_one: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
+        cls, value: object, one_by_one: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> object:
         """Check the experts by columns, and one by one where something is not in order."""
         rows = value if isinstance(value, Rows) else rows_in(value, Expert.model_construct)
         dimms = info.data.get("dimms")
@@ -110,13 +110,13 @@ class Instance(HostMemory):
         return one_by_one(value.dicts() if isinstance(value, Rows) else value)
 
     @field_serializer("experts", mode="wrap")
-    def _written(self, experts: Any, one_by_one: SerializerFunctionWrapHandler) -> Any:
+    def _written(self, experts: object, one_by_one: SerializerFunctionWrapHandler) -> object:
         return tuple(experts.dicts()) if isinstance(experts, Rows) else one_by_one(experts)
 
     @property
     def _rows(self) -> Rows | None:
         """The experts as columns, where they are kept so."""
-        experts: Any = self.experts
+        experts: object = self.experts
         return experts if isinstance(experts, Rows) else None
 
     @model_validator(mode="after")
@@ -276,7 +276,7 @@ def solution_of(instance: Instance, runs: Sequence[Run | None]) -> Solution:
 
 
 def read_off(
-    instance: Instance, runs: Sequence[Mapping[Run, Any]], value: Callable[[Any], int]
+    instance: Instance, runs: Sequence[Mapping[Run, object]], value: Callable[[object], int]
 ) -> Solution:
     """Return the solution in which each expert runs the first way whose variable is 1.
 

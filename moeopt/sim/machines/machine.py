@@ -1,7 +1,7 @@
 """Machines: what computes, what stores and what connects them, in units that stand in the names."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -350,7 +350,7 @@ class Machine(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _first_of_several(cls, data: Any) -> Any:
+    def _first_of_several(cls, data: object) -> object:
         """Let `gpu` be the first of `gpus`."""
         if isinstance(data, Mapping) and isinstance(data.get("gpus"), list | tuple):
             first = next(iter(data["gpus"]), None)

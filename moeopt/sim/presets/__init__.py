@@ -1,7 +1,7 @@
 """Machines and models by name: one JSON file each."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -118,7 +118,7 @@ def _hint(kind: str, asked: str, known: list[str]) -> str:
     return meant(asked, [*known, *hosts])
 
 
-def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:
+def _validated(model: type[M], path: Path, data: dict[str, object]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:

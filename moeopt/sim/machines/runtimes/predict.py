@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.core.units import tokens_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import llama_command
+from moeopt.sim.machines.runtimes.command import llama_command, running
 from moeopt.sim.machines.runtimes.memory import (
     GIB,
     MIB,
@@ -109,7 +109,7 @@ class Prediction:
     command: str | None
     prompt_tokens_per_s: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the prediction as JSON values."""
         return asdict(self) | {"notes": list(self.notes)}
 
@@ -393,16 +393,11 @@ def _command(
     """Return the command that runs what was predicted; None where it takes more than flags."""
     if blocks is None or profile.name not in WITH_GRAPH:
         return None
-    placing = ["--n-cpu-moe", str(blocks)] if blocks and setting.machine.gpu is not None else []
-    return llama_command(
-        setting.machine,
-        setting.model,
-        placing,
-        context=setting.context,
-        ubatch=options.ubatch,
-        runtime=profile.name,
-        path=options.path,
-    )
+    machine, model = setting.machine, setting.model
+    off = ["--n-cpu-moe", str(blocks)] if blocks else []
+    placing = [] if machine.gpu is None else ["-ngl", "99", *off]
+    how = running(machine, model, setting.context, options.ubatch, profile.name)
+    return llama_command(model, placing, how, options.path)
 
 
 GPU_PROMPT_SHARE = 0.35

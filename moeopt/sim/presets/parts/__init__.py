@@ -137,7 +137,7 @@ def compose(name: str) -> Machine:
     if wrong:
         raise InputError(f"machine: {shortened(name)!r}: {'; '.join(wrong)}")
     host = host_part(host_name)
-    data: dict[str, Any] = {"name": name, "cpu": host.cpu, "dram": host.dram}
+    data: dict[str, object] = {"name": name, "cpu": host.cpu, "dram": host.dram}
     sources = {"name": "of its parts"} | host.sources
     del sources["pcie_gb_s"]
     if sockets > 1:
@@ -160,7 +160,7 @@ def _counted(part: str) -> tuple[int, str]:
 
 
 def _add_sockets(
-    data: dict[str, Any], sources: dict[str, str], host: HostPart, name: str, sockets: int
+    data: dict[str, object], sources: dict[str, str], host: HostPart, name: str, sockets: int
 ) -> None:
     """Add the sockets of one host as nodes; `data` and `sources` are changed."""
     each, dram, cpu = host.dram.striped_gb_s, host.dram, host.cpu
