@@ -135,6 +135,24 @@ def gap_command(
             "time; --methods takes heuristics.",
         ),
     ] = False,
+    all_settlements: Annotated[
+        bool,
+        typer.Option(
+            "--settlements-all",
+            help="Also `--settlements all`: all settlements at once, on a grid; worst and best.",
+        ),
+    ] = False,
+    points: Annotated[
+        int, typer.Option("--points", metavar="N", help="Of that grid, at most; random ones.")
+    ] = 64,
+    traces: Annotated[
+        Path | None,
+        typer.Option(
+            "--traces",
+            metavar="DIR",
+            help="With --settlements: the instances' traces, for other batches of them.",
+        ),
+    ] = None,
 ) -> int:
     """Print how far methods are above the optimum, per instance and per family.
 
@@ -150,6 +168,23 @@ def gap_command(
         raise InputError("--watch: needs --store, the file that is shown, and what is solved")
     if figures is not None:
         need_extra("--figures")
+    if traces is not None and not (settlements or all_settlements):
+        raise InputError("--traces: goes with --settlements")
+    if all_settlements:
+        from moeopt.cli.gap_settlements import JOINTLY, joint_command
+
+        _refuse_others(ctx, JOINTLY, "--settlements all")
+        seconds, work = _limits(time_limit, work_limit)
+        return joint_command(
+            paths or [],
+            None if methods is None else [name.strip() for name in COMMA.split(methods)],
+            points=points,
+            time_limit_s=None if seconds is None else seconds[0],
+            work_limit=None if work is None else work[0],
+            jobs=jobs,
+            traces=traces,
+            csv=csv,
+        )
     if settlements:
         from moeopt.cli.gap_settlements import SOLVING, settlements_command
 
@@ -168,6 +203,7 @@ def gap_command(
                 jobs=jobs,
                 csv=csv,
                 markdown=markdown,
+                traces=traces,
             )
             if report is not None:
                 from moeopt.study.settlements import spans
