@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json
+from moeopt.cli.options import Json, rich_console, rich_text
 
 if TYPE_CHECKING:
     from moeopt.sim.machines.runtimes.calibration import Calibrated
@@ -69,8 +69,6 @@ def _as_dict(found: "Calibrated") -> dict[str, object]:
 
 
 def _print(found: "Calibrated") -> None:
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table("model", "bits", "runtime", "CPU blocks", "measured", "calibrated", "error")
@@ -85,5 +83,5 @@ def _print(found: "Calibrated") -> None:
             f"{one.predicted:.4g}",
             f"{100 * one.error:+.1f} %",
         )
-        table.add_row(*map(escape, cells))
-    Console(width=100).print(table)
+        table.add_row(*map(rich_text, cells))
+    rich_console(width=100).print(table)

@@ -57,7 +57,7 @@ def build_command(complete: bool) -> Callable[..., int]:
     """Return the command; its targets' own options are added on demand only."""
     from_targets: dict[str, Option] = {}
     if complete:
-        from moeopt.exporters.registry import all_targets
+        from moeopt.exporters.targets import all_targets
 
         for target in all_targets().values():
             from_targets |= {option.name: option for option in target.options}
@@ -102,7 +102,7 @@ def _export(
     options: dict[str, Any],
 ) -> int:
     import moeopt
-    from moeopt.exporters.registry import get_target
+    from moeopt.exporters.targets import get_target
 
     given, problem = _loaded(source, instance)
     target = get_target(to, problem.problem)

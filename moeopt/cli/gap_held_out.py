@@ -1,11 +1,11 @@
 """The table that ``moeopt gap --held-out`` prints: decisions on loads that came later."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moeopt.cli.gap_report import opened
+from moeopt.cli.options import rich_console, rich_text, table_width
 
 if TYPE_CHECKING:
     from moeopt.study.report.heldout import HeldOutRow
@@ -20,8 +20,6 @@ COLUMNS = (
 
 def print_held_out(rows: "Sequence[Row]", kept: "Path | Store", markdown: bool) -> None:
     """Print a table for each problem that has instances of observed and of later loads."""
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from moeopt.study.report.heldout import held_out
@@ -29,7 +27,7 @@ def print_held_out(rows: "Sequence[Row]", kept: "Path | Store", markdown: bool) 
 
     with opened(kept) as store:
         study = Study.of(rows, store, "")
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = rich_console(width=table_width(200))
     none = True
     for problem, of in study.problems.items():
         found = held_out(problem, of, study.instances, study.labels)
@@ -44,7 +42,7 @@ def print_held_out(rows: "Sequence[Row]", kept: "Path | Store", markdown: bool) 
         else:
             table = Table(*COLUMNS, title=title)
             for cells in map(_cells, found):
-                table.add_row(*map(escape, cells))
+                table.add_row(*map(rich_text, cells))
             console.print(table)
         for line in _proof(found):
             print(line)

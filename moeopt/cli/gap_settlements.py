@@ -1,13 +1,12 @@
 """``moeopt gap --settlements``: excess under every reading of what the papers leave open."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from moeopt.cli.options import rich_console, rich_text, table_width
 
 if TYPE_CHECKING:
     from moeopt.study.settlements import Reading
@@ -109,10 +108,10 @@ def joint_command(
 def _print(readings: "Sequence[Reading]") -> None:
     from moeopt.study.settlements import HEADS, cells, sentences
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = rich_console(width=table_width(200))
     table = Table(*HEADS, "optimal", title="excess over the optimum, one settlement at a time")
     for reading in readings:
-        table.add_row(*map(escape, cells(reading)))
+        table.add_row(*map(rich_text, cells(reading)))
     console.print(table)
     for sentence in sentences(readings):
-        console.print(escape(sentence))
+        console.print(rich_text(sentence))

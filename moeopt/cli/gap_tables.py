@@ -1,14 +1,11 @@
 """The tables that ``moeopt gap`` prints: excess per instance and per family."""
 
-import sys
 from collections.abc import Sequence
 from statistics import median
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from moeopt.cli.options import shown
+from moeopt.cli.options import rich_console, rich_text, shown, table_width
 from moeopt.core.objective import entries
 from moeopt.study.rows import Row, named
 from moeopt.study.table import (
@@ -32,7 +29,7 @@ def print_tables(rows: Sequence[Row]) -> None:
 
     Where there are too many of either, only what problems come to, and where the rest is.
     """
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = rich_console(width=table_width(200))
     summaries = summarise(rows)
     problems = list(dict.fromkeys(row.result.problem for row in rows))
     instances = len({row.key.instance for row in rows})
@@ -49,7 +46,7 @@ def print_tables(rows: Sequence[Row]) -> None:
     console.print(_families(summaries))
     if left_out:
         where = "--report DIR, --csv FILE or --markdown"
-        console.print(f"Not printed: {' and '.join(left_out)}; see {where}.", markup=False)
+        console.print(rich_text(f"Not printed: {' and '.join(left_out)}; see {where}."))
 
 
 def _instances(rows: Sequence[Row]) -> Table:
@@ -59,7 +56,7 @@ def _instances(rows: Sequence[Row]) -> Table:
     seeds = {row.key.seed for row in rows}
     over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
     title = f"excess over the optimum{over}"
-    table = Table("instance", "best known", "bound", *map(escape, methods), title=title)
+    table = Table("instance", "best known", "bound", *map(rich_text, methods), title=title)
     for column in table.columns:
         column.overflow = "fold"
     by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
@@ -74,7 +71,7 @@ def _instances(rows: Sequence[Row]) -> Table:
         best = shown(result.problem, min(known, key=entries, default=None))
         bound = shown(result.problem, group[0].best_bound)
         texts = [_excess(cells[m]) if m in cells else "" for m in methods]
-        table.add_row(escape(result.instance), best, bound, *texts)
+        table.add_row(rich_text(result.instance), best, bound, *texts)
     return table
 
 
@@ -104,7 +101,7 @@ def _families(summaries: Sequence[Summary]) -> Table:
             cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
             cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
             name = f"{s.method} *" if s.settled else s.method
-            table.add_row(escape(family), escape(name), MEANING.get(s.kind, ""), *cells)
+            table.add_row(rich_text(family), rich_text(name), MEANING.get(s.kind, ""), *cells)
     if any(s.settled for s in summaries):
         table.caption = f"* {OTHER_SAID}"
     return table

@@ -1,13 +1,12 @@
 """``moeopt holdout``: what decisions on observed loads cost on later ones."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, shown
+from moeopt.cli.options import Json, Seed, rich_console, rich_text, shown, table_width
 
 if TYPE_CHECKING:
     from moeopt.problems.tri_domain.fixed_layout import ScheduleName
@@ -124,13 +123,11 @@ def holdout_command(
 
 
 def _print(found: "HeldOut") -> None:
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = rich_console(width=table_width(200))
     for line in _head(found):
-        console.print(escape(line), highlight=False)
+        console.print(rich_text(line), highlight=False)
     unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
     table = Table(
         *("decided by", "scheduled by", "observed", "later", unit, "worst window"),
@@ -138,10 +135,10 @@ def _print(found: "HeldOut") -> None:
     )
     for row in found.rows:
         cells = [row.method, row.schedule, *_figures(found, row), f"{row.seconds:.2f}"]
-        table.add_row(*map(escape, cells))
+        table.add_row(*map(rich_text, cells))
     console.print(table)
     for line in _notes(found):
-        console.print(escape(line), highlight=False)
+        console.print(rich_text(line), highlight=False)
 
 
 def _head(found: "HeldOut") -> list[str]:

@@ -4,9 +4,11 @@ Everything heavy is imported inside the subcommands, so that ``moeopt --help`` a
 """
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TextIO
 
 import typer
@@ -36,9 +38,13 @@ from moeopt.cli import (
 )
 from moeopt.cli.options import INTERRUPTED, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
+from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
 
 USAGE = 2
+
+TERMINATED = 128 + signal.SIGTERM
+"""The exit code after SIGTERM, by the shell's custom."""
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
@@ -87,8 +93,19 @@ def run(argv: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
     """Run a command line and leave with its exit code; stdout is for results alone."""
     drop_native_stdout()
+    sys.stdout, sys.stderr = TerminalStream(sys.stdout), TerminalStream(sys.stderr)
     warnings.showwarning = _show_warning
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    terminated: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        """End as after Ctrl-C: what is done is kept, and a line says so."""
+        terminated.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    with suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGTERM, end)
+    code = run(sys.argv[1:] if argv is None else argv)
+    sys.exit(TERMINATED if terminated and code == INTERRUPTED else code)
 
 
 def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:

@@ -6,13 +6,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from moeopt.core.options import Options
+from moeopt.core.units import gib_of, whole_of
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
 
@@ -88,6 +92,20 @@ def _typed(of: "Field[Any]") -> Any:
     return Annotated[kind, typer.Option(flag, help=known["help"], metavar=known["metavar"])]
 
 
+def human(name: str, kind: object) -> Callable[[str], object] | None:
+    """Return what reads a number as people write it: 8k tokens, 512MiB of memory, q8_0."""
+    kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
+    if name == "kv_bits":
+        from moeopt.sim.machines.runtimes.memory import kv_bits_of
+
+        return kv_bits_of
+    if kinds == {int}:
+        return lambda text: whole_of(name, text)
+    if kinds == {float} and name.endswith("_gib"):
+        return lambda text: gib_of(name, text)
+    return None
+
+
 def labels(where: list[str] | None) -> dict[str, str]:
     """Return what ``--where`` says, label -> value."""
     from moeopt.core.errors import InputError
@@ -109,6 +127,31 @@ def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
             raise InputError("--where: chooses rows of a file of --counts, which is missing")
         return None
     return load_counts(file, where=labels(where))
+
+
+def rich_console(*, stderr: bool = False, width: int | None = None) -> "Console":
+    """Return rich's console on stdout or stderr; what it prints of others goes through `rich_text`.
+
+    Its own colours are control characters, which the streams of `main` escape.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=getattr(stream, "stream", stream), width=width)
+
+
+def table_width(otherwise: int) -> int | None:
+    """Return how wide a table is: as the terminal, or a number of columns where there is none."""
+    return None if sys.stdout.isatty() else otherwise
+
+
+def rich_text(text: str) -> str:
+    """Return a text that rich prints as it is, without control characters."""
+    from rich.markup import escape
+
+    from moeopt.core.escaping import terminal_text
+
+    return escape(terminal_text(text))
 
 
 def print_error(message: str) -> None:

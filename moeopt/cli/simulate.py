@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, Seed, nanoseconds, shown
+from moeopt.cli.options import Json, Seed, human, nanoseconds, shown
 from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ def simulate_command(
     other_ns: Annotated[int | None, typer.Option(help="In place of the plan's.")] = None,
     context: Annotated[
         int | None,
-        typer.Option(help="Attention etc. by the cost model, with so many tokens in the KV cache."),
+        typer.Option(
+            parser=human("context", int),
+            help="Attention etc. by the cost model, with so many tokens in the KV cache.",
+        ),
     ] = None,
     runtime: Annotated[
         str | None, typer.Option(help="Times of a runtime: moeopt list runtimes.")

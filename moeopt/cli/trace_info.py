@@ -1,12 +1,11 @@
 """``moeopt trace info``: the statistics that the papers quote, of a routing trace."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Where, labels
+from moeopt.cli.options import Json, Where, labels, rich_console, rich_text, table_width
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,13 +50,11 @@ def info_command(
         again = None if repeats is None else repeats.to_dict()
         print(json.dumps(sizes | {"layer": layer, "repeats": again} | summary.to_dict()))
         return 0
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = rich_console(width=table_width(120))
     listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
-    console.print(f"{sizes['name']}: {listed}", markup=False, highlight=False, soft_wrap=True)
+    console.print(rich_text(f"{sizes['name']}: {listed}"), highlight=False, soft_wrap=True)
     if repeats is not None:
-        console.print(repeats.in_words(), markup=False, highlight=False, soft_wrap=True)
+        console.print(rich_text(repeats.in_words()), highlight=False, soft_wrap=True)
     _print_figures(console, summary)
     if summary.hits:
         _print_hits(console, summary)

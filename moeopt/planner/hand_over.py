@@ -5,8 +5,8 @@ from pathlib import Path
 from moeopt.core.errors import MoeoptError
 from moeopt.core.json_files import save, write_bytes
 from moeopt.exporters.exported import RUN_SUFFIX
-from moeopt.exporters.registry import targets_of
 from moeopt.exporters.run import export
+from moeopt.exporters.targets import targets_of
 from moeopt.sim.traces.workload import Workload
 
 from .checks import check_folder

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import describe
-from moeopt.exporters.split_flags import split_flags
+from moeopt.exporters.targets.llama_cpp import split_flags
 from moeopt.problems.generate import generate
 from moeopt.problems.split.check import times_ns, used_bytes
 from moeopt.problems.split.generate import Options

@@ -1,7 +1,6 @@
 """What every generator starts from: machine, model, trace or workload, seed and quantum."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
@@ -28,7 +27,7 @@ class Source:
     seed: int = 0
     quantum_ns: int = DEFAULT_QUANTUM_NS
     name: str | None = None
-    notes: dict[str, Any] | None = None
+    notes: dict[str, object] | None = None
 
     def paced(self, ndp_rate: float) -> "Source":
         """Return the same with NDP units so many times as fast; memory stays as it is."""
@@ -55,7 +54,7 @@ class Source:
         self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace
 
-    def provenance(self, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+    def provenance(self, trace: Trace | None, options: dict[str, object]) -> dict[str, object]:
         """Return the record that stands in the instance: enough to make it again.
 
         The trace is None where nothing was taken from one.

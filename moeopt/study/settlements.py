@@ -7,18 +7,17 @@ takes. Other batches are other loads: they are drawn anew from the instance's wo
 trace where the folder with the traces is given.
 """
 
-import csv
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from io import StringIO
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.escaping import csv_text
 from moeopt.core.settlements import Settlement, settled_name
 from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
@@ -369,14 +368,14 @@ def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
 
 def joint_to_csv(found: Sequence[Joint]) -> str:
     """Return a line per point and method as CSV."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["method", "skipped", "proven", "excess_median", "excess_max", "settlements"])
+    lines: list[list[object]] = [
+        ["method", "skipped", "proven", "excess_median", "excess_max", "settlements"]
+    ]
     for one in found:
         s = one.summary
         said = ", ".join(f"{name}={value}" for name, value in one.values.items())
-        writer.writerow([one.method, one.skipped, s.proven, s.excess_median, s.excess_max, said])
-    return text.getvalue()
+        lines.append([one.method, one.skipped, s.proven, s.excess_median, s.excess_max, said])
+    return csv_text(lines)
 
 
 def _point_words(one: Joint) -> str:
@@ -510,12 +509,12 @@ def sentences(readings: Sequence[Reading]) -> list[str]:
 def to_csv(readings: Sequence[Reading]) -> str:
     """Return a line per value as CSV: shares as numbers, unknown ones empty."""
     names = ("instances", "proven", "optimal", "excess_min", "excess_median", "excess_max")
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["problem", "settlement", "value", "default", "method", "skipped", *names])
+    lines: list[list[object]] = [
+        ["problem", "settlement", "value", "default", "method", "skipped", *names]
+    ]
     for r in readings:
         default = int(r.value == r.settlement.default)
         values = [getattr(r.summary, name) for name in names]
         head = [r.summary.problem, r.settlement.name, r.value, default, r.method, r.skipped]
-        writer.writerow([*head, *values])
-    return text.getvalue()
+        lines.append([*head, *values])
+    return csv_text(lines)

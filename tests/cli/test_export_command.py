@@ -9,7 +9,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.registry import all_targets
+from moeopt.exporters.targets import all_targets
 from moeopt.exporters.targets.sglang import read_sglang_map
 from moeopt.problems.deferral.heuristics import uniform
 from tests.exporters.placements import instance, random_plan, sets, shape
@@ -196,17 +196,18 @@ def test_the_committed_plans_find_their_instances(
     monkeypatch.chdir(root)
     best = json.loads(Path("instances/cache/best_known.json").read_text())
     file = next(entry["solution"] for name, entry in best.items() if name.startswith("mixtral/"))
-    out, _ = output(capsys, f"instances/cache/{file}", "--to", "elsa")
-    assert out.startswith("--cache-nblocks ")
+    out, _ = output(capsys, f"instances/cache/{file}", "--to", "libcachesim")
+    assert out.startswith("time,id,size\n")
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (("plan.json", "--to", "nothing"), "--to: 'nothing' is unknown; for placement there are: "),
+        (("plan.json", "--to", "llamacpp"), "--to: 'llamacpp' is unknown; did you mean llama.cpp"),
         (
-            ("plan.json", "--to", "elsa"),
-            "--to: elsa does not take placement; for placement there are: ktransformers, "
+            ("plan.json", "--to", "libcachesim"),
+            "--to: libcachesim does not take placement; for placement there are: ktransformers, "
             "ktransformers-yaml, llama.cpp, llama.cpp-profile, sglang, tensorrt-llm, vllm-ascend, "
             "vllm-eplb, lp, mps",
         ),

@@ -10,7 +10,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.registry import all_targets
+from moeopt.exporters.targets import all_targets
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.exporters.placements import random_plan
@@ -96,7 +96,7 @@ def test_every_example_prints_what_it_says(
                 assert path.is_file()
                 assert path.with_name(path.name + ".notes.json").is_file()
             shown.add(words[words.index("--to") + 1])
-    assert set(all_targets()) - shown == {"libcachesim-oracle", "webcachesim"}
+    assert set(all_targets()) - shown == {"libcachesim-oracle"}
 
 
 @pytest.mark.slow

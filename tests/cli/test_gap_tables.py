@@ -35,7 +35,7 @@ def test_many_families_become_one_line_per_method(capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 15
     [trimoe] = [line for line in lines if "trimoe" in line]
-    assert [cell.strip() for cell in trimoe.split("│")[3:7]] == ["80", "80", "0.0 %", "20.0 %"]
+    assert {"80", "0.0 %", "20.0 %"} <= {cell.strip() for cell in trimoe.split("│")}
     assert MOST_LINES > MOST_INSTANCES
     assert lines[-1] == (
         "Not printed: 80 instances one by one and 81 families; see --report DIR, --csv FILE or "

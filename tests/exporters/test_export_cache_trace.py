@@ -16,7 +16,6 @@ from tests.exporters.trace_rules import (
     csv_requests,
     lru_hits,
     oracle_requests,
-    webcachesim_requests,
 )
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
@@ -38,13 +37,12 @@ def one_by_one(seed: int) -> Instance:
 
 
 @pytest.mark.parametrize("instance", INSTANCES, ids=lambda instance: instance.name)
-def test_all_three_say_the_same_and_lead_back(instance: Instance) -> None:
+def test_both_say_the_same_and_lead_back(instance: Instance) -> None:
     """Read by the formats' rules, they hold the same requests, in the instance's order."""
     text = moeopt.export(instance, to="libcachesim").text
-    lines = moeopt.export(instance, to="webcachesim").text
     payload = moeopt.export(instance, to="libcachesim-oracle").payload
     requests, following = oracle_requests(payload)
-    assert csv_requests(text) == webcachesim_requests(lines) == requests
+    assert csv_requests(text) == requests
     assert requests == [
         (time, layer * instance.experts + expert, 1)
         for time, token in enumerate(instance.accesses)
@@ -57,8 +55,7 @@ def test_all_three_say_the_same_and_lead_back(instance: Instance) -> None:
         assert following[row] == (later[0] + 1 if later else -1)
     shape = (instance.layers, instance.experts)
     for accesses in (
-        read_trace_text(text, ",", *shape),
-        read_trace_text(lines, " ", *shape),
+        read_trace_text(text, *shape),
         read_oracle_general(payload, *shape),
     ):
         assert accesses == trimmed(instance)
@@ -150,6 +147,6 @@ def test_damaged_files_are_refused() -> None:
     with pytest.raises(InputError, match="no multiple of 24 bytes"):
         read_oracle_general(b"x" * 25, 2, 2)
     with pytest.raises(InputError, match="lines of time, id and size"):
-        read_trace_text("time,id,size\n1,b,1\n", ",", 2, 2)
+        read_trace_text("time,id,size\n1,b,1\n", 2, 2)
     with pytest.raises(InputError, match="id: must be from 0 to 3"):
-        read_trace_text("0 4 1\n", " ", 2, 2)
+        read_trace_text("time,id,size\n0,4,1\n", 2, 2)

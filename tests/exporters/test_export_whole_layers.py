@@ -1,7 +1,10 @@
 """llama.cpp and the archived KTransformers take whole layers: the best such plan, and its loss."""
 
+import json
 import os
+import shlex
 import subprocess
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.exported import NoPlanError
+from moeopt.exporters.exported import NoPlanError, OptionValue
 from moeopt.exporters.targets.ktransformers_yaml import read_ktransformers_yaml
 from moeopt.exporters.targets.llama_cpp import override, read_llama_cpp
 from moeopt.problems.placement.instance import Instance
@@ -98,43 +101,36 @@ def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
         assert kept == {f"blk.{layer}.{kind}.weight" for kind in ROUTED}
 
 
-def test_the_script_starts_the_server_with_the_flags(tmp_path: Path) -> None:
-    """From anywhere, on a model beside it or elsewhere, with further flags."""
+@pytest.mark.parametrize("folder", ["a plan", "it's $(touch hacked)", 'a "quoted\\ one'])
+@pytest.mark.parametrize("to", ["sglang", "vllm-ascend"])
+def test_the_script_starts_the_server_with_the_flags(to: str, folder: str, tmp_path: Path) -> None:
+    """From anywhere, with paths of that place, and the file beside itself."""
     given = instance(0, slots=LAYERS * EXPERTS)
-    exported = moeopt.export(
-        plan(given, whole_plan(given, (0, 2))), given, to="llama.cpp", model=shape()
-    )
-    folder = tmp_path / "a plan"
-    folder.mkdir()
-    exported.save(folder / "flags.txt")
-    (tmp_path / "m.gguf").touch()
-    server = tmp_path / "server"
-    server.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    solution = plan(given, whole_plan(given, (0, 2)))
+    options: dict[str, OptionValue] = {"ep_size": 5}
+    exported = moeopt.export(solution, given, to=to, model=shape(), options=options)
+    (tmp_path / folder).mkdir()
+    file = tmp_path / folder / "a\n$(touch hacked)'s map.json"
+    exported.save(file)
+    server = tmp_path / "a server"
+    server.write_text("#!/bin/sh\nfor one; do printf '%s\\0' \"$one\"; done\n")
     server.chmod(0o755)
-    script = folder / "flags.txt.run.sh"
-    done = subprocess.run(
-        [script, "m.gguf", "--port", "8081"],
-        cwd=tmp_path,
-        env={"LLAMA_SERVER": str(server), "PATH": os.defpath},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    model = str((tmp_path / "m.gguf").resolve())
-    assert done.stdout.split("\n")[:-1] == [
-        "-m", model, *exported.text.split(), "--port", "8081",
-    ]  # fmt: skip
-    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    script = file.with_name(f"{file.name}.run.sh")
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True)
+    environment = {"PYTHON": "./a server", "VLLM": "./a server", "PATH": os.environ["PATH"]}
+    done = run([script, "m.gguf", "--kt-weight-path", "w x"], env=environment, check=True)
+    words = done.stdout.split("\0")[:-1]
+    assert exported.flags is not None
+    flags = shlex.split(exported.flags(file))
+    start = ["-m", "sglang.launch_server", "--model-path"] if to == "sglang" else ["serve"]
+    assert words == [*start, "m.gguf", *flags, "--kt-weight-path", "w x"]
+    if to == "vllm-ascend":
+        told = json.loads(words[words.index("--additional-config") + 1])
+        assert told["eplb_config"]["expert_map_path"] == str(file)
+    done = run([script], check=False)
     assert done.returncode
     assert "the model is missing" in done.stderr
-
-
-def test_what_was_written_before_is_still_read() -> None:
-    """With quotes and one pattern for all blocks."""
-    old = '-ngl 999 -ot "blk\\.(3|14)\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU"'
-    assert read_llama_cpp(old) == [3, 14]
-    with pytest.raises(InputError, match="--n-cpu-moe: must be at most 4096"):
-        read_llama_cpp("-ngl 999 --n-cpu-moe 999999999")
+    assert not list(tmp_path.rglob("hacked"))
 
 
 def test_mixtrals_modules_are_matched_as_well() -> None:
@@ -147,6 +143,26 @@ def test_mixtrals_modules_are_matched_as_well() -> None:
         assert experts_devices(text, LAYERS, block) == expected
     for other in ("mlp.experts.0", "mlp.shared_experts", "block_sparse_moe.gate", "self_attn"):
         assert matched(text, f"model.layers.1.{other}") is None
+
+
+@pytest.mark.parametrize(
+    ("model_class", "experts"),
+    [
+        ("Qwen3MoeForCausalLM", "KTransformersExpertsV2"),
+        ("Glm4MoeForCausalLM", "KGlm4Experts"),
+        ("DeepseekV2ForCausalLM", "KTransformersExperts"),
+    ],
+)
+def test_rules_name_the_class_that_the_models_own_rules_name(
+    model_class: str, experts: str
+) -> None:
+    """Its arguments are others."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    model = shape((), model_class=model_class)
+    solution = plan(given, whole_plan(given, (1, 2)))
+    text = moeopt.export(solution, given, to="ktransformers-yaml", model=model).text
+    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
+    assert experts_devices(text, LAYERS, experts=experts) == expected
 
 
 @pytest.mark.parametrize("slots", BY_SLOTS)
@@ -211,4 +227,6 @@ def test_other_flags_and_rules_are_refused() -> None:
         read_llama_cpp('-ngl 999 -ot "exps=CPU"')
     with pytest.raises(InputError, match="not for the experts of layers on GPU or CPU"):
         read_ktransformers_yaml('- match:\n    name: "^model$"\n')
+    with pytest.raises(InputError, match="--n-cpu-moe: must be at most 4096"):
+        read_llama_cpp("-ngl 999 --n-cpu-moe 999999999")
     assert read_llama_cpp("-ngl 999") == []

@@ -9,7 +9,7 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.split_flags import read_split_flags, split_flags
+from moeopt.exporters.targets.llama_cpp import read_split_flags, split_flags
 from moeopt.planner.split import NoRoomError, plan_split, split_page
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution

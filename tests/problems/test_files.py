@@ -639,3 +639,13 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert json.loads(os.read(reader, 100)) == {"a": 1}
     os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("problem", ["tri_domain", "relayout", "layout", "bitwidth"])
+def test_files_of_both_versions_are_read_alike(problem: str, root: Path) -> None:
+    """Of the library, whose newer files say 2: the same instance, with the same version."""
+    files = sorted((root / "instances" / problem).glob("*/*.json"))
+    newer = next(file for file in files if '"schema_version": 2' in file.read_text()[:200])
+    instance = moeopt.load(newer)
+    assert type(instance).model_validate(instance.model_dump() | {"schema_version": 1}) == instance
+    assert instance.schema_version == 2

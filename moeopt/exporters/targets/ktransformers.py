@@ -5,9 +5,14 @@ layers without experts included, sums it over the first axis and puts the int(ra
 experts of the largest counts on the GPU, over all layers together. Counts of 1 for the plan's
 experts and 0 for all others, with the ratio that gives their number, leave it no choice. The flags
 exist in KTransformers' fork of SGLang, the package ``sglang-kt``, only.
+
+Its flag for deferred experts is one count for every token and layer. A plan in which all layers but
+the last defer the same number has that form; the last layer has nothing to defer into. For any
+other plan the best uniform count is found, which trying them all proves.
 """
 
 import math
+import re
 import shlex
 from itertools import pairwise
 from pathlib import Path
@@ -16,16 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.exporters.exported import Exported, Job, Loss
-from moeopt.exporters.models import known_shape
-from moeopt.exporters.placed import placed
-from moeopt.exporters.restricted import checked_objective
+from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
+from moeopt.exporters.plans import checked_objective, compared, known_shape, placed
 from moeopt.exporters.target import Option, Target
-from moeopt.exporters.targets.ktransformers_deferral import deferral_flag, uniform_count
 from moeopt.exporters.torch_file import torch_file
+from moeopt.problems.deferral.instance import Solution as Deferred
 from moeopt.sim.traces.readers.torch_zip import read_torch
+from moeopt.solvers.run import solve
 
 KEY = "logical_count"
+
+FLAG = "--kt-max-deferred-experts-per-token"
+UNIFORM = "the same number of deferred experts in every layer"
 
 
 def export(job: Job) -> Exported:
@@ -38,7 +45,8 @@ def export(job: Job) -> Exported:
     deferred, loss = _deferred(job)
 
     def flags(path: Path) -> str:
-        line = f"--kt-expert-placement-strategy frequency --init-expert-location {_quoted(path)}"
+        line = "--kt-expert-placement-strategy frequency"
+        line += f" --init-expert-location {shlex.quote(str(path))}"
         line += f" --kt-gpu-experts-ratio {ratio!r}"
         return line if deferred is None else f"{line} {deferral_flag(deferred)}"
 
@@ -65,7 +73,7 @@ def other_layers(job: Job) -> tuple[str, ...]:
 def _deferred(job: Job) -> tuple[int | None, Loss | None]:
     """Return the count that a deferral plan gives each layer, and what uniformity costs."""
     pair = job.options["deferral"]
-    if pair is None:
+    if not isinstance(pair, tuple):
         return None, None
     solution, instance = pair
     if solution.problem != "deferral":
@@ -115,8 +123,38 @@ def read_ktransformers_counts(
     return [tuple(np.flatnonzero(row >= least).tolist()) for row in summed]
 
 
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))
+def export_deferral(job: Job) -> Exported:
+    """Return the flag of a deferral plan."""
+    count, loss = uniform_count(job)
+    line = deferral_flag(count)
+    return Exported(f"{line}\n".encode(), lambda _: line, {"deferred": count}, loss)
+
+
+def uniform_count(job: Job) -> tuple[int, Loss | None]:
+    """Return the plan's count, or the best uniform one and what it costs."""
+    counts = {count or 0 for count in job.plan(Deferred).deferred[:-1]} or {0}
+    if len(counts) == 1:
+        return counts.pop(), None
+    result = solve(job.instance, "uniform-d", **job.limits.asked)
+    found = result.solution
+    if not isinstance(found, Deferred):
+        raise NoPlanError(f"{job.instance.name}: {UNIFORM}: none found", infeasible=False)
+    return found.deferred[0] or 0, compared(job, job.instance, found, UNIFORM, proven=True)
+
+
+def deferral_flag(count: int) -> str:
+    """Return the flag for a count."""
+    return f"{FLAG} {count}"
+
+
+def read_deferral_flag(flags: str) -> int:
+    """Return the count that flags ask for; without the flag nothing is deferred."""
+    if FLAG not in flags:
+        return 0
+    match = re.search(rf"{FLAG}[ =](\d+)(?!\S)", flags)
+    if match is None:
+        raise InputError(f"{FLAG}: must have a count")
+    return int(match[1])
 
 
 TARGETS = (
@@ -130,7 +168,19 @@ TARGETS = (
         loses="nothing of a placement; counts of deferred experts that differ between layers",
         strict_suffix=True,
         options=(Option("deferral", tuple, "Deferral solution whose flag goes along."),),
+        honoured=lambda job: "no" if other_layers(job) else "unknown",
         warn=other_layers,
-        start="${PYTHON:-python3} -m sglang.launch_server --model-path",
+        start='"${PYTHON:-python3}" -m sglang.launch_server --model-path',
+    ),
+    Target(
+        "ktransformers-flags",
+        "KTransformers (sglang-kt): the flag for deferred experts",
+        ("deferral",),
+        ".txt",
+        export_deferral,
+        holds="one count of deferred experts for every layer but the last",
+        loses="counts that differ between layers",
+        names_experts=False,
+        honoured=lambda _: "unknown",
     ),
 )

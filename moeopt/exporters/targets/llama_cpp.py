@@ -7,24 +7,49 @@ count and have nothing to keep.
 
 The patterns have no character that a shell would take for its own, so that the flags are the same
 words with ``$(cat flags.txt)``, through ``xargs``, and typed.
+
+**Resident experts by a profile**: a fork (thecodacus/llama.cpp, branch ``perf``) has
+``--moe-cache-profile FILE --moe-cache-slots N``. FILE is what its ``llama-moe-trace`` records,
+``pos,layer,id,id,...``; of each layer whose experts are on the CPU it copies the N experts that
+occur most often in decoded tokens (position 0 and later) to the GPU, and keeps them there. A file
+in which exactly the plan's experts occur leaves it no choice. N is the same for all layers.
+
+**Several GPUs**: ``-ts`` gives each so many of the offloaded layers, in order, the output layer as
+one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds.
 """
 
 import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.placed import placed_whole
-from moeopt.exporters.target import Target
+from moeopt.exporters.plans import placed, placed_whole, restricted
+from moeopt.exporters.target import Target, by_class
+from moeopt.problems.split.instance import Instance as Split
+from moeopt.problems.split.instance import Solution as SplitSolution
 
 ALL_LAYERS = "-ngl 999"
 
 MAX_BLOCKS = 2**12
 
+SERVER = '"${LLAMA_SERVER:-llama-server}" -m'
+
+PROFILE = "llama.cpp-profile"
+
+EQUAL_COUNTS = "equally many experts of each layer on the GPU"
+
+IDS_IN_A_LINE = 256
+"""Experts in a line of a profile: its reader takes lines of up to 4095 characters."""
+
+ON_CPU = "-ngl 999 --cpu-moe"
+
+CPU = "CPU"
+
+_OVERRIDE = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=(CPU|CUDA\d{1,3})")
+
 _PATTERN = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=CPU")
-_OLD = re.compile(
-    r'-ot "blk\\\.\((\d+(?:\|\d+)*)\)\\\.ffn_\(up\|down\|gate\|gate_up\)_\(ch\|\)exps=CPU"(?!\S)'
-)
-"""What this exporter wrote before, in quotes that only a shell takes off."""
 
 
 def export(job: Job) -> Exported:
@@ -66,13 +91,122 @@ def read_llama_cpp(flags: str) -> list[int]:
         return list(range(int(count[1])))
     if "-ot" not in flags:
         return []
-    if old := _OLD.search(flags):
-        return [int(layer) for layer in old[1].split("|")]
     given = re.search(r"-ot (\S+)", flags)
     found = [_PATTERN.fullmatch(part) for part in given[1].split(",")] if given else [None]
     if None in found:
         raise InputError("-ot: is not an override of the experts of some blocks")
     return [int(match[1]) for match in found if match]
+
+
+def export_profile(job: Job) -> Exported:
+    """Return the profile of a placement, brought to equal counts if it is not of that form."""
+    plan, loss = placed(job), None
+    if len(set(map(len, plan.gpu))) > 1:
+        plan, loss = restricted(job, "equal-counts", EQUAL_COUNTS)
+    slots = len(plan.gpu[0])
+    lines = [
+        ",".join(map(str, (0, layer, *own[first : first + IDS_IN_A_LINE])))
+        for layer, own in zip(plan.hidden, plan.gpu, strict=True)
+        for first in range(0, slots, IDS_IN_A_LINE)
+    ]
+
+    def flags(path: Path) -> str:
+        if slots in (0, plan.experts):  # none are cached, or none are on the CPU
+            return ON_CPU if slots == 0 else "-ngl 999"
+        profile = f"--moe-cache-profile {shlex.quote(str(path))}"
+        return f"{ON_CPU} {profile} --moe-cache-slots {slots}"
+
+    text = "".join(f"{line}\n" for line in lines)
+    return Exported(text.encode(), flags, plan.notes() | {"slots": slots}, loss)
+
+
+def runs_without(job: Job) -> tuple[str, ...]:
+    """Return that the fork runs a model as if there were no cache, by its class."""
+    if by_class(PROFILE)(job) == "yes":
+        return ()
+    model = job.model_class or "a model of unknown class"
+    where = "the fork uses the cache for its deepseek2, qwen35moe and laguna models only"
+    return (f"{where}: it may run {model} without it; look for 'expert cache:' in its log",)
+
+
+def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
+    """Return the flags that place a split's parts, in pairs of name and value.
+
+    Parameters
+    ----------
+    instance
+        With its GPUs first, called gpu0, gpu1, ...; all other devices are the host.
+    solution
+        Attention lies on the host first, then on the GPUs by number.
+
+    Raises
+    ------
+    InputError
+        If attention lies in another order, which the runtimes cannot do.
+    """
+    names = [device.name for device in instance.devices]
+    gpus = [number for number, name in enumerate(names) if name.startswith("gpu")]
+    at = solution.attention
+    rank = {device: place for place, device in enumerate(gpus, start=1)}
+    ranks = [rank.get(device, 0) for device in at]
+    if ranks != sorted(ranks):
+        raise InputError("attention: lies in another order than host, gpu0, gpu1, ...: no -ts does")
+    used = [gpu for gpu in gpus if gpu in at or gpu in solution.experts]
+    if not used:
+        return ["-ngl", "0"]
+    layers = sum(device in gpus for device in at)
+    flags = ["-ngl", str(layers + 1)]
+    if len(used) < len(gpus):
+        flags += ["--device", ",".join(f"CUDA{gpus.index(gpu)}" for gpu in used)]
+    last = at[-1] if at[-1] in gpus else used[-1]
+    if len(used) > 1:
+        shares = [at.count(gpu) + (gpu == last) for gpu in used]
+        flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
+    moved = []
+    for layer, (home, experts) in enumerate(zip(at, solution.experts, strict=True)):
+        if experts < 0 or experts == home or (experts not in gpus and home not in gpus):
+            continue
+        where = f"CUDA{gpus.index(experts)}" if experts in gpus else CPU
+        moved.append(f"blk.{layer}.ffn_.+exps={where}")
+    return [*flags, "-ot", ",".join(moved)] if moved else flags
+
+
+def read_split_flags(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], list[str]]:
+    """Return the device of each layer's attention and experts, as the runtimes read the flags.
+
+    Parameters
+    ----------
+    layers, gpus
+        Of the model and the machine.
+
+    Raises
+    ------
+    InputError
+        If an override is none that `split_flags` writes.
+    """
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    offloaded = min(int(given["-ngl"]), layers + 1)
+    names = [f"CUDA{number}" for number in range(gpus)]
+    devices = given["--device"].split(",") if "--device" in given else names
+    shares = [int(share) for share in given["-ts"].split(",")] if "-ts" in given else [1]
+    first = layers + 1 - offloaded
+    attention = [CPU] * min(first, layers)
+    for layer in range(first, layers):
+        passed = 0
+        for device, share in zip(devices, shares, strict=False):
+            passed += share
+            if (layer - first) * sum(shares) < passed * offloaded:
+                attention.append(device)
+                break
+    experts = attention[:]
+    for part in given.get("-ot", "").split(","):
+        if not part:
+            continue
+        found = _OVERRIDE.fullmatch(part)
+        if found is None:
+            raise InputError("-ot: is not an override of the experts of one block")
+        experts[int(found[1])] = found[2]
+    return attention, experts
 
 
 TARGETS = (
@@ -85,6 +219,18 @@ TARGETS = (
         holds="whole layers on the GPU or off it",
         loses="everything finer than a layer",
         names_experts=False,
-        start="${LLAMA_SERVER:-llama-server} -m",
+        start=SERVER,
+    ),
+    Target(
+        PROFILE,
+        "llama.cpp, the fork with --moe-cache-profile: resident experts",
+        ("placement",),
+        ".csv",
+        export_profile,
+        holds="equally many experts of each layer, which ones being free",
+        loses="counts that differ between layers",
+        honoured=by_class(PROFILE),
+        warn=runs_without,
+        start=SERVER,
     ),
 )

@@ -38,7 +38,7 @@ def export(job: Job) -> Exported:
     InputError
         If the number of devices is not given.
     """
-    if job.options["ep_size"] is None and job.instance.problem == "placement":
+    if job.number("ep_size") is None and job.instance.problem == "placement":
         raise InputError("--ep-size: is missing: with one device vllm-ascend drops the map")
 
     def rows_of(path: Path) -> dict[int, Row]:
@@ -65,7 +65,7 @@ def export(job: Job) -> Exported:
         config = {"eplb_config": {"expert_map_path": str(path)}}
         return f"--enable-expert-parallel --additional-config {shlex.quote(json.dumps(config))}"
 
-    per_layer = [found.notes["per_layer"][layer] for layer in found.hidden]
+    per_layer = [found.per_layer[layer] for layer in found.hidden]
     notes = found.notes | {"per_layer": per_layer}
     return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vllm-ascend", found))
 
@@ -120,6 +120,7 @@ TARGETS = (
         loses="which experts are off the NPU: it keeps all of them on NPUs",
         strict_suffix=True,
         options=(replace(EP_SIZE, low=2), REDUNDANT, ONTO),
-        start="${VLLM:-vllm} serve",
+        honoured=lambda _: "unknown",
+        start='"${VLLM:-vllm}" serve',
     ),
 )

@@ -25,7 +25,7 @@ from moeopt.exporters.slots import (
     read_rows,
     slot_map,
 )
-from moeopt.exporters.target import Option, Target
+from moeopt.exporters.target import MODEL_CLASS, Option, Target
 
 VERSION = 2
 FORMAT = "vllm_offline_eplb_physical_to_logical_by_model"
@@ -68,7 +68,7 @@ def export(job: Job) -> Exported:
         quoted = shlex.quote(json.dumps(config))
         return f"--enable-expert-parallel --enable-eplb --eplb-config {quoted}"
 
-    per_layer = [found.notes["per_layer"][layer] for layer in found.hidden]
+    per_layer = [found.per_layer[layer] for layer in found.hidden]
     notes = found.notes | {"per_layer": per_layer}
     return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vLLM", found))
 
@@ -105,9 +105,10 @@ TARGETS = (
             EP_SIZE,
             REDUNDANT,
             ONTO,
-            Option("model_class", str, "The model's class; default: config.json's."),
+            Option("model_class", str, MODEL_CLASS),
         ),
         warn=needs_the_plugin,
-        start="${VLLM:-vllm} serve",
+        honoured=lambda _: "unknown",
+        start='"${VLLM:-vllm}" serve',
     ),
 )

@@ -163,7 +163,6 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
         total = _budget(options, sum(len(row.experts) for row in rows))
     return Instance(
         name=source.name or _name(source, options, named),
-        schema_version=1 if options.scale == "table" else 2,
         provenance=_provenance(source, trace, options, found, named),
         bits=bits,
         loss_scale=rounded.scales[0] if rounded.one_unit else 1.0,

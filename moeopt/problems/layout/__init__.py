@@ -79,20 +79,19 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
     return Later(
-        run=holdout.run,
-        adopted=holdout.adopted,
-        windows_of=holdout.windows_of,
-        joined=holdout.joined,
+        run=later.run,
+        adopted=later.adopted,
+        windows_of=later.windows_of,
+        joined=later.joined,
         is_scheduled=True,
     )
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 

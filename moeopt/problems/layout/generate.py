@@ -119,7 +119,7 @@ def of_loads(
     dimms = _dimms(source, options)
     fields = memory_fields(source, options, dimms, tokens)
     if forecast is not None:
-        fields |= {"schema_version": 2, "forecast_tokens": tuple(forecast)}
+        fields["forecast_tokens"] = tuple(forecast)
     return Instance(
         name=name,
         quantum_ns=source.quantum_ns,

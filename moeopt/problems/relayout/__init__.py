@@ -79,14 +79,13 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
-    return Later(run=holdout.run, adopted=holdout.adopted, is_scheduled=True)
+    return Later(run=later.run, adopted=later.adopted, is_scheduled=True)
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 

@@ -227,10 +227,9 @@ def on_layout(
     window = to_ns(options.link_window_us, "link_window_us")
     newer = memory_fields(source, options, dimms, options.batch)
     if options.link_sum == "per link":
-        newer["schema_version"] = 2
         newer["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
     if options.observed and observed is not None:
-        newer |= {"schema_version": 2, "observed_tokens": tuple(map(tuple, observed.tolist()))}
+        newer["observed_tokens"] = tuple(map(tuple, observed.tolist()))
     return Instance(
         name=name,
         quantum_ns=quantum,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from moeopt.sim.presets import get_machine, get_model
 
 PARTS = {
     "gpu_memory": ("gpu_read", "gpu_decode"),
-    "attention": ("gpu_kv", "gpu_latent", "host_kv", "host_latent"),
+    "attention": ("gpu_kv", "gpu_scores", "gpu_latent", "host_kv", "host_latent"),
     "host_memory": ("host_read", "oblivious_read"),
     "cpu_cores": ("host_decode",),
     "gpu_launches": ("token_us", "layer_us", "latent_layer_us", "linear_layer_us"),
@@ -109,7 +109,7 @@ class Prediction:
     command: str | None
     prompt_tokens_per_s: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the prediction as JSON values."""
         return asdict(self) | {"notes": list(self.notes)}
 

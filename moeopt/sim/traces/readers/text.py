@@ -27,7 +27,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +76,7 @@ def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) 
     counts = np.zeros((1, len(layers), experts), dtype=np.int64)
     for (layer, expert), count in routed.items():
         counts[0, row_of[layer], expert] = count
-    facts: dict[str, Any] = {"format": "count-csv"} | layer_facts(layers)
+    facts: dict[str, object] = {"format": "count-csv"} | layer_facts(layers)
     facts |= {"where": dict(where)} if where else {}
     shared = {str(layer): count for (layer, expert), count in tally.items() if expert == SHARED}
     if shared:
@@ -271,8 +270,8 @@ class _Table:
     """One layer: ids and weights of all tokens in a row, and how many entries a sequence has."""
 
     def __init__(self, path: Path) -> None:
-        ids: list[NDArray[Any]] = []
-        weights: list[NDArray[Any]] = []
+        ids: list[NDArray[np.generic]] = []
+        weights: list[NDArray[np.generic]] = []
         for number, line in read_lines(path):
             where = f"{path}: line {number}"
             left, found, right = line.partition("\t\t")

@@ -1,8 +1,9 @@
-"""Migrations for loads that are not known yet: sampled futures, local search, exact schedules.
+"""The step that runs: migrations executed on its loads, futures of them, and a decision for these.
 
-A two-stage program: the migrations come first and must fit their windows on today's layout (RE-C3
-to RE-C7, RE-C13), then the loads are known and the layer gets its best schedule. What is minimised
-is the mean, or a quantile, of the makespans over a fixed sample of futures.
+Method ``robust`` is a two-stage program: the migrations come first and must fit their windows on
+today's layout (RE-C3 to RE-C7, RE-C13), then the loads are known and the layer gets its best
+schedule. What is minimised is the mean, or a quantile, of the makespans over a fixed sample of
+futures.
 
 The search adds, exchanges and drops migrations, steepest descent first, then from kicked local
 optima. Thousands of candidates are told apart by a schedule that is built in some microseconds, on
@@ -11,22 +12,198 @@ each without its last migrations, are compared on a second sample, with the best
 reported has its value there, and doing nothing is among what is compared.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.futures import Futures
+from moeopt.core.clock import checkpoint
+from moeopt.core.errors import InputError
+from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.search import Search
+from moeopt.problems.executed import Run
+from moeopt.problems.tri_domain.fixed_layout import EXACT, Schedule, schedule_name, scheduled
+from moeopt.sim.traces.forecast_costs import CostCurve
+from moeopt.sim.traces.popularity import Forecast, fit
 
 from .check import link_time_ns
+from .expert import COSTS, TWO_PARTS, Expert
+from .fixed_layout import fixed_layout
 from .futures import IN_MEMORY, Layouts
 from .instance import STRIPED, Instance, Migration, Solution
 from .windows import prefetch_allowed
 
-Draw = Callable[[int, int], Sequence[Instance]]
-"""``draw(number, stream)``: `number` instances, one per future; see `moeopt.core.futures`."""
+
+@dataclass(frozen=True)
+class ExecutedMigrations:
+    """A layer run after some migrations.
+
+    Attributes
+    ----------
+    solution
+        Valid for the instance that it was run on: migrations of experts without tokens, which
+        change nothing and which the checker does not allow, are left out.
+    makespan_ns
+        Its objective.
+    idle_migrations
+        How many were left out.
+    schedule
+        The name of who decided what runs where.
+    proven
+        Whether no schedule is shorter after these migrations; a rule proves nothing.
+    """
+
+    solution: Solution
+    makespan_ns: int
+    idle_migrations: int
+    schedule: str
+    proven: bool
+
+
+def migrated(instance: Instance, migrations: Iterable[Migration]) -> tuple[Expert, ...]:
+    """Return the experts where they lie after the migrations.
+
+    Raises
+    ------
+    InputError
+        If a migration names an expert that the instance does not have.
+    """
+    experts = {expert.expert: expert for expert in instance.experts}
+    for number, migration in enumerate(migrations):
+        if migration.expert not in experts:
+            raise InputError(f"migrations[{number}]: there is no expert {migration.expert}")
+        prefetched = migration.kind == "prefetch"
+        change = {"resident": True} if prefetched else {"dimm": migration.dimm}
+        experts[migration.expert] = experts[migration.expert].model_copy(update=change)
+    return tuple(experts.values())
+
+
+def execute(
+    instance: Instance, migrations: Iterable[Migration], schedule: Schedule = EXACT
+) -> ExecutedMigrations:
+    """Run a layer after migrations that were decided on other loads.
+
+    Parameters
+    ----------
+    instance
+        The loads that came, on the layout before the migrations.
+    migrations
+        As decided, e.g. on the instance of the predicted loads.
+    schedule
+        Decides what runs where, on the loads that came: "exact", "trimoe" or a function of a
+        tri_domain instance.
+
+    Raises
+    ------
+    InputError
+        If a migration names an expert that the instance does not have, or if there is no such
+        schedule.
+    """
+    decided = tuple(migrations)
+    experts = migrated(instance, decided)
+    layer = fixed_layout(
+        instance.name,
+        instance.dimms,
+        instance.dram_striped_ns,
+        instance.dram_localized_ns,
+        experts,
+        instance,
+    )
+    run = scheduled(layer, schedule, instance.gpu_base_ns or 0)
+    active = {expert.expert for expert in experts if expert.tokens}
+    kept = tuple(migration for migration in decided if migration.expert in active)
+    assignment = tuple(run.domains.get(expert.expert) for expert in experts)
+    solution = Solution(instance=instance.name, migrations=kept, assignment=assignment)
+    idle = len(decided) - len(kept)
+    return ExecutedMigrations(solution, run.makespan_ns, idle, schedule_name(schedule), run.proven)
+
+
+def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:
+    """Return what a decision's migrations cost on the loads of `instance`; see `execute`."""
+    executed = execute(instance, decision.migrations, schedule)
+    return Run(executed.makespan_ns, unproven=int(schedule == EXACT and not executed.proven))
+
+
+def adopted(instance: Instance, decision: Solution, schedule: Schedule) -> Solution:
+    """Return a decision's migrations with a schedule for `instance`; see `execute`."""
+    return execute(instance, decision.migrations, schedule).solution
+
+
+WITHIN = {
+    "gpu_calc_ns": ("gpu_hit_ns", "gpu_miss_striped_ns", "gpu_miss_localized_ns"),
+    "pcie_striped_ns": ("gpu_miss_striped_ns",),
+    "pcie_localized_ns": ("gpu_miss_localized_ns",),
+}
+"""The paths that each part of a run on the GPU is at most as long as."""
+
+
+def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
+    """Return what draws loads of the step that runs: a tuple of instances, one per future.
+
+    An instance has the loads of one step, so that several futures are several instances.
+
+    Parameters
+    ----------
+    instance
+        Its `observed_tokens` are what the forecast is fitted to, or its own tokens, as if they were
+        the step before, where it has none.
+    futures
+        Its horizon plays no part: migrations are decided for one step.
+    seed
+        The same seed draws the same loads.
+    """
+    del futures
+    own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
+    seen = own if instance.observed_tokens is None else np.array(instance.observed_tokens)
+    return draw_from(fit(seen if seen.any() else own, 1), instance, seed)
+
+
+DRAWN_PER_UNIT = 1e5
+"""Experts of a future that are drawn in a second of one core."""
+
+
+def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
+    """Return what draws loads of the step that runs from a given forecast; see `draw`."""
+    own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
+    names = COSTS + (TWO_PARTS if instance.two_parts else ())
+    curves = {
+        name: CostCurve.of(own, [[getattr(e, name) for e in instance.experts]], instance.quantum_ns)
+        for name in names
+    }
+
+    def drawn(number: int, stream: int) -> tuple[Instance, ...]:
+        tokens = forecast.sample(number, np.random.default_rng([seed, stream]))
+        costs = {name: curve(tokens) for name, curve in curves.items()}
+        for part, paths in WITHIN.items() if instance.two_parts else ():
+            costs[part] = np.minimum.reduce([costs[part], *(costs[path] for path in paths)])
+        return tuple(
+            drawn_from(
+                instance,
+                f"future{n}",
+                seed,
+                stream,
+                experts=_loaded(instance, tokens[n], {k: of[n] for k, of in costs.items()}),
+            )
+            for n in range(number)
+        )
+
+    return drawn
+
+
+def _loaded(instance: Instance, tokens: Any, costs: dict[str, Any]) -> tuple[Expert, ...]:
+    """Return the experts where they lie, with other tokens and costs."""
+    checkpoint(len(instance.experts) / DRAWN_PER_UNIT)
+    rows = zip(tokens.tolist(), *(of.tolist() for of in costs.values()), strict=True)
+    return tuple(
+        Expert.model_construct(
+            **{**expert.__dict__, "tokens": own, **dict(zip(costs, of, strict=True))}
+        )
+        for expert, (own, *of) in zip(instance.experts, rows, strict=True)
+    )
+
 
 TRAIN, VALIDATE = 0, 1
 """Streams of futures: those that are searched on, and those that tell how good a plan is."""
@@ -79,8 +256,10 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         found.append(plan)
         if value < best_value:
             best, best_value = plan, value
-    for plan in found:
+    for number, plan in enumerate(found):
         for size in range(len(plan), 0, -1):
+            if search.stopped and (number or size < len(plan)):
+                return
             report(plan[:size])
     search.note = "LOCAL OPTIMUM"
 
