@@ -1,11 +1,21 @@
-"""The tables that ``moeopt gap`` prints: excess per instance and per family."""
+"""The tables that ``moeopt gap`` prints: by instance, by family, by reading, on later loads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from moeopt.cli.options import rich_console, rich_text, shown, table_width
+from moeopt.cli.gap_report import opened
+from moeopt.cli.options import (
+    print_lines,
+    print_table,
+    rich_console,
+    rich_text,
+    shown,
+    table_width,
+)
 from moeopt.core.objective import entries
 from moeopt.study.rows import Row, named
 from moeopt.study.table import (
@@ -18,6 +28,16 @@ from moeopt.study.table import (
     shown_interval,
     standings,
     summarise,
+)
+
+if TYPE_CHECKING:
+    from moeopt.study.report.heldout import HeldOutRow
+    from moeopt.study.settlements import Reading
+    from moeopt.study.store import Store
+
+HELD_OUT = (
+    *("decided by", "scheduled by", "later loads", "known", "later", "95 %", "largest"),
+    *("of the possible gain", "decisions", "pairs"),
 )
 
 MOST_INSTANCES, MOST_METHODS, MOST_LINES = 60, 20, 80
@@ -105,3 +125,53 @@ def _families(summaries: Sequence[Summary]) -> Table:
     if any(s.settled for s in summaries):
         table.caption = f"* {OTHER_SAID}"
     return table
+
+
+def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) -> None:
+    """Print a table for each problem that has instances of observed and of later loads."""
+    from moeopt.study.report.heldout import held_out
+    from moeopt.study.report.study import Study
+
+    with opened(kept) as store:
+        study = Study.of(rows, store, "")
+    none = True
+    for problem, of in study.problems.items():
+        found = held_out(problem, of, study.instances, study.labels)
+        none = none and not found
+        if not found:
+            continue
+        title = f"{problem}: on loads that came later, excess over their own optima"
+        if markdown:
+            print(f"\n{title}\n\n| {' | '.join(HELD_OUT)} |\n|{'---|' * 3}{'---:|' * 7}")
+            for cells in map(_cells, found):
+                print(f"| {' | '.join(cells)} |")
+        else:
+            print_table(HELD_OUT, map(_cells, found), title)
+        for line in _proof(found):
+            print(line)
+    if none:
+        print("no instance has later loads of the same among the others")
+
+
+def _cells(one: "HeldOutRow") -> list[str]:
+    interval = "-" if one.interval is None else " to ".join(map(percent, one.interval))
+    shares = (percent(one.known), percent(one.later), interval, percent(one.later_max))
+    counts = (percent(one.share), str(one.decisions), str(one.pairs))
+    return [one.method, one.schedule or "-", one.distance, *shares, *counts]
+
+
+def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:
+    """Yield how far hindsight is proven, where it is not to the end."""
+    for one in found:
+        if one.gap:
+            gap = f"proven within {percent(one.gap)} at the median"
+            yield f"{one.method}, {one.distance}: {gap}; shares are counted to its bound"
+
+
+def print_settlements(readings: "Sequence[Reading]") -> None:
+    """Print the excess under every reading, and what that comes to."""
+    from moeopt.study.settlements import HEADS, cells, sentences
+
+    title = "excess over the optimum, one settlement at a time"
+    print_table((*HEADS, "optimal"), map(cells, readings), title)
+    print_lines(sentences(readings))
