@@ -16,7 +16,9 @@ from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.study.campaign import Campaign
+    from moeopt.study.execute import Watch
     from moeopt.study.rows import Row
+    from moeopt.study.settlements import Running
     from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
@@ -196,18 +198,11 @@ def _settlements(
 
     if not paths:
         raise InputError("Missing argument 'PATHS': instances or folders")
-    seconds, work = _limits(options)
     with showing() as watch:
         readings = sensitivity(
             paths,
             options.method_names,
-            time_limit_s=None if seconds is None else seconds[0],
-            work_limit=None if work is None else work[0],
-            store=kept,
-            resume=options.resume,
-            jobs=options.jobs,
-            watch=watch,
-            traces=options.traces,
+            _running(options, kept, watch),
         )
     if options.csv is not None:
         write_text(to_csv(readings), options.csv)
@@ -221,6 +216,22 @@ def _settlements(
     return watch.exit_code
 
 
+def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Running":
+    """Return how instances are solved under settlements."""
+    from moeopt.study.settlements import Running
+
+    seconds, work = _limits(options)
+    return Running(
+        time_limit_s=None if seconds is None else seconds[0],
+        work_limit=None if work is None else work[0],
+        store=kept,
+        resume=options.resume,
+        jobs=options.jobs,
+        watch=watch,
+        traces=options.traces,
+    )
+
+
 def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
     """Solve on a grid of all settlements and print each rule's range with its ends."""
     from moeopt.cli.campaign_progress import showing
@@ -232,19 +243,12 @@ def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -
         raise InputError("Missing argument 'PATHS': instances or folders")
     if options.points < 1:
         raise InputError(f"--points: must be at least 1, not {options.points}")
-    seconds, work = _limits(options)
     with showing() as watch:
         found, size = jointly(
             paths,
             options.method_names,
             points=options.points,
-            time_limit_s=None if seconds is None else seconds[0],
-            work_limit=None if work is None else work[0],
-            store=kept,
-            resume=options.resume,
-            jobs=options.jobs,
-            watch=watch,
-            traces=options.traces,
+            running=_running(options, kept, watch),
         )
     if options.csv is not None:
         write_text(joint_to_csv(found), options.csv)

@@ -78,17 +78,57 @@ class _Group:
     """Method as it is called -> as the table calls it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How instances are solved under settlements.
+
+    Attributes
+    ----------
+    time_limit_s, work_limit, store, resume, jobs, watch
+        As in `moeopt.gap`; the optimum comes from the problem's own exact method and CP-SAT.
+    traces
+        Folder with the traces that the instances are from, for other batches of them.
+    """
+
+    time_limit_s: float | None = None
+    work_limit: float | None = None
+    store: str | Path | Store | None = None
+    resume: bool = False
+    jobs: int = 1
+    watch: Watch | None = None
+    traces: Path | None = None
+
+    def solved(
+        self, parts: Iterable[tuple[Sequence[InstanceEnvelope], Iterable[str]]]
+    ) -> dict[str, list[Row]]:
+        """Return the rows of instances with their methods and the optimum, by content hash."""
+        rows = run_campaign(
+            Campaign([self._part(*one) for one in parts]),
+            store=self.store,
+            resume=self.resume,
+            jobs=self.jobs,
+            watch=self.watch,
+        )
+        found: dict[str, list[Row]] = {}
+        for row in rows:
+            found.setdefault(row.key.instance, []).append(row)
+        return found
+
+    def _part(self, instances: Sequence[InstanceEnvelope], methods: Iterable[str]) -> Part:
+        settings = make_settings(
+            methods=(*methods, AUTO),
+            time_limits_s=None if self.time_limit_s is None else [self.time_limit_s],
+            work_limits=None if self.work_limit is None else [self.work_limit],
+            seeds=[0],
+            workers=1,
+        )
+        return Part(list(instances), settings)
+
+
 def sensitivity(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
-    *,
-    time_limit_s: float | None = None,
-    work_limit: float | None = None,
-    store: str | Path | Store | None = None,
-    resume: bool = False,
-    jobs: int = 1,
-    watch: Watch | None = None,
-    traces: Path | None = None,
+    running: "Running | None" = None,
 ) -> list[Reading]:
     """Return the excess of methods under every value of every settlement, one at a time.
 
@@ -99,10 +139,8 @@ def sensitivity(
     methods
         Heuristics; by default each problem's published rule, and for a settlement that it does not
         take those that take it.
-    time_limit_s, work_limit, store, resume, jobs, watch
-        As in `moeopt.gap`; the optimum comes from the problem's own exact method and CP-SAT.
-    traces
-        Folder with the traces that the instances are from, for other batches of them.
+    running
+        How they are solved.
 
     Returns
     -------
@@ -115,22 +153,16 @@ def sensitivity(
     InputError
         If a file or method cannot be used, or none of the problems has settlements.
     """
+    running = running or Running()
     instances = _loaded(paths)
     groups = [
         group
         for problem, of in instances.items()
-        for group in _groups(get_problem(problem), of, methods, traces)
+        for group in _groups(get_problem(problem), of, methods, running.traces)
     ]
     if not groups:
         raise InputError(f"{', '.join(instances)}: no settlements are listed")
-    rows = run_campaign(
-        Campaign([_part(group, time_limit_s, work_limit) for group in groups]),
-        store=store,
-        resume=resume,
-        jobs=jobs,
-        watch=watch,
-    )
-    by_hash = _by_hash(rows)
+    by_hash = running.solved((group.instances, group.methods) for group in groups)
     return [reading for group in groups for reading in _readings(group, by_hash)]
 
 
@@ -141,13 +173,6 @@ def _loaded(paths: Iterable[Source]) -> dict[str, list[InstanceEnvelope]]:
         for _, instance, _ in load_all(source):
             found.setdefault(instance.problem, {})[content_hash(instance)] = instance
     return {problem: list(of.values()) for problem, of in found.items()}
-
-
-def _by_hash(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row.key.instance, []).append(row)
-    return found
 
 
 def _check_heuristics(problem: AnyProblem, methods: Sequence[str] | None) -> None:
@@ -270,13 +295,7 @@ def jointly(
     methods: Sequence[str] | None = None,
     *,
     points: int = 64,
-    time_limit_s: float | None = None,
-    work_limit: float | None = None,
-    store: str | Path | Store | None = None,
-    resume: bool = False,
-    jobs: int = 1,
-    watch: Watch | None = None,
-    traces: Path | None = None,
+    running: "Running | None" = None,
 ) -> tuple[list[Joint], int]:
     """Return the excess of methods on a grid of all settlements at once.
 
@@ -285,7 +304,7 @@ def jointly(
     points
         How many of the grid's points are solved, each for every instance: the defaults and random
         ones, always the same; all of them if there are no more.
-    paths, methods, time_limit_s, work_limit, store, resume, jobs, watch, traces
+    paths, methods, running
         As in `sensitivity`.
 
     Returns
@@ -300,6 +319,7 @@ def jointly(
     InputError
         As in `sensitivity`; or if the instances are of several problems.
     """
+    running = running or Running()
     [(name, instances), *others] = _loaded(paths).items()
     problem = get_problem(name)
     _check_heuristics(problem, methods)
@@ -313,16 +333,15 @@ def jointly(
         made = list(instances)
         for s, value in point:
             if not s.methods:
-                again = [resettled(one, s.name, value, traces) for one in made]
+                again = [resettled(one, s.name, value, running.traces) for one in made]
                 made = [one for one in again if one is not None]
         called = {}
         for method in chosen:
             own = {s.name: v for s, v in point if method in s.methods and v != s.default}
             called[settled_name(method, own)] = method
         groups.append((point, made, called))
-    parts = [_solving(made, called, time_limit_s, work_limit) for _, made, called in groups if made]
-    rows = run_campaign(Campaign(parts), store=store, resume=resume, jobs=jobs, watch=watch)
-    by_hash, found = _by_hash(rows), []
+    by_hash = running.solved((made, called) for _, made, called in groups if made)
+    found = []
     for point, made, called in groups:
         values = {s.name: value for s, value in point if value != s.default}
         for _, method, summary in _summaries(made, called, by_hash):
@@ -381,26 +400,6 @@ def joint_to_csv(found: Sequence[Joint]) -> str:
 def _point_words(one: Joint) -> str:
     said = ", ".join(f"{name}={value}" for name, value in one.values.items()) or "the defaults"
     return f"{said} ({one.summary.proven} instances)"
-
-
-def _part(group: _Group, time_limit_s: float | None, work_limit: float | None) -> Part:
-    return _solving(group.instances, group.methods, time_limit_s, work_limit)
-
-
-def _solving(
-    instances: Sequence[InstanceEnvelope],
-    methods: Iterable[str],
-    time_limit_s: float | None,
-    work_limit: float | None,
-) -> Part:
-    settings = make_settings(
-        methods=(*methods, AUTO),
-        time_limits_s=None if time_limit_s is None else [time_limit_s],
-        work_limits=None if work_limit is None else [work_limit],
-        seeds=[0],
-        workers=1,
-    )
-    return Part(list(instances), settings)
 
 
 def _summaries(

@@ -7,7 +7,7 @@ import pytest
 import moeopt
 from moeopt.cli.main import run
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.study.settlements import joint_sentences, jointly, resettled
+from moeopt.study.settlements import Running, joint_sentences, jointly, resettled
 
 
 def made(problem: str = "tri_domain", **options: object) -> InstanceEnvelope:
@@ -64,7 +64,7 @@ def test_a_batch_of_a_trace_needs_the_trace(root: Path, tmp_path: Path) -> None:
 
 def test_all_settlements_at_once_name_the_ends() -> None:
     """The defaults are a point; the worst is at least as far as they are."""
-    found, size = jointly([made(batch=64)], ["trimoe"], points=6, work_limit=5)
+    found, size = jointly([made(batch=64)], ["trimoe"], points=6, running=Running(work_limit=5))
     assert (len(found), found[0].values, size > 1000) == (6, {}, True)
     medians = [one.summary.excess_median for one in found]
     sentence, best, worst = joint_sentences(found, size)
