@@ -1,6 +1,5 @@
 """Plans for machines with several GPUs or memory nodes: problem `split`, and a command line."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,10 @@ from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.runtimes.command import llama_command, running
 from moeopt.sim.machines.runtimes.memory import NoRoomError, kv_bits_of
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
@@ -25,11 +26,6 @@ from .options import PlanOptions, SeveralOptions
 
 MIB = 2**20
 S = 1e9
-
-CACHE_TYPES = {16.0: "f16", 8.5: "q8_0", 8.0: "q8_0", 4.5: "q4_0", 5.5: "q5_0", 4.0: "q4_0"}
-"""Bits of a number in the KV cache -> what the runtimes call it."""
-
-NUMA_FLAGS = {"interleaved": ["--numa", "distribute"], "isolate": ["--numa", "isolate"]}
 
 
 @dataclass(frozen=True)
@@ -122,6 +118,10 @@ def plan_split(
             _excess(_cost(instance, other), best) if isinstance(other, Solution) else None
         )
     token_ns, prompt_ns = times_ns(instance, chosen)
+    sized = model if options.bits is None else at_bits(model, options.bits)
+    sized = sized.model_copy(update={"kv_bits": options.kv_bits})
+    room = max(options.room, options.context)
+    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa)
     prompt = None
     if instance.prompt_weight:
         prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
@@ -133,7 +133,7 @@ def plan_split(
         gap=(best - result.bound) / best if isinstance(result.bound, int) else None,
         others=others,
         without=without,
-        command=_command(machine, model, instance, chosen, options, path),
+        command=llama_command(sized, split_flags(instance, chosen), how, path),
     )
 
 
@@ -232,30 +232,3 @@ def _no_room(instance: Instance) -> str:
         f"machine: {instance.name} does not fit: {needed // MIB:,} MiB are needed; there are"
         f" {rooms} MiB beside buffers"
     )
-
-
-def _command(
-    machine: Machine,
-    model: ModelShape,
-    instance: Instance,
-    solution: Solution,
-    options: Options,
-    path: str | None,
-) -> str:
-    """Return the complete command line of llama.cpp or ik_llama.cpp."""
-    file = path or f"{model.name}-{options.bits or 'QUANT'}.gguf"
-    flags = ["llama-server", "-m", file, *split_flags(instance, solution)]
-    flags += ["-c", str(max(options.room, options.context)), "-fa", "on"]
-    cache = CACHE_TYPES.get(options.kv_bits)
-    if cache not in (None, "f16"):
-        flags += ["-ctk", str(cache), "-ctv", str(cache)]
-    flags += ["-ub", str(options.ubatch)]
-    if options.ubatch > 2048:
-        flags += ["-b", str(options.ubatch)]
-    if len(machine.nodes) > 1:
-        flags += NUMA_FLAGS.get(options.numa, [])
-    if machine.cpu is not None and machine.cpu.threads is not None:
-        flags += ["-t", str(machine.cpu.threads)]
-    if options.runtime == "ik_llama.cpp":
-        flags.append("-fmoe")
-    return shlex.join(flags)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
+from tests.exporters.llama_cpp_arguments import parsed
 from tests.facts import assert_same_facts
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
@@ -31,6 +32,9 @@ def test_the_pages_commands_run(
         printed.append(capsys.readouterr().out)
     assert_same_facts(printed[1], shown)
     assert "llama-server" in printed[1]
+    for text in (printed[1], printed[4]):
+        [line] = [line for line in text.splitlines() if "llama-server" in line]
+        assert {"-m", "-ngl", "-fa", "-c", "-ub", "-t"} <= set(parsed(shlex.split(line)[1:]))
     assert "not calibrated: expect" in printed[1]
     assert printed[2].count("\n") == 5
     assert "calibrated on this model" in printed[4]

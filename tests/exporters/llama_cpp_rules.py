@@ -4,6 +4,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from tests.exporters.llama_cpp_arguments import parsed
+
 ROUTED = ("ffn_up_exps", "ffn_down_exps", "ffn_gate_exps", "ffn_gate_up_exps", "ffn_up_chexps")
 OTHERS = (
     "attn_q", "attn_output", "ffn_gate_inp", "ffn_gate_inp_shexp", "ffn_up_shexp",
@@ -28,20 +30,15 @@ def on_cpu(flags: str, names: list[str]) -> set[str]:
     first pattern that is found anywhere in a name decides. `--n-cpu-moe N` stands for one pattern
     for each of the first N blocks.
     """
-    words = shlex.split(flags)
-    assert words[:2] == ["-ngl", "999"]
+    given = parsed(shlex.split(flags))
+    assert given["-ngl"] == "999"
     overrides: list[tuple[str, str]] = []
-    for flag, value in zip(words[2::2], words[3::2], strict=True):
-        if flag == "-ot":
-            for item in value.split(","):
-                pattern, sign, buffer = item.partition("=")
-                assert sign
-                overrides.append((pattern, buffer))
-        elif flag == "--n-cpu-moe":
-            experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-            overrides += [(rf"blk\.{block}{experts}", "CPU") for block in range(int(value))]
-        else:
-            raise AssertionError(flag)
+    for item in given.get("-ot", "").split(",") if "-ot" in given else []:
+        pattern, _, buffer = item.partition("=")
+        overrides.append((pattern, buffer))
+    experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    blocks = range(int(given.get("--n-cpu-moe", "0")))
+    overrides += [(rf"blk\.{block}{experts}", "CPU") for block in blocks]
     assert {buffer for _, buffer in overrides} <= {"CPU"}
     return {name for name in names if any(re.search(p, name) for p, _ in overrides)}
 

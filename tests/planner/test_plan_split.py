@@ -14,6 +14,7 @@ from moeopt.planner.split import NoRoomError, plan_split, split_page
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.presets import get_model
+from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.llama_cpp_rules import split_of
 
 
@@ -69,11 +70,37 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
     assert plan["prompt_tokens_per_s"] > plan["tokens_per_s"] > 10
     assert all(excess is None or excess >= 0 for excess in plan["others"].values())
     assert set(plan["without"]) == {"gpu0", "gpu1"}
+    assert parsed(words[1:])["-sm"] == "layer"
     attention, experts = split_of(words[3 : words.index("-c")], 46, 2)
     names = ["CUDA0", "CUDA1", "CPU"]
     assert attention == [names[home] for home in plan["attention"]]
     for found, home in zip(experts, plan["experts"], strict=True):
         assert home < 0 or found == names[home]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "numa", "more"),
+    [
+        ("llama.cpp", "interleaved", {"--numa": "distribute", "-ctk": "q4_0", "-b": "4096"}),
+        ("ik_llama.cpp", "mirrored", {"-fmoe": "", "-mla": "3", "-ctv": "q4_0", "-ub": "4096"}),
+    ],
+)
+def test_every_flag_is_one_of_the_runtimes(runtime: str, numa: str, more: dict[str, str]) -> None:
+    """Latent attention, two nodes, narrow caches, large ubatches: the line is read as meant."""
+    machine = moeopt.get_machine("2xa100+2xepyc-9004")
+    options = Options.model_validate(
+        {"bits": "Q4_K_M", "room": 8192, "kv_bits": 4.5, "ubatch": 4096, "runtime": runtime,
+         "numa": numa}
+    )  # fmt: skip
+    plan = plan_split(
+        machine, get_model("deepseek-v2-lite"), options, time_limit_s=1, path="a.gguf"
+    )
+    found = parsed(shlex.split(plan.command)[1:], ik=runtime == "ik_llama.cpp")
+    assert found.items() >= ({"-m": "a.gguf", "-c": "8192", "-t": "64"} | more).items()
+    target = moeopt.export(plan.solution, plan.instance, to=runtime, model="deepseek-v2-lite")
+    flags = parsed(shlex.split(target.text), ik=runtime == "ik_llama.cpp")
+    for name in {"-ngl", "-ts", "-sm", "-ot", "--device"} & set(found):
+        assert flags[name] == found[name]
 
 
 def test_a_gpu_that_costs_is_left_out() -> None:

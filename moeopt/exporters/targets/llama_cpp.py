@@ -5,6 +5,9 @@ layer's experts are one tensor for each of up, down and gate (or the last two in
 whole layers can be chosen. ``--n-cpu-moe N`` does so for the first N blocks; blocks without experts
 count and have nothing to keep.
 
+The rest of the line says how much context the cache has room for, in what type, and what else the
+runtime chooses badly by itself (`moeopt.sim.machines.runtimes.command`).
+
 The patterns have no character that a shell would take for its own, so that the flags are the same
 words with ``$(cat flags.txt)``, through ``xargs``, and typed.
 
@@ -19,14 +22,18 @@ one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere tha
 """
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.plans import placed, placed_whole, restricted
-from moeopt.exporters.target import Target, by_class
+from moeopt.exporters.target import Option, Target, by_class
 from moeopt.problems.split.instance import Instance as Split
 from moeopt.problems.split.instance import Solution as SplitSolution
+from moeopt.sim.machines.runtimes.command import Running
+from moeopt.sim.machines.runtimes.memory import CACHE_TYPES, LEAST_CONTEXT, UBATCH
+from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = "-ngl 999"
 
@@ -50,13 +57,43 @@ def export(job: Job) -> Exported:
 
     Where the first layers are on the CPU, `same_as` says so by ``--n-cpu-moe``.
     """
+    if isinstance(job.instance, Split):
+        return _of_split(job, job.instance)
     plan, loss = placed_whole(job)
     off = plan.off_gpu
-    line = f"{ALL_LAYERS} {override(off)}" if off else ALL_LAYERS
+    line = complete(job, f"{ALL_LAYERS} {override(off)}" if off else ALL_LAYERS)
     leading = off and off == plan.hidden[: len(off)]
-    first = f"{ALL_LAYERS} --n-cpu-moe {off[-1] + 1}" if leading else None
+    first = complete(job, f"{ALL_LAYERS} --n-cpu-moe {off[-1] + 1}") if leading else None
     notes = plan.notes() | {"cpu_layers": list(off)}
     return Exported(f"{line}\n".encode(), lambda _: line, notes, loss, first)
+
+
+def export_ik(job: Job) -> Exported:
+    """Return the same for ik_llama.cpp."""
+    return export(replace(job, options=dict(job.options) | {"runtime": "ik_llama.cpp"}))
+
+
+def _of_split(job: Job, instance: Split) -> Exported:
+    """Return the flags of a split."""
+    line = complete(job, shlex.join(split_flags(instance, job.plan(SplitSolution))))
+    return Exported(f"{line}\n".encode(), lambda _: line)
+
+
+def complete(job: Job, placing: str) -> str:
+    """Return placing flags with what else the runtime is to be told, by the job's options."""
+    attention = None if job.shape is None else job.shape.attention
+    how = Running(
+        context=job.number("context") or LEAST_CONTEXT,
+        cache=job.text("cache_type") or "f16",
+        ubatch=job.number("ubatch") or UBATCH,
+        threads=job.number("threads"),
+        runtime=job.text("runtime") or "llama.cpp",
+        latent=attention is not None and attention.kind == "latent",
+    )
+    if how.cache not in CACHE_TYPES:
+        known = ", ".join(CACHE_TYPES)
+        raise InputError(f"--cache-type: must be one of {known}, not {how.cache!r:.40}")
+    return shlex.join(how.flags(placing.split()))
 
 
 def override(layers: tuple[int, ...]) -> str:
@@ -141,16 +178,39 @@ def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
     return [*flags, "-ot", ",".join(moved)] if moved else flags
 
 
+RUNNING = (
+    Option(
+        "context", int, "Tokens that the KV cache has room for.", LEAST_CONTEXT, 1, MOST_CONTEXT
+    ),
+    Option("cache_type", str, "Of the KV cache: f16, q8_0 etc.", "f16"),
+    Option("ubatch", int, "Tokens of a prompt computed together.", UBATCH, 1, 2**16),
+    Option("threads", int, "Threads that compute; default: the runtime's.", None, 1, 4096),
+)
+"""What a command line has to say beside where things lie."""
+
 TARGETS = (
     Target(
         "llama.cpp",
         "llama.cpp: flags, whole layers",
-        ("placement",),
+        ("placement", "split"),
         ".txt",
         export,
-        holds="whole layers on the GPU or off it",
+        holds="whole layers' experts on a GPU or off it",
         loses="everything finer than a layer",
         names_experts=False,
+        options=RUNNING,
+        start=SERVER,
+    ),
+    Target(
+        "ik_llama.cpp",
+        "ik_llama.cpp: flags, whole layers",
+        ("placement", "split"),
+        ".txt",
+        export_ik,
+        holds="whole layers' experts on a GPU or off it",
+        loses="everything finer than a layer",
+        names_experts=False,
+        options=RUNNING,
         start=SERVER,
     ),
     Target(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.core.units import tokens_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import llama_command
+from moeopt.sim.machines.runtimes.command import llama_command, running
 from moeopt.sim.machines.runtimes.memory import (
     GIB,
     MIB,
@@ -393,16 +393,11 @@ def _command(
     """Return the command that runs what was predicted; None where it takes more than flags."""
     if blocks is None or profile.name not in WITH_GRAPH:
         return None
-    placing = ["--n-cpu-moe", str(blocks)] if blocks and setting.machine.gpu is not None else []
-    return llama_command(
-        setting.machine,
-        setting.model,
-        placing,
-        context=setting.context,
-        ubatch=options.ubatch,
-        runtime=profile.name,
-        path=options.path,
-    )
+    machine, model = setting.machine, setting.model
+    off = ["--n-cpu-moe", str(blocks)] if blocks else []
+    placing = [] if machine.gpu is None else ["-ngl", "99", *off]
+    how = running(machine, model, setting.context, options.ubatch, profile.name)
+    return llama_command(model, placing, how, options.path)
 
 
 GPU_PROMPT_SHARE = 0.35
