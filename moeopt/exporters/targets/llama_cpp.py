@@ -21,9 +21,7 @@ in which exactly the plan's experts occur leaves it no choice. N is the same for
 one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds.
 """
 
-import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +37,6 @@ from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = "-ngl 999"
 
-MAX_BLOCKS = 2**12
 
 SERVER = '"${LLAMA_SERVER:-llama-server}" -m'
 
@@ -53,10 +50,6 @@ IDS_IN_A_LINE = 256
 ON_CPU = "-ngl 999 --cpu-moe"
 
 CPU = "CPU"
-
-_OVERRIDE = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=(CPU|CUDA\d{1,3})")
-
-_PATTERN = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=CPU")
 
 
 def export(job: Job) -> Exported:
@@ -110,29 +103,6 @@ def override(layers: tuple[int, ...]) -> str:
     between two of them. Shared experts are called ``shexp``, without the s.
     """
     return "-ot " + ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
-
-
-def read_llama_cpp(flags: str) -> list[int]:
-    """Return the blocks whose experts the flags keep on the CPU.
-
-    Raises
-    ------
-    InputError
-        If there is an override that `export` does not write.
-    """
-    if ALL_LAYERS not in flags:
-        raise InputError(f"flags: must have {ALL_LAYERS}")
-    if count := re.search(r"--n-cpu-moe (\d{1,9})(?!\S)", flags):
-        if int(count[1]) > MAX_BLOCKS:
-            raise InputError(f"--n-cpu-moe: must be at most {MAX_BLOCKS}, not {count[1]}")
-        return list(range(int(count[1])))
-    if "-ot" not in flags:
-        return []
-    given = re.search(r"-ot (\S+)", flags)
-    found = [_PATTERN.fullmatch(part) for part in given[1].split(",")] if given else [None]
-    if None in found:
-        raise InputError("-ot: is not an override of the experts of some blocks")
-    return [int(match[1]) for match in found if match]
 
 
 def export_profile(job: Job) -> Exported:
@@ -206,44 +176,6 @@ def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
         where = f"CUDA{gpus.index(experts)}" if experts in gpus else CPU
         moved.append(f"blk.{layer}.ffn_.+exps={where}")
     return [*flags, "-ot", ",".join(moved)] if moved else flags
-
-
-def read_split_flags(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], list[str]]:
-    """Return the device of each layer's attention and experts, as the runtimes read the flags.
-
-    Parameters
-    ----------
-    layers, gpus
-        Of the model and the machine.
-
-    Raises
-    ------
-    InputError
-        If an override is none that `split_flags` writes.
-    """
-    given = dict(zip(flags[::2], flags[1::2], strict=True))
-    offloaded = min(int(given["-ngl"]), layers + 1)
-    names = [f"CUDA{number}" for number in range(gpus)]
-    devices = given["--device"].split(",") if "--device" in given else names
-    shares = [int(share) for share in given["-ts"].split(",")] if "-ts" in given else [1]
-    first = layers + 1 - offloaded
-    attention = [CPU] * min(first, layers)
-    for layer in range(first, layers):
-        passed = 0
-        for device, share in zip(devices, shares, strict=False):
-            passed += share
-            if (layer - first) * sum(shares) < passed * offloaded:
-                attention.append(device)
-                break
-    experts = attention[:]
-    for part in given.get("-ot", "").split(","):
-        if not part:
-            continue
-        found = _OVERRIDE.fullmatch(part)
-        if found is None:
-            raise InputError("-ot: is not an override of the experts of one block")
-        experts[int(found[1])] = found[2]
-    return attention, experts
 
 
 RUNNING = (
