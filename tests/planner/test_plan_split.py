@@ -15,6 +15,7 @@ from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.presets import get_model
 from tests.exporters.llama_cpp_arguments import parsed
+from tests.exporters.llama_cpp_rules import split_of
 
 
 def test_the_flags_say_what_was_planned() -> None:
@@ -31,7 +32,7 @@ def test_the_flags_say_what_was_planned() -> None:
         solution = Solution(instance="x", attention=tuple(attention), experts=tuple(experts))
         flags = split_flags(instance, solution)
         names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
-        found = read_split_flags(flags, layers, [24.0] * gpus)
+        found = split_of(flags, layers, gpus)
         assert found == ([names[n] for n in attention], [names[n] for n in experts]), flags
 
 
@@ -70,7 +71,7 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
     assert all(excess is None or excess >= 0 for excess in plan["others"].values())
     assert set(plan["without"]) == {"gpu0", "gpu1"}
     assert parsed(words[1:])["-sm"] == "layer"
-    attention, experts = read_split_flags(words[1:], 46, [24.0, 24.0])
+    attention, experts = split_of(words[3 : words.index("-c")], 46, 2)
     names = ["CUDA0", "CUDA1", "CPU"]
     assert attention == [names[home] for home in plan["attention"]]
     for found, home in zip(experts, plan["experts"], strict=True):

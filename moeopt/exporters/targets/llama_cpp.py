@@ -39,7 +39,6 @@ from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = "-ngl 999"
 
-MAX_BLOCKS = 2**12
 
 SERVER = '"${LLAMA_SERVER:-llama-server}" -m'
 
@@ -54,7 +53,7 @@ ON_CPU = "-ngl 999 --cpu-moe"
 
 CPU, GPU = "CPU", "CUDA"
 
-_PATTERN = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=CPU")
+MAX_BLOCKS = 2**12
 
 
 def export(job: Job) -> Exported:
@@ -108,29 +107,6 @@ def override(layers: tuple[int, ...]) -> str:
     between two of them. Shared experts are called ``shexp``, without the s.
     """
     return "-ot " + ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
-
-
-def read_llama_cpp(flags: str) -> list[int]:
-    """Return the blocks whose experts the flags keep on the CPU.
-
-    Raises
-    ------
-    InputError
-        If there is an override that `export` does not write.
-    """
-    if ALL_LAYERS not in flags:
-        raise InputError(f"flags: must have {ALL_LAYERS}")
-    if count := re.search(r"--n-cpu-moe (\d{1,9})(?!\S)", flags):
-        if int(count[1]) > MAX_BLOCKS:
-            raise InputError(f"--n-cpu-moe: must be at most {MAX_BLOCKS}, not {count[1]}")
-        return list(range(int(count[1])))
-    if "-ot" not in flags:
-        return []
-    given = re.search(r"-ot (\S+)", flags)
-    found = [_PATTERN.fullmatch(part) for part in given[1].split(",")] if given else [None]
-    if None in found:
-        raise InputError("-ot: is not an override of the experts of some blocks")
-    return [int(match[1]) for match in found if match]
 
 
 def export_profile(job: Job) -> Exported:
