@@ -61,6 +61,7 @@ class Shown(Watch):
         self._began = monotonic()
         self.total = self.stored = self.ended = 0
         self.failures: list[Failure] = []
+        self.failing: dict[str, None] = {}
         self.was_interrupted = False
         self.left_out = 0
 
@@ -105,6 +106,7 @@ class Shown(Watch):
     def failed(self, job: Job, failure: Failure) -> None:
         """Say what failed and go on."""
         self.failures.append(failure)
+        self.failing[job.key.method] = None
         self._end(job)
         print_error(f"{job.instance.name}, method {job.key.method}: {failure.message}")
 
@@ -148,4 +150,5 @@ def showing() -> Iterator[Shown]:
     if shown.was_interrupted:
         print(f"moeopt: interrupted: {done} of {shown.total} solves done", file=sys.stderr)
     elif shown.failures:
-        print(f"moeopt: {len(shown.failures)} of {shown.total} solves failed", file=sys.stderr)
+        failed = f"{len(shown.failures)} of {shown.total} solves failed"
+        print(f"moeopt: {failed}: {', '.join(shown.failing)}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, rich_console, rich_text, shown, table_width
+from moeopt.cli.options import Json, Seed, print_lines, print_table, shown
 
 if TYPE_CHECKING:
     from moeopt.problems.tri_domain.fixed_layout import ScheduleName
@@ -123,22 +123,15 @@ def holdout_command(
 
 
 def _print(found: "HeldOut") -> None:
-    from rich.table import Table
-
-    console = rich_console(width=table_width(200))
-    for line in _head(found):
-        console.print(rich_text(line), highlight=False)
+    print_lines(_head(found))
     unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
-    table = Table(
+    columns = (
         *("decided by", "scheduled by", "observed", "later", unit, "worst window"),
         *("of the possible gain", "s"),
     )
-    for row in found.rows:
-        cells = [row.method, row.schedule, *_figures(found, row), f"{row.seconds:.2f}"]
-        table.add_row(*map(rich_text, cells))
-    console.print(table)
-    for line in _notes(found):
-        console.print(rich_text(line), highlight=False)
+    rows = ((r.method, r.schedule, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
+    print_table(columns, rows)
+    print_lines(_notes(found))
 
 
 def _head(found: "HeldOut") -> list[str]:

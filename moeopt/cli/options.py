@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 from types import NoneType
@@ -152,6 +152,25 @@ def rich_text(text: str) -> str:
     from moeopt.core.escaping import terminal_text
 
     return escape(terminal_text(text))
+
+
+def print_table(
+    columns: Iterable[str], rows: Iterable[Iterable[str]], title: str = "", *, width: int = 200
+) -> None:
+    """Print rows of text as a table, as wide as the terminal or at most `width`."""
+    from rich.table import Table
+
+    table = Table(*columns, title=title or None)
+    for row in rows:
+        table.add_row(*map(rich_text, row))
+    rich_console(width=table_width(width)).print(table)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of text beside tables, wrapped as they are."""
+    console = rich_console(width=table_width(200))
+    for line in lines:
+        console.print(rich_text(line), highlight=False)
 
 
 def print_error(message: str) -> None:

@@ -78,7 +78,7 @@ def export_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV; unknown is an empty cell, an objective's entries stand between blanks."""
     records = (
         [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()]
-        for record in map(_record, rows)
+        for record in map(record, rows)
     )
     _write(csv_text([list(COLUMNS), *records]).encode(), path)
 
@@ -99,7 +99,7 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     sink = pa.BufferOutputStream()
-    parquet.write_table(pa.Table.from_pylist([_record(row) for row in rows], schema), sink)
+    parquet.write_table(pa.Table.from_pylist([record(row) for row in rows], schema), sink)
     _write(sink.getvalue().to_pybytes(), path)
 
 
@@ -126,7 +126,8 @@ def to_csv(rows: Sequence[Row]) -> str:
     return csv_text(lines)
 
 
-def _record(row: Row) -> dict[str, object]:
+def record(row: Row) -> dict[str, object]:
+    """Return a row as values of JSON, by `COLUMNS`."""
     key, result = row.key._asdict(), row.result
     computed = {
         "family": row.family,

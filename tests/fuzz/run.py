@@ -1,10 +1,12 @@
 """Fuzz readers for some time each: ``python -m tests.fuzz.run [READER...] --seconds 600``.
 
 Each reader runs in a process of its own with a limit of memory. What is neither read nor refused
-in one line, or takes more than ten seconds, is kept as a file and named; the exit code is 1 then.
+in one line, or takes more than ten CPU seconds or much memory, is kept as a file and named; the
+exit code is 1 then.
 """
 
 import argparse
+import gzip
 import os
 import random
 import resource
@@ -15,11 +17,11 @@ import traceback
 import warnings
 from pathlib import Path
 
-from tests.fuzz.mutations import mutated
-from tests.fuzz.readers import READERS, REFUSALS
+from tests.fuzz.mutations import large, mutated
+from tests.fuzz.readers import READERS, REFUSALS, Reader
 
 MEMORY_MIB = 400
-"""What a file of some kilobytes may take beyond what the process has already."""
+"""What a file of up to 16 MiB may take beyond what the process has already."""
 
 SLOWEST_S = 10
 
@@ -34,39 +36,49 @@ def fuzz(name: str, seconds: float, seed: int, out: Path) -> int:
     chance, content = random.Random(seed), reader.seed()
     path = out / name / reader.file
     path.parent.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Path] = {}
-    read = refused = 0
     path.write_bytes(content)
     reader.read(path)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     warnings.simplefilter("ignore", UserWarning)
+    found: dict[str, str] = {}
+    counts = {"read": 0, "refused": 0}
+    for kind, spoilt in large(content).items():
+        path.write_bytes(gzip.compress(spoilt, 1) if path.suffix == ".gz" else spoilt)
+        if fault := _fault(reader, path, counts):
+            found.setdefault(fault, f"the large file of {kind}")
     end = time.process_time() + seconds
     while time.process_time() < end:
         path.write_bytes(spoilt := mutated(content, chance))
-        kind = None
-        signal.alarm(SLOWEST_S)
-        try:
-            reader.read(path)
-            read += 1
-        except REFUSALS as error:
-            refused += 1
-            if len(str(error).splitlines()) != 1 or len(str(error)) > 1000:
-                kind = f"message: {str(error)[:200]!r}"
-        except (Exception, TooSlowError) as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            kind = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
-        finally:
-            signal.alarm(0)
-        if kind is None and (grown := resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before):
-            before += grown
-            kind = f"{grown // 1024} MiB" if grown > MEMORY_MIB * 1024 else None
-        if kind is not None and kind not in found:
-            found[kind] = out / f"{name}-{len(found)}-{reader.file}"
-            found[kind].write_bytes(spoilt)
-    print(f"{name}: {read} read, {refused} refused, {len(found)} kinds of failure", flush=True)
-    for kind, file in found.items():
-        print(f"  {kind}: {file}", flush=True)
+        fault = _fault(reader, path, counts)
+        if fault and fault not in found:
+            kept = out / f"{name}-{len(found)}-{reader.file}"
+            kept.write_bytes(spoilt)
+            found[fault] = str(kept)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    said = ", ".join(f"{count} {how}" for how, count in counts.items())
+    print(f"{name}: {said}, {len(found)} kinds of failure, at most {peak} MiB", flush=True)
+    for fault, where in found.items():
+        print(f"  {fault}: {where}", flush=True)
     return len(found)
+
+
+def _fault(reader: Reader, path: Path, counts: dict[str, int]) -> str | None:
+    """Read a file; return what is wrong with how it was read or refused."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signal.setitimer(signal.ITIMER_PROF, SLOWEST_S)
+    try:
+        reader.read(path)
+        counts["read"] += 1
+    except REFUSALS as error:
+        counts["refused"] += 1
+        if len(str(error).splitlines()) != 1 or len(str(error)) > 1000:
+            return f"message: {str(error)[:200]!r}"
+    except (Exception, TooSlowError) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+    return f"{grown} MiB" if grown > MEMORY_MIB else None
 
 
 def _too_slow(number: int, frame: object) -> None:
@@ -81,7 +93,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzz-found"))
     given = parser.parse_args()
-    signal.signal(signal.SIGALRM, _too_slow)
+    signal.signal(signal.SIGPROF, _too_slow)
     failed = False
     for name in given.readers or READERS:
         child = os.fork()

@@ -1,6 +1,5 @@
 """What a runtime takes of the memories of GPU and host: one sum for predictions, plans, exports."""
 
-import shlex
 from dataclasses import dataclass
 
 from moeopt.core.errors import InputError, MoeoptError
@@ -203,45 +202,3 @@ def kv_bits_of(text: str | float) -> float:
     if not 0.5 <= width <= 64:
         raise InputError(f"kv_bits: must be from 0.5 to 64, not {width:g}")
     return width
-
-
-def llama_command(
-    machine: Machine,
-    model: ModelShape,
-    placing: list[str],
-    *,
-    context: int,
-    ubatch: int = UBATCH,
-    runtime: str = "llama.cpp",
-    path: str | None = None,
-) -> str:
-    """Return a command line of llama.cpp or ik_llama.cpp.
-
-    Parameters
-    ----------
-    placing
-        Flags that say where experts lie, such as ``--n-cpu-moe 12``.
-    context
-        Tokens that the cache has room for; at least `LEAST_CONTEXT`.
-    path
-        The model's file, where it is known.
-    """
-    flags = ["llama-server", "-m", path or f"{model.name}-{model.quantisation or 'QUANT'}.gguf"]
-    if machine.gpu is not None:
-        flags += ["-ngl", "99", "-fa", "on", *placing]
-    flags += ["-c", str(max(context, LEAST_CONTEXT))]
-    bits = model.bits_of("kv")
-    kind = cache_type(PLAIN_WIDTHS.get(bits, bits))
-    if kind != "f16":
-        flags += ["-ctk", kind, "-ctv", kind]
-    flags += ["-ub", str(ubatch)]
-    if ubatch > 2048:
-        flags += ["-b", str(ubatch)]
-    if machine.cpu is not None and machine.cpu.threads is not None:
-        flags += ["-t", str(machine.cpu.threads)]
-    if machine.gpu is None or placing:
-        flags.append("--no-mmap")
-    if runtime == "ik_llama.cpp":
-        latent = model.attention is not None and model.attention.kind == "latent"
-        flags += ["-fmoe", *(["-mla", "3"] if latent else [])]
-    return shlex.join(flags)
