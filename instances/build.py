@@ -235,8 +235,8 @@ def verify(
     again, time_limit_s
         Whether every optimum is proven anew, and the limit of each proof.
     share
-        Look into instances k, k + n, k + 2 n, ... only, for (k, n); of the others the hash is held
-        to the index.
+        Look into instances and certificates k, k + n, k + 2 n, ... only, for (k, n); of the other
+        instances the hash is held to the index.
     """
     index, best = (
         json.loads((folder / name).read_text()) for name in ("index.json", "best_known.json")
@@ -266,7 +266,7 @@ def verify(
             if result.status != "optimal" or _plain(result.objective) != entry["objective"]:
                 found = f"{result.status} {_plain(result.objective)}"
                 wrong.append(f"{key}: {entry['method']} gives {found}, not {entry['objective']}")
-    return wrong + certificate_faults(folder)
+    return wrong + certificate_faults(folder, share)
 
 
 def _false_claims(instance: Any, solution: Any, entry: dict[str, Any], execute: bool) -> list[str]:

@@ -11,8 +11,7 @@ import moeopt
 from benchmarks.harness.measurement import Contender, Measurement
 from moeopt.problems.cache.check import serve
 from moeopt.problems.cache.curves import curves_of
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution
+from moeopt.problems.cache.instance import Instance, Solution
 
 DESCRIPTION = "miss curves: 10,000 tokens x 32 layers of 8 experts, 1,000 x 26 of 64"
 BASELINE = "one pass"

@@ -12,9 +12,8 @@ from benchmarks.harness.measurement import Contender
 from benchmarks.textbook.tri_domain import cpsat_built, highs_built
 from moeopt.core.device_loads import Ints
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from moeopt.problems.tri_domain.scheduler import Scheduler
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, certify
 from moeopt.sim.presets import get_model
 

@@ -11,8 +11,7 @@ from benchmarks.textbook import tri_domain
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS, trimoe
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 
 Heuristic = Callable[[Instance], Solution]
 

@@ -10,8 +10,7 @@ from benchmarks.harness.contenders import moeopt_solve
 from benchmarks.harness.measurement import Contender, Measurement
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from moeopt.problems.tri_domain.threshold import FIRST_WORK, NO_CUTOFF, certify
 
 DESCRIPTION = (

@@ -24,7 +24,7 @@ from typing import Any
 
 import moeopt
 from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Solution
 
 SHAPES = {
     "mixtral-8x7b": {"workload": "hdmoe-mixtral", "gpu_experts": 4},

@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 
 import moeopt
 from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.instance import Instance
+from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.problems.bitwidth.prefix_split import prefix_split
-from moeopt.problems.bitwidth.solution import Solution
 from moeopt.sim.models.loss_rounding import by_loss, by_table
 from moeopt.sim.models.quantise.random_experts import random_table
 

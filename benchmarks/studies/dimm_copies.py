@@ -26,8 +26,8 @@ from typing import Any
 import moeopt
 from benchmarks.studies.own_layouts import without_layout
 from moeopt.problems.layout.check import objective
-from moeopt.problems.layout.holdout import execute_layout, windows_of
 from moeopt.problems.layout.instance import Copies, Instance
+from moeopt.problems.layout.later import execute_layout, windows_of
 from moeopt.sim.traces.files import read_trace
 
 LIBRARY = Path(__file__).parents[2] / "instances"

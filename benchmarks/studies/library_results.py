@@ -1,12 +1,14 @@
 """Solve the whole library with every heuristic and own exact method, and compare two versions.
 
     python benchmarks/studies/library_results.py --out after.jsonl [--problems layout,cache]
+    python benchmarks/studies/library_results.py --work 2 --exact --out after.jsonl
     python benchmarks/studies/library_results.py --compare before.jsonl after.jsonl
 
 After a refactoring the two files must agree: a proven optimum, an infeasible instance and a
 heuristic's objective may not change at all. What was open before is listed apart, with both
-brackets, since what a search finds within its limit depends on the machine. A file has one line per
-instance and method: [file, method, status, objective, bound, seconds].
+brackets, since what a search finds within its time depends on the machine; with ``--work`` it does
+not. ``--exact`` leaves the heuristics out. A file has one line per instance and method: [file,
+method, status, objective, bound, seconds].
 """
 
 import argparse
@@ -24,8 +26,8 @@ ROOT = Path(__file__).parents[2] / "instances"
 PROVEN_LIMIT_S, OPEN_LIMIT_S = 30.0, 3.0
 
 
-def results(problems: list[str]) -> Iterator[list[Any]]:
-    """Yield a row for every instance and method."""
+def results(problems: list[str], work: float | None, exact: bool) -> Iterator[list[Any]]:
+    """Yield a row for every instance and method; ``exact``: for the problem's own exact one."""
     for problem in problems:
         found = get_problem(problem)
         own = next(iter(found.exact_methods))
@@ -33,10 +35,11 @@ def results(problems: list[str]) -> Iterator[list[Any]]:
         for file, entry in sorted(best.items()):
             instance = moeopt.load(ROOT / problem / file)
             limit_s = PROVEN_LIMIT_S if entry["status"] == "optimal" else OPEN_LIMIT_S
-            for method in (*found.heuristics.HEURISTICS, own):
-                begin = time.perf_counter()
-                result = moeopt.solve(instance, method, time_limit_s=limit_s)
-                seconds = round(time.perf_counter() - begin, 3)
+            for method in (own,) if exact else (*found.heuristics.HEURISTICS, own):
+                begin = time.process_time()
+                limits = {"time_limit_s": limit_s} if work is None else {"work_limit": work}
+                result = moeopt.solve(instance, method, **limits)
+                seconds = round(time.process_time() - begin, 3)
                 yield [
                     f"{problem}/{file}",
                     method,
@@ -78,12 +81,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--work", type=float, help="a work limit in place of seconds")
+    parser.add_argument("--exact", action="store_true", help="only the own exact method")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
     a = parser.parse_args()
     if a.compare:
         return 1 if compare(*a.compare) else 0
     with a.out.open("w") if a.out else sys.stdout as stream:
-        for row in results(a.problems.split(",")):
+        for row in results(a.problems.split(","), a.work, a.exact):
             print(json.dumps(row), file=stream, flush=True)
     return 0
 

@@ -29,7 +29,7 @@ from moeopt.problems.layout import generate as layouts
 from moeopt.problems.layout import systems
 from moeopt.problems.layout.check import objective as layout_objective
 from moeopt.problems.layout.instance import Instance as Layout
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import Solution
 from moeopt.problems.registry import get_problem
 from moeopt.problems.tri_domain import heuristics
 from moeopt.problems.tri_domain.check import objective

@@ -29,8 +29,7 @@ import moeopt
 from moeopt.problems.holdout import run_on
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.heuristics import HEURISTICS
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution
+from moeopt.problems.placement.instance import Instance, Solution
 from moeopt.problems.placement.view import facts
 from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace

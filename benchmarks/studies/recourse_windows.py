@@ -9,22 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
+from benchmarks.harness.routes import forecast
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
 from moeopt.problems.layout import generate as layouts
 from moeopt.problems.layout.instance import Instance as LayoutInstance
-from moeopt.problems.relayout.forecast import draw, draw_from
 from moeopt.problems.relayout.futures import Layouts
 from moeopt.problems.relayout.generate import Options, on_layout
-from moeopt.problems.relayout.instance import STRIPED, Instance
-from moeopt.problems.relayout.robust import decide
-from moeopt.problems.relayout.solution import Migration
+from moeopt.problems.relayout.instance import STRIPED, Instance, Migration
+from moeopt.problems.relayout.later import decide, draw, draw_from
 from moeopt.problems.tri_domain.layout_rule import Layout
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.popularity import Forecast
-from moeopt.sim.traces.routes import forecast
 from moeopt.sim.traces.trace import Trace
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"

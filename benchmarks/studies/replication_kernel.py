@@ -5,7 +5,7 @@
     python benchmarks/studies/replication_kernel.py scale [--count 30] [--windows 8]
     python benchmarks/studies/replication_kernel.py moves
 
-``fit``: the times of `moeopt.problems.replication.kernel_times` from DIR/wideep_moe_h100.csv
+``fit``: the times of `moeopt.problems.replication.generate` from DIR/wideep_moe_h100.csv
 (docs/replication.md says where it is from). Half of the configurations (model, slots, ranks, law,
 with EPLB or without; by a hash of them) are fitted, the others are predicted. The file does not say
 how many experts and tokens the fullest rank had: loads are drawn by its law, a bounded power law,
@@ -38,10 +38,9 @@ from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import moved, objective
 from moeopt.problems.replication.dispatch import best_shares
 from moeopt.problems.replication.eplb import rebalance
+from moeopt.problems.replication.generate import KERNELS
 from moeopt.problems.replication.heuristics import HEURISTICS
-from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.kernel_times import KERNELS
-from moeopt.problems.replication.solution import Solution
+from moeopt.problems.replication.instance import Instance, Solution
 
 DRAWS = 8
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 256, 8, 7168, 2048

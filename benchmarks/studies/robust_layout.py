@@ -34,9 +34,8 @@ from numpy.typing import NDArray
 
 import moeopt
 from moeopt.problems.layout.generate import Options, of_loads
-from moeopt.problems.layout.holdout import execute_layout
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import Instance, Solution
+from moeopt.problems.layout.later import execute_layout
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.files import read_trace

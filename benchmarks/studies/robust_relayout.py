@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import moeopt
-from moeopt.problems.relayout.holdout import execute
 from moeopt.problems.relayout.instance import Instance
+from moeopt.problems.relayout.later import execute
 
 LIBRARY = Path(__file__).parents[2] / "instances" / "relayout"
 METHODS = ("none", "benefit-greedy", "benefit-makespan", "evacuation", "robust")

@@ -20,8 +20,7 @@ from typing import Any
 import moeopt
 from moeopt.core.json_files import read_object
 from moeopt.problems.tri_domain.check import loads
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 from moeopt.sim.machines.cost import NS_PER_S, computation_s, to_quanta, transfer_s
 from moeopt.sim.presets import get_machine, get_model
 

@@ -36,17 +36,17 @@ from numpy.typing import NDArray
 
 import moeopt
 from moeopt.problems.layout import generate as layouts
-from moeopt.problems.layout.solution import Solution as LayoutSolution
+from moeopt.problems.layout.instance import Solution as LayoutSolution
 from moeopt.problems.registry import get_problem
 from moeopt.problems.relayout import generate as relayout
-from moeopt.problems.relayout.holdout import execute, migrated
 from moeopt.problems.relayout.instance import Instance as Relayout
-from moeopt.problems.relayout.solution import Migration
+from moeopt.problems.relayout.instance import Migration
+from moeopt.problems.relayout.later import execute, migrated
 from moeopt.problems.tri_domain.fixed_layout import Schedule
 from moeopt.problems.tri_domain.heuristics import greedy, monde, trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
+from moeopt.problems.tri_domain.instance import Solution as Assignment
 from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localized
-from moeopt.problems.tri_domain.solution import Solution as Assignment
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.presets import find, get_machine, get_model
 from moeopt.sim.source import Source

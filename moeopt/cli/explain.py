@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, TimeLimit, Workers, shown
+from moeopt.cli.options import Json, OwnTimeLimit, Seed, Workers, WorkLimit, shown
 
 if TYPE_CHECKING:
     from moeopt.core.objective import Objective
@@ -23,7 +23,8 @@ def explain_command(
         ),
     ] = None,
     method: Annotated[str, typer.Option("--method", help="cp-sat, milp or mathprog.")] = "cp-sat",
-    time_limit: TimeLimit = 60.0,
+    time_limit: OwnTimeLimit = None,
+    work_limit: WorkLimit = None,
     seed: Seed = 0,
     workers: Workers = 1,
     as_json: Json = False,
@@ -47,7 +48,13 @@ def explain_command(
             raise InputError(f"{solution}: {error}") from None
     with solving(f"{loaded.name}  explain", loaded.problem):
         found = moeopt.explain(
-            loaded, method, decision, time_limit_s=time_limit, seed=seed, workers=workers
+            loaded,
+            method,
+            decision,
+            time_limit_s=time_limit,
+            work_limit=work_limit,
+            seed=seed,
+            workers=workers,
         )
     if as_json:
         names = {"problem": loaded.problem, "instance": loaded.name}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Json, TimeLimit, shown
+from moeopt.cli.options import Json, OwnTimeLimit, WorkLimit, shown
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -23,7 +23,8 @@ def pareto_command(
         float | None,
         typer.Option(metavar="SHARE", help="Only points within this share of the best first key."),
     ] = None,
-    time_limit: TimeLimit = 60.0,
+    time_limit: OwnTimeLimit = None,
+    work_limit: WorkLimit = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Picture: .svg, .png or .pdf.")
     ] = None,
@@ -33,24 +34,26 @@ def pareto_command(
     import moeopt
     from moeopt.core.errors import InputError
     from moeopt.problems.registry import get_problem
+    from moeopt.solvers import arguments
     from moeopt.solvers.limits import Deadline
 
     if out is not None and out.suffix not in SUFFIXES:
         raise InputError(f"--out: {out}: the suffix must be one of {', '.join(SUFFIXES)}")
     if tolerance is not None and not 0 <= tolerance < float("inf"):
         raise InputError(f"--tolerance: must be 0 or more, not {tolerance}")
-    if not 0 < time_limit < float("inf"):
-        raise InputError(f"--time-limit: must be a positive number of seconds, not {time_limit}")
+    limits = arguments.limits(time_limit, work_limit)
     problem = moeopt.load(instance)
     home = get_problem(problem.problem)
     if home.front is None:
         raise InputError(
             f"{instance}: {problem.problem} has no Pareto front: one objective decides"
         )
-    deadline = Deadline(time_limit)
-    points = home.front()(problem, lambda: deadline.remaining_s == 0)
+    with limits.clock():
+        deadline = Deadline(limits.first)
+        points = home.front()(problem, lambda: deadline.remaining_s == 0)
     if points is None:
-        print(f"{problem.name}: no front within the limit of {time_limit:g} s")
+        unit = "s" if limits.work is None else "units of work"
+        print(f"{problem.name}: no front within the limit of {limits.first:g} {unit}")
         return NOTHING_YET
     if not points:
         print(f"{problem.name}: infeasible")

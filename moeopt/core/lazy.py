@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 
 def installed(distribution: str) -> bool:
@@ -18,7 +17,7 @@ def installed(distribution: str) -> bool:
 
 EVERY_PROBLEM = {
     "Instance": "instance",
-    "Solution": "solution",
+    "Solution": "instance",
     "CONSTRAINTS": "check",
     "OBJECTIVE": "check",
     "violations": "check",
@@ -31,7 +30,7 @@ EVERY_PROBLEM = {
 
 def lazy_names(
     package: str, more: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for the package of a problem.
 
     Parameters
@@ -44,10 +43,7 @@ def lazy_names(
     """
     home = EVERY_PROBLEM | dict(more or {})
 
-    def get(name: str) -> Any:
-        if name == "INFO":  # as it was called once
-            name = "PROBLEM"
-            return vars(sys.modules[package])[name]
+    def get(name: str) -> object:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = home[name] if "." in home[name] else f"{package}.{home[name]}"

@@ -10,15 +10,15 @@ from moeopt.core.errors import InputError
 from moeopt.problems.replication.bounds import lower_bound
 from moeopt.problems.replication.check import objective
 from moeopt.problems.replication.heuristics import eplb
-from moeopt.problems.replication.instance import MAX_COPIES, Instance
-from moeopt.problems.replication.solution import Solution
+from moeopt.problems.replication.instance import MAX_COPIES, Instance, Solution
+from moeopt.solvers.arguments import Limits
 from moeopt.solvers.run import solve
 
 METHOD, ENOUGH_GAP = "anneal-and-refute", 0.01
 """Decides which experts get copies, to within this of the bound."""
 
-MAP_S = 2.0
-"""Most seconds for all layers of a map: some ten million changes of their copies."""
+MAP_WORK = 2.0
+"""Units of work for all layers of a map, unless others are asked for: the same map everywhere."""
 
 Slots = list[list[int]]
 """The experts of each device, one for each slot."""
@@ -48,7 +48,7 @@ def full_slots(instance: Instance, solution: Solution) -> Slots:
 
 
 def by_load(
-    tokens: Sequence[int], devices: int, slots: int, time_limit_s: float
+    tokens: Sequence[int], devices: int, slots: int, limits: Limits
 ) -> tuple[Slots, float, float]:
     """Return the experts of each device that balance a layer's tokens best.
 
@@ -58,8 +58,8 @@ def by_load(
         Of each expert, shape (experts,); they are shared out evenly over its copies.
     devices, slots
         Devices, and slots of each, together at least one for each expert.
-    time_limit_s
-        For one layer; a part of `MAP_S`.
+    limits
+        For one layer.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def by_load(
         max_copies=min(devices, MAX_COPIES),
         name="layer",
     )
-    found = solve(layer, METHOD, time_limit_s=time_limit_s, enough_gap=ENOUGH_GAP)
+    found = solve(layer, METHOD, **limits.asked, enough_gap=ENOUGH_GAP)
     solution = found.solution or eplb(layer)  # nothing yet: the kernel is being compiled, say
     bound = found.bound if isinstance(found.bound, int) else lower_bound(layer)
     if not isinstance(solution, Solution):

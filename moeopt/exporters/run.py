@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, OptionValue
-from moeopt.exporters.models import shape_of
-from moeopt.exporters.registry import get_target
-from moeopt.exporters.restricted import checked_objective
-from moeopt.exporters.scripts import serving_script
+from moeopt.exporters.plans import checked_objective, shape_of
 from moeopt.exporters.target import Target
+from moeopt.exporters.targets import get_target
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.solvers import arguments
 
 
 def export(
@@ -24,7 +22,8 @@ def export(
     to: str,
     model: ModelShape | str | Path | None = None,
     options: Mapping[str, OptionValue] | None = None,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
 ) -> Exported:
     """Bring a plan into the format of a runtime, or an instance into that of another tool.
 
@@ -42,8 +41,9 @@ def export(
     options
         What the target asks for besides, e.g. ``{"ep_size": 8}``; `moeopt list targets` has the
         options of each.
-    time_limit_s
-        Seconds for finding the best plan of the runtime's form, where `source` has another.
+    time_limit_s, work_limit
+        For finding the best plan of the runtime's form, where `source` has another; as in
+        `moeopt.solve`.
 
     Returns
     -------
@@ -67,6 +67,7 @@ def export(
     >>> moeopt.export(instance, to="mps").text.splitlines()[0]
     '*SENSE:Minimize'
     """
+    limits = arguments.limits(time_limit_s, work_limit)
     solution = source if isinstance(source, SolutionEnvelope) else None
     if isinstance(source, InstanceEnvelope):
         instance = source
@@ -81,21 +82,21 @@ def export(
         None if solution is None else checked_objective(instance, solution),
         shape_of(instance, model),
         target.resolved(options or {}),
-        time_limit_s,
+        limits,
     )
     found = target.export(job)
     return replace(
         found,
-        notes=_common(target, job) | found.notes,
+        notes=_common(target, job) | dict(found.notes),
         warnings=(*target.warn(job), *found.warnings),
-        script=found.script or serving_script(target, found.flags),
+        script=found.script or target.script(found.flags),
         name=instance.name,
         suffix=target.suffix,
         strict_suffix=target.strict_suffix,
     )
 
 
-def _common(target: Target, job: Job) -> dict[str, Any]:
+def _common(target: Target, job: Job) -> dict[str, object]:
     """Return the notes that every target has."""
     return {
         "made_by": f"moeopt {version('moeopt')}",
@@ -106,5 +107,5 @@ def _common(target: Target, job: Job) -> dict[str, Any]:
         "model": None if job.shape is None else job.shape.name,
         "holds": target.holds,
         "loses": target.loses,
-        "honoured": target.honours(job.model_class),
+        "honoured": target.honoured(job),
     }

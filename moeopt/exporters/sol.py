@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.sim.traces.readers.limits import read_lines
+from moeopt.sim.traces.readers.checked import read_lines
 
 MAX_VARIABLES = 2**24
 """Most values that are read."""
@@ -51,6 +51,10 @@ class SolvedValues:
     objective: float | None = None
 
 
+MAX_LINE_BYTES = 2**16
+"""Longest line: a name and a value."""
+
+
 def read_sol(path: Path) -> SolvedValues:
     """Read a file in the form of HiGHS, SCIP, CBC or Gurobi, which is told from its first lines.
 
@@ -59,7 +63,7 @@ def read_sol(path: Path) -> SolvedValues:
     InputError
         If it is none of them, or holds no solution; one line with file, line and reason.
     """
-    lines = read_lines(path)
+    lines = read_lines(path, MAX_LINE_BYTES)
     number, first = next(lines, (0, ""))
     if first.strip() == "Model status":
         return _highs(path, lines)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 
-from moeopt.core.errors import MoeoptError
 from moeopt.problems.placement.generate import GIB
 from moeopt.problems.placement.instance import Instance as Placement
+from moeopt.sim.machines.runtimes.memory import NoRoomError
 
 from .bits import widths_of
 from .request import Request
@@ -38,12 +38,6 @@ Option = Callable[[Request], Iterator[Change]]
 
 Deficit = Callable[[Request], int]
 """By how many bytes something does not fit; 0 or less if it fits."""
-
-
-class NoRoomError(MoeoptError):
-    """Something does not fit, whatever is decided."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.problems.placement.generate import GIB
+from moeopt.sim.machines.runtimes.memory import NoRoomError
 
 from .bits import WIDTHS, widths_of
-from .budget import MIB, NoRoomError, gpu_deficit, host_memory
+from .budget import MIB, gpu_deficit, host_memory
 from .planned import Planned, carried_out
 from .request import Request
 from .residency import memory
@@ -115,7 +116,7 @@ def fronts(planned: Planned, points: int = 6) -> tuple[Front, Front]:
     planned
         The plan whose request is varied.
     points
-        Plans on each front; the request's time limit is that of each front.
+        Plans on each front; the request's limit is that of each front.
 
     Raises
     ------
@@ -123,8 +124,10 @@ def fronts(planned: Planned, points: int = 6) -> tuple[Front, Front]:
         If there are not 2 to 64 points, or only one width.
     """
     check_points(points)
-    limit_s = planned.request.time_limit_s / points
-    base = replace(planned.request, time_limit_s=limit_s, joint_time_s=0.0)
+    request = planned.request
+    limit_s, work = request.time_limit_s / points, request.work_limit
+    work = None if work is None else work / points
+    base = replace(request, time_limit_s=limit_s, work_limit=work, joint_time_s=0.0)
     return (
         _front("loss", _by_width(base, points)),
         _front("memory", _by_memory(base, points)),

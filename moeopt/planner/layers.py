@@ -29,6 +29,8 @@ from moeopt.sim.presets import find, names
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.workload import Workload
 
+from .options import PlanOptions
+
 CACHES = (16.0, 8.5)
 """Bits of caches that are tried where none are asked for: f16, and q8_0, which costs little."""
 
@@ -88,27 +90,22 @@ class LayerPlan:
         }
 
 
-def plan_layers(
-    machine: Machine,
-    model: ModelShape,
-    *,
-    bits: str | float | None = None,
-    kv_bits: str | float | None = None,
-    context: int = 512,
-    runtime: str | None = None,
-) -> LayerPlan:
+def plan_layers(machine: Machine, model: ModelShape, options: PlanOptions) -> LayerPlan:
     """Plan whole layers for llama.cpp or ik_llama.cpp, from memory alone.
+
+    Of the options bits, kv_bits, context and runtime count.
 
     Raises
     ------
     MoeoptError
         Exit code 2 if an option is wrong, 3 if nothing fits.
     """
-    name = "llama.cpp" if runtime is None else runtime
+    name, bits = options.runtime or "llama.cpp", options.bits
     if name not in WITH_GRAPH:
         raise InputError(f"runtime: without counts plans are for {', '.join(WITH_GRAPH)}")
     sized = model if bits is None else at_bits(model, bits)
-    asked = () if kv_bits is None else (PLAIN_WIDTHS.get(w := kv_bits_of(kv_bits), w),)
+    cache = None if options.kv_bits is None else kv_bits_of(options.kv_bits)
+    asked = () if cache is None else (PLAIN_WIDTHS.get(cache, cache),)
     found = []
     for width in asked or CACHES:
         for ubatch in UBATCHES:
@@ -119,7 +116,7 @@ def plan_layers(
                     bits=bits,
                     runtime=name,
                     kv_bits=width,
-                    context=context,
+                    context=options.context,
                     ubatch=ubatch,
                     prompt=8192,
                 )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from moeopt.core.options import takes
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.applied import Priced, priced
@@ -19,7 +20,7 @@ from moeopt.sim.machines.runtimes.memory import (
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.trace import Counts
 from moeopt.sim.traces.workload import Workload
 from moeopt.solvers.limits import Deadline
 
@@ -27,13 +28,13 @@ from .bits import Losses, losses, model_at
 from .budget import HostMemory, host_memory
 from .candidates import Candidate, Search, best_of
 from .checks import check
-from .comparison import Comparison, compared
 from .defaults import Default, defaults
 from .jointly import Jointly, jointly
-from .predict import known_steps, loads_of
+from .options import PlanOptions
+from .predict import Comparison, compared, known_steps, loads_of
 from .request import Request
 from .residency import memory
-from .routing import counts_known, notes, routing_of
+from .routing import Routing, counts_known, notes, routing_of
 from .verdict import Verdict, verdict
 
 
@@ -132,35 +133,16 @@ class Planned:
         }
 
 
+@takes(PlanOptions)
 def plan(
     machine: Machine | str | Path,
     model: ModelShape | str | Path,
-    trace: Trace | Counts | Workload | str | Path | None = None,
+    trace: Routing | str | Path | None = None,
     *,
     counts: Counts | str | Path | None = None,
     workload: Workload | str | Path | None = None,
-    batch: int = 1,
-    context: int = 512,
-    steps: int | None = None,
-    decide_steps: int | None = None,
-    hold_out_steps: int | None = None,
-    held_out: float | None = None,
-    keep_repeats: bool = False,
-    reserved_gib: float | None = None,
-    host_reserved_gib: float | None = None,
-    max_deferred: int | None = None,
-    average_bits: float | None = None,
-    bits: str | float | None = None,
-    other_bits: float | None = None,
-    kv_bits: str | float | None = None,
-    loss_table: Path | None = None,
-    runtime: str | None = None,
-    quality_loss: float | None = None,
-    joint_time_s: float | None = None,
-    time_limit_s: float = 60.0,
-    work_limit: float | None = None,
-    workers: int = 1,
-    seed: int = 0,
+    options: PlanOptions | None = None,
+    **given: object,
 ) -> Planned:
     """Decide residents, cache ways, deferral and bits, and predict what they are worth.
 
@@ -181,53 +163,10 @@ def plan(
         A preset (``moeopt list workloads``) or a JSON file, from whose popularities steps are
         drawn; with none of the three the model's default one. Its experts are made up, and so would
         be their order: caches are left out.
-    batch, context
-        Tokens in a step, and tokens in the KV cache of each of them.
-    steps
-        Most steps that are decided on, and most that are held out; None: 1000 and 500.
-    decide_steps, hold_out_steps
-        The one or the other alone; by default `steps`.
-    held_out
-        Share of the trace that is held out; None: 0.3. Counts and workloads have no trace to
-        hold out from: their plans are executed on steps drawn anew.
-    keep_repeats
-        Whether runs of tokens that occurred before stay in the trace, see `moeopt.find_repeats`;
-        held-out steps may then equal steps that were decided on.
-    reserved_gib, host_reserved_gib
-        Memory of the GPU, and of the host, that stays free; None: what `moeopt.predict` counts for
-        the runtime's context and buffers, and for the host's system.
-    max_deferred
-        Most experts of a layer that may be deferred, which changes the model's output; None: none.
-        Never more than all but two of the model's top-k, the least that KTransformers keeps
-        immediate (4.2).
-    bits
-        Bits per weight of the whole model, one number such as 4.5, or a quantisation by name such
-        as "Q4_K_M" (``moeopt list quantisations``). With `average_bits`: the widths to choose from
-        for each expert, comma-separated, by default "2,4,8,16".
-    average_bits
-        Bits per weight of the routed experts on average, and of everything else.
-    other_bits
-        Bits per weight of everything but the routed experts: attention, shared experts, dense
-        layers, routers, embedding and head.
-    kv_bits
-        Bits of a number in the KV cache, or q8_0 and the like; the others leave it as it is.
-    loss_table
-        Measured losses at these widths (``moeopt losses``); without one those of random experts.
-    runtime
-        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; "machine": those that
-        the machine's file states. None: a runtime that the machine was calibrated for, else what
-        its file states, else llama.cpp.
-    quality_loss
-        Share of the layers' outputs that widths of experts and deferral together may lose, from 0
-        to 1; `bits` are then the widths to choose from. Only what is decided at once has them.
-    joint_time_s
-        Of the time limit, what deciding everything at once may take (problem joint), which also
-        proves how far ahead any plan could be; None: half of it; 0: nothing.
-    time_limit_s, workers, seed
-        For all solving together; threads; seed of everything random.
-    work_limit
-        In place of the time limit, units of work for all solving together: with it the same plan on
-        every machine, busy or not.
+    options
+        What else may be said; `moeopt.planner.options.PlanOptions` explains every field.
+    **given
+        Fields of these options by keyword, in place of `options` or changing some of them.
 
     Returns
     -------
@@ -255,58 +194,36 @@ def plan(
     >>> len(planned.chosen.plan.resident)  # one entry per layer
     32
     """
-    known = machine if isinstance(machine, Machine) else get_machine(machine)
-    shape = model if isinstance(model, ModelShape) else get_model(model)
-    chosen_from = average_bits is not None or quality_loss is not None
-    width = None if quality_loss is not None else bits
-    cache = None if kv_bits is None else kv_bits_of(kv_bits)
-    sized = model_at(shape, width, average_bits, other_bits, cache)
-    timed = priced(known, sized, runtime)
-    if reserved_gib is None:
-        reserved_gib = _reserved_gib(timed, sized, batch, context)
-    if host_reserved_gib is None:
-        host_reserved_gib = _host_reserved_gib(known)
+    asked = replace(options or PlanOptions(), **given)  # type: ignore[arg-type]
+    known, shape = get_machine(machine), get_model(model)
     routing, default = routing_of(trace, counts, workload, shape)
-    request = Request(
-        machine=timed.machine,
-        model=sized,
-        trace=routing,
-        batch=batch,
-        context=context,
-        steps=steps,
-        decide_steps=decide_steps,
-        hold_out_steps=hold_out_steps,
-        held_out=held_out,
-        keep_repeats=keep_repeats,
-        reserved_gib=_reserved_gib(timed, sized, batch, context)
-        if reserved_gib is None
-        else reserved_gib,
-        host_reserved_gib=_host_reserved_gib(known)
-        if host_reserved_gib is None
-        else host_reserved_gib,
-        max_deferred=max_deferred or 0,
-        average_bits=average_bits,
-        bits=str(bits) if chosen_from and bits is not None else None,
-        other_bits=other_bits,
-        loss_table=loss_table,
-        expect=timed.expect,
-        quality_loss=quality_loss,
-        joint_time_s=joint_time_s,
-        time_limit_s=time_limit_s,
-        work_limit=work_limit,
-        workers=workers,
-        seed=seed,
-    )
-    return carried_out(request, default)
+    return carried_out(_request(known, shape, routing, asked), default)
 
 
-def _reserved_gib(timed: Priced, model: ModelShape, batch: int, context: int) -> float:
+def _request(machine: Machine, shape: ModelShape, routing: Routing, asked: PlanOptions) -> Request:
+    """Return the options with what machine, model and runtime say where they do not."""
+    chosen_from = asked.average_bits is not None or asked.quality_loss is not None
+    width = None if asked.quality_loss is not None else asked.bits
+    cache = None if asked.kv_bits is None else kv_bits_of(asked.kv_bits)
+    model = model_at(shape, width, asked.average_bits, asked.other_bits, cache)
+    timed = priced(machine, model, asked.runtime)
+    room, host = asked.reserved_gib, asked.host_reserved_gib
+    known = vars(asked) | {
+        "reserved_gib": _reserved_gib(timed, model, asked) if room is None else room,
+        "host_reserved_gib": _host_reserved_gib(machine) if host is None else host,
+        "bits": asked.bits if chosen_from else None,
+    }
+    return Request(machine=timed.machine, model=model, trace=routing, expect=timed.expect, **known)
+
+
+def _reserved_gib(timed: Priced, model: ModelShape, asked: PlanOptions) -> float:
     """Return what the GPU keeps free, so that its sum is that of `moeopt.predict`.
 
     Context and buffers of the runtime and the least cache, less the embedding, which runtimes keep
     in host memory and the problems count among what is dense.
     """
-    own = model.layers * batch * (model.kv_bytes(context) if context else 0)
+    context = asked.context
+    own = model.layers * asked.batch * (model.kv_bytes(context) if context else 0)
     extra = max(0, kv_bytes(model, context) - own)
     buffers = buffer_bytes(model, timed.runtime)
     kept = reserved_bytes(timed.machine, timed.runtime) + buffers + extra

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, TypedDict
 
 from moeopt.core.clock import SolvingClock, by_work, solving_clock
 from moeopt.core.envelope import InstanceEnvelope
@@ -27,6 +27,13 @@ def an_instance(value: Any) -> InstanceEnvelope:
 DEFAULT_TIME_LIMIT_S = 60.0
 
 
+class Asked(TypedDict):
+    """The arguments of `moeopt.solve` that limit it."""
+
+    time_limit_s: float | None
+    work_limit: float | None
+
+
 @dataclass(frozen=True)
 class Limits:
     """What ends a solve: seconds, units of work (`moeopt.core.clock`), or the first of both."""
@@ -43,6 +50,15 @@ class Limits:
     def time_limit_s(self) -> float | None:
         """The argument of `moeopt.solve` that asks for the seconds."""
         return None if self.seconds == float("inf") else self.seconds
+
+    @property
+    def asked(self) -> Asked:
+        """The arguments of `moeopt.solve` that ask for these limits."""
+        return Asked(time_limit_s=self.time_limit_s, work_limit=self.work)
+
+    def part(self, share: float) -> "Limits":
+        """Return so large a share of every limit."""
+        return Limits(share * self.seconds, None if self.work is None else share * self.work)
 
     def clock(self) -> AbstractContextManager[SolvingClock]:
         """Let this thread go by the clock that counts: of work if that is limited."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from moeopt.core.clock import spend
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.problems.event_graph import graph_of, on_critical_path
@@ -17,7 +18,10 @@ SHOWN = 3
 """How many changes are kept: the best one, and what comes next."""
 
 SHARE_OF_CHANGES, MOST_S = 0.25, 10.0
-"""How much of the time limit is left for trying changes, and how long that may take."""
+"""How much of the limit is left for trying changes, and how long that may take."""
+
+CHANGE_WORK = 4e-7
+"""Units of work that checking a change takes for each byte of the solution's file."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ def explain(
     method: str = "cp-sat",
     solution: SolutionEnvelope | None = None,
     *,
-    time_limit_s: float = 60.0,
+    time_limit_s: float | None = None,
+    work_limit: float | None = None,
     seed: int = 0,
     workers: int = 1,
 ) -> Explanation:
@@ -121,9 +126,10 @@ def explain(
         An exact method that can leave constraints out: cp-sat, milp or mathprog.
     solution
         What to look at; by default the best solution found with all rules.
-    time_limit_s
-        For all together. The first solve has three quarters of it; changes are tried for at most
-        10 s. Rules have no price if the first solve proves no optimum.
+    time_limit_s, work_limit
+        For all together, as in `moeopt.solve`. The first solve has three quarters of it; changes
+        are tried for at most 10 s, or units. Rules have no price if the first solve proves no
+        optimum.
 
     Returns
     -------
@@ -150,22 +156,36 @@ def explain(
     instance = arguments.an_instance(instance)
     if solution is not None:
         checked(instance, solution)
-    deadline = Deadline(arguments.seconds(time_limit_s))
+    limits = arguments.limits(time_limit_s, work_limit, workers)
+    with limits.clock():
+        deadline = Deadline(limits.first)
+
+        def relaxed(without: set[str], share: float) -> Result:
+            asked = deadline.left(share).asked
+            return solve(instance, method, seed=seed, workers=workers, without=without, **asked)
+
+        return _explained(instance, solution, deadline, relaxed)
+
+
+Relaxed = Callable[[set[str], float], Result]
+"""Solves the instance without some rules, within one of so many parts of what is left."""
+
+
+def _explained(
+    instance: InstanceEnvelope,
+    solution: SolutionEnvelope | None,
+    deadline: Deadline,
+    relaxed: Relaxed,
+) -> Explanation:
+    """Return why the rules conflict, or what the instance's solution consists of and rules cost."""
     problem = get_problem(instance.problem)
-
-    def relaxed(without: set[str], share: float) -> Result:
-        limit = max(deadline.remaining_s / share, 1e-9)  # a limit must be positive
-        return solve(
-            instance, method, time_limit_s=limit, seed=seed, workers=workers, without=without
-        )
-
     whole = relaxed(set(), 1 / (1 - SHARE_OF_CHANGES))
     if whole.status == "infeasible":
         return _conflict(problem.constraint_ids, relaxed)
     shown = whole.solution if solution is None else solution
     binding = None
     if shown is not None:
-        limit_s = min(SHARE_OF_CHANGES * time_limit_s, MOST_S, deadline.remaining_s)
+        limit_s = min(SHARE_OF_CHANGES * deadline.limit, MOST_S, deadline.remaining_s)
         binding = bind(instance, shown, limit_s)
     optima: dict[str, Objective | None] = {}
     reasons = dict(problem.unpriced)
@@ -210,10 +230,12 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
         tied = tuple(name for name in free if name not in devices)
     best: dict[Objective, Change] = {}
     tried, complete = 0, True
+    work = CHANGE_WORK * len(solution.model_dump_json())
     for what, other in problem.view.changes(instance, solution):
         if deadline.remaining_s == 0:
             complete = False
             break
+        spend(work)
         if not checker.violations(instance, other):
             objective, tried = checker.objective(instance, other), tried + 1
             first = best.get(objective, Change(what, objective, -1))
@@ -223,7 +245,7 @@ def bind(instance: InstanceEnvelope, solution: SolutionEnvelope, limit_s: float)
     return Binding(objective, devices, parts, tied, changes, tried, complete)
 
 
-def _conflict(rules: tuple[str, ...], relaxed: Callable[[set[str], float], Result]) -> Explanation:
+def _conflict(rules: tuple[str, ...], relaxed: Relaxed) -> Explanation:
     """Return rules that cannot hold together."""
     dropped: set[str] = set()
     minimal = True
@@ -255,6 +277,8 @@ def _unknown(whole: Result, relaxed: Result) -> str | None:
 def _why(result: Result) -> str:
     if result.termination == "time_limit":
         return f"the time limit came after {result.build_s + result.solve_s:.1f} s"
+    if result.termination == "work_limit":
+        return f"the work limit came after {result.work:.3g} units"
     if result.termination == "interrupted":
         return "it was interrupted"
     return f"the solver ended with {result.raw_status!r}"

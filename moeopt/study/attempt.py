@@ -18,6 +18,7 @@ from moeopt.solvers.result import Result
 from moeopt.solvers.rules import Rule, load_rule
 from moeopt.solvers.run import solve
 from moeopt.solvers.task import Progress
+from moeopt.study.origin import origin
 from moeopt.study.plan import Job, Key, version
 
 Facts = dict[str, str | int]
@@ -45,8 +46,8 @@ class Solved:
     Attributes
     ----------
     facts
-        What the problem's view says about the solution, e.g. the bottleneck; and, of a heuristic,
-        which information it decided by, `knew`.
+        What the problem's view says about the solution, e.g. the bottleneck; of a heuristic, which
+        information it decided by, `knew`; and the instance's `moeopt.study.origin.origin`.
     machine
         Processor, cores and system of the machine that solved it: times mean little without.
     """
@@ -166,6 +167,7 @@ def _facts(job: Job, result: Result) -> Facts:
         return {}
     problem = get_problem(result.problem)
     facts: Facts = dict(problem.view.facts(job.instance, result.solution))
+    facts |= origin(job.instance)
     if (knew := problem.knew(result.method, job.instance)) is not None:
         facts["knew"] = knew
     return facts

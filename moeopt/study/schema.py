@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from moeopt.core.errors import InputError
+from moeopt.core.wording import shortened
 
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
@@ -103,7 +104,9 @@ def readable_errors(path: str) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
             raise InputError(f"{path}: not a store of moeopt") from None
-        raise InputError(f"{path}: the store cannot be used: {error}") from None
+        raise InputError(f"{path}: the store cannot be used: {shortened(str(error))}") from None
+    except (UnicodeDecodeError, OverflowError):
+        raise InputError(f"{path}: the store cannot be used: it is damaged") from None
 
 
 def connect(path: str, create: bool) -> sqlite3.Connection:
@@ -121,10 +124,7 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
         If the file cannot be opened, is not a store, or was made by a newer moeopt.
     """
     if not create and path != MEMORY:
-        if not Path(path).is_file():
-            raise InputError(f"{path}: cannot be read: there is no such store")
-        if Path(path).stat().st_size == 0:
-            raise InputError(f"{path}: is empty, and no store")
+        _need_file(path)
     with readable_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
@@ -133,6 +133,37 @@ def connect(path: str, create: bool) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def to_read(path: str) -> sqlite3.Connection:
+    """Open a store of this version so that it cannot be written.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened, or is no store of this version.
+    """
+    _need_file(path)
+    with readable_errors(path):
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            connection.execute("PRAGMA query_only = ON")
+            known = _recognised(connection, path)
+            if not known or (version := _version(connection)) != SCHEMA_VERSION:
+                how = f"moeopt gap --store {path} brings an older one up to date"
+                found = f"has schema {version}, not {SCHEMA_VERSION}; {how}" if known else "is none"
+                raise InputError(f"{path}: {found}")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _need_file(path: str) -> None:
+    if not Path(path).is_file():
+        raise InputError(f"{path}: cannot be read: there is no such store")
+    if Path(path).stat().st_size == 0:
+        raise InputError(f"{path}: is empty, and no store")
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

@@ -1,12 +1,39 @@
-"""Excess statistics per family and method, and tables of them in Markdown and LaTeX."""
+"""Excess statistics per family and method, and tables of them in Markdown and LaTeX.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+A number is never over rules that knew different things of the loads, nor over instances made under
+the settlements' defaults and others: `summarise` is the one place that groups solves.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Literal
 
 import numpy as np
 
+from moeopt.core.escaping import latex_text, markdown_code, markdown_text
+from moeopt.core.problem import NOTHING, THIS_STEP
+from moeopt.study.plan import Key
 from moeopt.study.rows import Row, named
+
+Knew = Literal["", "none", "before", "step", "hindsight"]
+"""By which information about loads a rule decided; empty for exact methods and users' rules."""
+
+MEANING: dict[Knew, str] = {
+    "none": "nothing of the loads",
+    "before": "earlier loads or a forecast",
+    "step": "the step's own loads",
+    "hindsight": "the measured loads, in hindsight",
+}
+
+ALL = "all"
+"""The family that stands for all of a problem's families."""
+
+LEAST_CLUSTERS = 3
+"""There is no interval for fewer traces, or cells of laws."""
+
+DRAWS, TAIL = 1000, 25
+"""Of a bootstrap, and how many of them lie outside its interval on either side: 95 %."""
 
 
 @dataclass(frozen=True)
@@ -14,10 +41,13 @@ class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
     `method` says the time limit as well where the study has several. `proven` counts the instances
-    with a proven optimum; `optimal` is the share of the solves of those that reach it.
-    `bottlenecks` counts the bottleneck devices of its solutions. `failed` counts the solves that
-    have no result; `seconds_median` is of the others. `knew` says by which information about loads
-    the method decided; empty for exact methods and users' rules.
+    with a proven optimum, `cells` those of them that are independent (`moeopt.study.origin`);
+    `optimal` is the share of the solves of those that reach it; `interval` holds the median with
+    95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the bottleneck devices of
+    its solutions. `failed` counts the solves that have no result; `seconds_median` is of the
+    others. `knew` says in words by which information about loads the method decided, and `kind`
+    which kind that is. `settled` says whether the instances are made under settlements other than
+    the defaults.
     """
 
     problem: str
@@ -34,18 +64,60 @@ class Summary:
     bottlenecks: dict[str, int]
     failed: int = 0
     knew: str = ""
+    kind: Knew = ""
+    settled: bool = False
+    cells: int = 0
+    interval: tuple[float, float] | None = None
 
 
-def summarise(rows: Iterable[Row]) -> list[Summary]:
-    """Return one summary per family and method, in order of first appearance."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summary]:
+    """Return one summary per family, method, kind of information and settlement.
+
+    Parameters
+    ----------
+    by_settlement
+        False where the caller has one reading of everything in each group.
+
+    Returns
+    -------
+    list of Summary
+        In order of first appearance.
+    """
+    groups: dict[tuple[str, str, str, Knew, bool], list[Row]] = {}
     for label, row in named(list(rows)):
-        groups.setdefault((row.result.problem, row.family, label), []).append(row)
-    return [_summary(*which, group) for which, group in groups.items()]
+        settled = by_settlement and bool(row.facts.get("settled"))
+        kind = kind_of(str(row.facts.get("knew", "")))
+        which = (row.result.problem, row.family, label, kind, settled)
+        groups.setdefault(which, []).append(row)
+    # a solve that failed knew nothing that could be said: it counts where its method's others do
+    kinds: dict[tuple[str, str, str], list[tuple[str, str, str, Knew, bool]]] = {}
+    for which in groups:
+        kinds.setdefault(which[:3], []).append(which)
+    for several in kinds.values():
+        told = [which for which in several if any(not row.failed for row in groups[which])]
+        for which in [one for one in several if one not in told] if told else []:
+            groups[told[0]] += groups.pop(which)
+    return [_summary(which, group) for which, group in groups.items()]
 
 
-def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Summary:
-    excesses = [row.excess for row in group if row.excess is not None]
+def kind_of(words: str) -> Knew:
+    """Return which kind of information some words are about.
+
+    What a rule knew at most counts, if it differs from instance to instance.
+    """
+    if not words:
+        return ""
+    if "hindsight" in words:
+        return "hindsight"
+    if words == NOTHING:
+        return "none"
+    return "step" if words == THIS_STEP else "before"
+
+
+def _summary(which: tuple[str, str, str, Knew, bool], group: Sequence[Row]) -> Summary:
+    problem, family, method, kind, settled = which
+    known = [row for row in group if row.excess is not None]
+    excesses = [row.excess for row in known if row.excess is not None]
     seconds = [row.seconds for row in group if not row.failed]
     bottlenecks: dict[str, int] = {}
     for row in group:
@@ -67,16 +139,46 @@ def _summary(problem: str, family: str, method: str, group: Sequence[Row]) -> Su
         bottlenecks=bottlenecks,
         failed=len(group) - len(seconds),
         knew=", or ".join(dict.fromkeys(str(r.facts["knew"]) for r in group if "knew" in r.facts)),
+        kind=kind,
+        settled=settled,
+        cells=len({_of(row, "cell") for row in known}),
+        interval=interval(excesses, [_of(row, "cluster") for row in known]),
     )
+
+
+def _of(row: Row, fact: str) -> str:
+    """Return a row's cell or cluster; one whose store did not keep it is one of its own."""
+    return str(row.facts.get(fact, row.key.instance))
+
+
+def interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the median: whole clusters are drawn with replacement.
+
+    None below `LEAST_CLUSTERS` clusters. The same values give the same interval everywhere.
+    """
+    names = sorted(set(clusters))
+    if len(names) < LEAST_CLUSTERS:
+        return None
+    order = np.argsort(np.array(values), kind="stable")
+    ranked = np.array(values, dtype=np.float64)[order]
+    owner = np.array([names.index(cluster) for cluster in clusters])[order]
+    picks = np.random.default_rng(0).integers(len(names), size=(DRAWS, len(names)))
+    times = np.stack([np.bincount(row, minlength=len(names)) for row in picks])
+    reached = np.cumsum(times[:, owner], axis=1)
+    total = reached[:, -1:]
+    low, high = (np.argmax(reached >= half, axis=1) for half in ((total + 1) // 2, total // 2 + 1))
+    medians = np.sort((ranked[low] + ranked[high]) / 2)
+    return float(medians[TAIL]), float(medians[-TAIL - 1])
 
 
 def to_markdown(summaries: Sequence[Summary]) -> str:
     """Return tables, family by method, without times: the same on every machine.
 
-    The first gives the median and the largest excess over the optimum and the share of instances
-    solved to the optimum, of those whose optimum is proven, and below each method the information
-    about loads that it decided by; the second counts the bottleneck devices of the schedules.
-    Several problems have tables of their own, under headings, as their methods differ.
+    The first give the median with its interval, the largest excess over the optimum and the share
+    of instances solved to the optimum, of those whose optimum is proven, and below each method the
+    information about loads that it decided by; families whose methods knew other things stand in a
+    table of their own. The last counts the bottleneck devices of the schedules. Several problems
+    have tables of their own, under headings, as their methods differ.
     """
     problems = list(dict.fromkeys(s.problem for s in summaries))
     if len(problems) == 1:
@@ -88,46 +190,141 @@ def to_markdown(summaries: Sequence[Summary]) -> str:
 
 
 def _tables(summaries: Sequence[Summary]) -> str:
-    tables = [_pivot(summaries, _excess_cell, _knew(summaries))]
+    tables = [_pivot(part, _excess_cell, knew=True) for part in _regimes(summaries)]
     if any(s.bottlenecks for s in summaries):
-        tables.append(_pivot(summaries, _bottleneck_cell))
-    return "\n".join(tables)
+        tables += [_pivot(part, _bottleneck_cell) for part in _regimes(summaries)]
+    said = f"\n{OTHER} {OTHER_SAID}\n" if any(s.settled for s in summaries) else ""
+    return "\n".join(tables) + said
 
 
-def _knew(summaries: Sequence[Summary]) -> dict[str, str]:
-    """Return by which information each method decided, where that is known."""
-    found: dict[str, dict[str, None]] = {}
+OTHER, OTHER_SAID = "\\*", "instances made under settlements other than the defaults"
+
+_Line = dict[str, Summary]
+"""Method -> summary: one line of a table, in which every method knew one thing."""
+
+
+def _regimes(summaries: Sequence[Summary]) -> list[list[_Line]]:
+    """Return lines by tables: within a table a method knew the same kind of thing throughout."""
+    lines: dict[tuple[str, bool, int], _Line] = {}
     for s in summaries:
-        if s.knew:
-            found.setdefault(s.method, {}).update(dict.fromkeys(s.knew.split(", or ")))
-    return {method: ", or ".join(words) for method, words in found.items()}
+        number = 0
+        while s.method in lines.get((s.family, s.settled, number), {}):
+            number += 1
+        lines.setdefault((s.family, s.settled, number), {})[s.method] = s
+    tables: list[tuple[dict[str, Knew], list[_Line]]] = []
+    for line in lines.values():
+        kinds: dict[str, Knew] = {method: s.kind for method, s in line.items() if s.kind}
+        for known, of in tables:
+            if all(known.get(method, kind) == kind for method, kind in kinds.items()):
+                known.update(kinds)
+                of.append(line)
+                break
+        else:
+            tables.append((kinds, [line]))
+    return [of for _, of in tables]
 
 
-def _pivot(
-    summaries: Sequence[Summary],
-    cell: Callable[[Summary], str],
-    knew: Mapping[str, str] | None = None,
-) -> str:
-    methods = list(dict.fromkeys(s.method for s in summaries))
-    lines = [
-        f"| family | instances | {' | '.join(map(_head, methods))} |",
-        f"|---|---:|{'---|' * len(methods)}",
+def _pivot(lines: Sequence[_Line], cell: Callable[[Summary], str], *, knew: bool = False) -> str:
+    methods = list(dict.fromkeys(method for line in lines for method in line))
+    text = [
+        f"| family | instances | cells | {' | '.join(map(_head, methods))} |",
+        f"|---|---:|---:|{'---|' * len(methods)}",
     ]
-    if knew:
-        lines.append(f"| *decided by* | | {' | '.join(knew.get(m, '') for m in methods)} |")
-    for family, group in by_family(summaries).items():
-        found = {s.method: s for s in group}
-        count, proven = max(s.instances for s in group), max(s.proven for s in group)
+    said = {m: _words([line[m] for line in lines if m in line]) for m in methods}
+    if knew and any(said.values()):
+        text.append(f"| *decided by* | | | {' | '.join(said.values())} |")
+    for line in lines:
+        first = next(iter(line.values()))
+        of = list(line.values())
+        count, proven = max(s.instances for s in of), max(s.proven for s in of)
         shown = f"{count}" if proven == count else f"{count}, {proven} proven"
-        cells = [cell(found[m]) if m in found else "" for m in methods]
-        lines.append(f"| {family} | {shown} | {' | '.join(cells)} |")
+        name = markdown_text(first.family) + f" {OTHER}" * first.settled
+        cells = [cell(line[m]) if m in line else "" for m in methods]
+        text.append(f"| {name} | {shown} | {max(s.cells for s in of)} | {' | '.join(cells)} |")
+    return "\n".join(text) + "\n"
+
+
+def _words(summaries: Sequence[Summary]) -> str:
+    """Return by which information a method decided, each wording once."""
+    words = [word for s in summaries if s.knew for word in s.knew.split(", or ")]
+    return ", or ".join(dict.fromkeys(words))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A rule on all instances of its problem, of one kind of information.
+
+    Attributes
+    ----------
+    problem, method, kind
+        Whose numbers these are.
+    defaults, others
+        On instances made under every settlement's default, and on the others; None where there is
+        none. Their `family` is `ALL`.
+    """
+
+    problem: str
+    method: str
+    kind: Knew
+    defaults: Summary | None
+    others: Summary | None
+
+
+def standings(rows: Iterable[Row]) -> list[Standing]:
+    """Return every method's standings, each solve once, experiments under a second name left out.
+
+    Where all of a problem's experiments are repeated ones they count.
+    """
+    once: dict[str, dict[Key, Row]] = {}
+    again: dict[str, dict[Key, Row]] = {}
+    for row in rows:
+        of = again if "repeats" in row.facts else once
+        of.setdefault(row.result.problem, {}).setdefault(row.key, replace(row, family=ALL))
+    once |= {problem: found for problem, found in again.items() if problem not in once}
+    found: dict[tuple[str, str, Knew], list[Summary | None]] = {}
+    for s in summarise(row for of in once.values() for row in of.values()):
+        found.setdefault((s.problem, s.method, s.kind), [None, None])[s.settled] = s
+    return [Standing(*which, *pair) for which, pair in found.items()]
+
+
+def front_markdown(found: Sequence[Standing]) -> str:
+    """Return a table with a line per rule and kind of information: defaults, and the others beside.
+
+    Only methods whose information is stated: rules of the problems.
+    """
+    heads = ("problem", "rule", "decided by", "proven", "cells", "median", "95 %", "max", "optimal")
+    lines = [
+        f"| {' | '.join(heads)} | other settlements: proven | cells | median | 95 % | max |",
+        f"|---|---|---|{'---:|' * 11}",
+    ]
+    for one in found:
+        if one.kind:
+            cells = [f"`{one.problem}`", _head(one.method), MEANING[one.kind]]
+            cells += [*_standing(one.defaults), *_standing(one.others)[:-1]]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _standing(s: Summary | None) -> list[str]:
+    if s is None or s.excess_median is None:
+        return ["-"] * 6
+    proven = str(s.proven) if s.proven == s.instances else f"{s.proven} of {s.instances}"
+    middle, most = percent(s.excess_median), percent(s.excess_max)
+    return [proven, str(s.cells), middle, shown_interval(s), most, percent(s.optimal)]
+
+
+def shown_interval(s: Summary) -> str:
+    """Return the interval in words; a dash where there are too few traces and cells."""
+    if s.interval is None:
+        return "-"
+    low, high = (f"{100 * end:.1f}" for end in s.interval)
+    return f"{low} to {high}"
 
 
 def _head(label: str) -> str:
     """Return a method's label with its name set as code."""
     name, bracket, said = label.partition(" (")
-    return f"`{name}`{bracket}{said}"
+    return f"{markdown_code(name)}{bracket}{markdown_text(said)}"
 
 
 def to_latex(summaries: Sequence[Summary]) -> str:
@@ -137,8 +334,9 @@ def to_latex(summaries: Sequence[Summary]) -> str:
     Without times: the same on every machine.
     """
     failures = any(s.failed for s in summaries)
-    columns = "lrrrrr" + "r" * failures
-    heads = ["method", "instances", "proven", "median", "max", "optimal", *["failed"] * failures]
+    columns = "llrrrrrr" + "r" * failures
+    heads = ["method", "decided by", "proven", "cells", "median", "95\\,\\%", "max", "optimal"]
+    heads += ["failed"] * failures
     lines = [
         r"% excess over the proven optimum in per cent; needs \usepackage{booktabs}",
         rf"\begin{{tabular}}{{{columns}}}",
@@ -151,24 +349,17 @@ def to_latex(summaries: Sequence[Summary]) -> str:
             rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex_text(family)}}}}} \\",
         ]
         for s in group:
-            shares = (s.excess_median, s.excess_max, s.optimal)
-            cells = [rf"\texttt{{{latex_text(s.method)}}}", str(s.instances), str(s.proven)]
-            cells += ["--" if share is None else f"{100 * share:.1f}" for share in shares]
+            shares = ["--" if of is None else f"{100 * of:.1f}" for of in _shares(s)]
+            name = latex_text(s.method + (", other settlements" if s.settled else ""))
+            knew = latex_text(MEANING[s.kind]) if s.kind else "--"
+            cells = [rf"\texttt{{{name}}}", knew, f"{s.proven} of {s.instances}", str(s.cells)]
+            cells += [shares[0], shown_interval(s).replace("-", "--"), *shares[1:]]
             lines.append(rf"{' & '.join([*cells, *[str(s.failed)] * failures])} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def latex_text(text: str) -> str:
-    """Return a text that LaTeX prints as it is; a sign that cannot be printed becomes "?"."""
-    return "".join(_LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)
+def _shares(s: Summary) -> tuple[float | None, ...]:
+    return s.excess_median, s.excess_max, s.optimal
 
 
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
@@ -184,7 +375,10 @@ def _excess_cell(s: Summary) -> str:
     failed = f"{s.failed} failed" if s.failed else ""
     if s.excess_median is None or s.excess_max is None or s.optimal is None:
         return failed or "-"
-    cell = f"{100 * s.excess_median:.0f} / {100 * s.excess_max:.0f} % ({100 * s.optimal:.0f} %)"
+    ends = [f"{100 * end:.0f}" for end in s.interval or ()]
+    within = f" [{', '.join(ends)}]" if ends else ""
+    middle, most = f"{100 * s.excess_median:.0f}{within}", f"{100 * s.excess_max:.0f} %"
+    cell = f"{middle} / {most} ({100 * s.optimal:.0f} %)"
     return f"{cell}, {failed}" if failed else cell
 
 

@@ -18,7 +18,7 @@ def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.import_module("recourse_windows")
     monkeypatch.setattr(module, "SAMPLES", 4)
     monkeypatch.setattr(module, "LATER", 2)
-    monkeypatch.setattr("moeopt.problems.relayout.robust.KICKS", 0)
+    monkeypatch.setattr("moeopt.problems.relayout.later.KICKS", 0)
     return module
 
 

@@ -19,8 +19,7 @@ from benchmarks.textbook import tri_domain
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 
 LIMIT_S = 10.0
 A, B = (InstanceEnvelope(problem="fake", name=name) for name in "ab")

@@ -78,7 +78,7 @@ def test_what_cannot_be_is_said(
         (str(tmp_path / "b.json"),): "bitwidth has no Pareto front",
         (file, "--out", "x.txt"): "--out: x.txt: the suffix must be one of .svg, .png, .pdf",
         (file, "--tolerance", "-1"): "--tolerance: must be 0 or more, not -1",
-        (file, "--time-limit", "0"): "--time-limit: must be a positive number",
+        (file, "--time-limit", "0"): "time limit: must be a positive number",
         (file, "--out", str(tmp_path / "no" / "x.svg")): "No such file",
     }
     for arguments, says in cases.items():

@@ -3,8 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution
+from moeopt.problems.placement.instance import Instance, Solution
 from moeopt.sim.models.model_shape import ModelShape
 
 LAYERS, EXPERTS = 4, 5

@@ -55,7 +55,12 @@ def machine_of(gpu_gib: float = 6.0, host_gib: float | None = None) -> Machine:
 def request(**changes: Any) -> Request:
     """Return a request for the small model on a GPU with room for some of its experts."""
     made = Request(
-        machine_of(), MODEL, trace_of(MODEL, 120), steps=30, time_limit_s=600.0, joint_time_s=0.0
+        machine=machine_of(),
+        model=MODEL,
+        trace=trace_of(MODEL, 120),
+        steps=30,
+        time_limit_s=600.0,
+        joint_time_s=0.0,
     )
     return replace(made, **changes)
 

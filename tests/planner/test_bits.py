@@ -9,7 +9,7 @@ from moeopt.planner.bits import bits as decide
 from moeopt.planner.bits import losses, model_at, widths_of
 from moeopt.planner.predict import loads_of
 from moeopt.planner.residency import memory
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Solution
 from moeopt.sim.models.loss_table import LossTable
 from moeopt.sim.models.model_shape import KINDS
 from moeopt.sim.presets import get_model

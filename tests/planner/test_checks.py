@@ -69,8 +69,8 @@ def test_a_short_trace_may_miss_experts() -> None:
         ({"bits": "2,4"}, "bits: must be a width or a quantisation's name"),
         ({"decide_steps": 0}, "decide_steps: must be at least 1"),
         ({"hold_out_steps": 0}, "hold_out_steps: must be at least 1"),
-        ({"reserved_gib": -1.0}, "reserved_gib: must not be negative"),
-        ({"context": -1}, "context: must not be negative"),
+        ({"reserved_gib": -1.0}, "reserved_gib: must be at least 0"),
+        ({"context": -1}, "context: must be a whole number from 0"),
     ],
 )
 def test_options(options: dict[str, Any], reason: str) -> None:

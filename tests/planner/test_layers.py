@@ -8,6 +8,7 @@ import moeopt
 from moeopt.cli.main import run
 from moeopt.core.errors import InputError
 from moeopt.planner.layers import page, plan_layers
+from moeopt.planner.options import PlanOptions
 from moeopt.sim.machines.runtimes.memory import NoRoomError
 from moeopt.sim.presets import get_machine, get_model
 
@@ -19,7 +20,9 @@ def test_whole_layers_as_predict_has_them(capsys: pytest.CaptureFixture[str]) ->
     assert run(COMMAND.split()) == 0
     said = capsys.readouterr().out
     model = get_model("glm-4.5-air")
-    found = plan_layers(get_machine("rtx4090+ryzen-am5"), model, bits="Q4_K_M", context=16384)
+    found = plan_layers(
+        get_machine("rtx4090+ryzen-am5"), model, PlanOptions(bits="Q4_K_M", context=16384)
+    )
     alone = moeopt.predict("rtx4090+ryzen-am5", "glm-4.5-air", bits="Q4_K_M", context=16384)
     assert found.chosen.n_cpu_moe == alone.n_cpu_moe
     assert found.chosen.tokens_per_s == alone.tokens_per_s
@@ -38,6 +41,10 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert {one["kv_bits"] for one in data["settings"]} == {4.5}
     machine, model = get_machine("rtx4090+ryzen-am5"), get_model("deepseek-v3")
     with pytest.raises(NoRoomError):
-        plan_layers(moeopt.set_machine(machine, {"dram.capacity_gb": 64}), model, bits="Q4_K_M")
+        plan_layers(
+            moeopt.set_machine(machine, {"dram.capacity_gb": 64}),
+            model,
+            PlanOptions(bits="Q4_K_M"),
+        )
     with pytest.raises(InputError, match="without counts plans are for"):
-        plan_layers(machine, model, runtime="ktransformers")
+        plan_layers(machine, model, PlanOptions(runtime="ktransformers"))

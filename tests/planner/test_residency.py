@@ -9,9 +9,8 @@ from moeopt.planner.candidates import Candidate, Search, best_of
 from moeopt.planner.predict import loads_of, predicted
 from moeopt.planner.request import Request
 from moeopt.planner.simulate import simulate
-from moeopt.problems.bitwidth.solution import Solution as Bits
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution, held_of
+from moeopt.problems.bitwidth.instance import Solution as Bits
+from moeopt.problems.placement.instance import Instance, Solution, held_of
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.trace import Trace
@@ -44,7 +43,7 @@ def routed(tokens: int, seed: int = 0) -> Trace:
 def search(expert_gib: float, machine: str = "rtx4090-7960x", **changes: object) -> Search:
     """Return the planner's search with so much of the GPU's memory for experts."""
     known = get_machine(machine)
-    made = Request(known, MODEL, routed(60), steps=20, reserved_gib=0.0, max_deferred=0)
+    made = Request(machine=known, model=MODEL, trace=routed(60), steps=20, reserved_gib=0.0)
     made = replace(made, **changes)  # type: ignore[arg-type]
     gpu = known.require_gpu()
     kv = made.model.layers * made.batch * made.model.kv_bytes(made.context)

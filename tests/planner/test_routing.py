@@ -18,8 +18,7 @@ from moeopt.planner.predict import Predicted, loads_of, predicted
 from moeopt.planner.request import Request
 from moeopt.planner.routing import COUNTS, WORKLOAD, drawn_parts, notes, routing_of
 from moeopt.sim.plan.schema import Plan
-from moeopt.sim.presets import find, get_machine, get_model
-from moeopt.sim.presets.default_workload import default_workload
+from moeopt.sim.presets import default_workload, find, get_machine, get_model
 from moeopt.sim.traces.count_sample import SAMPLED, UNKNOWN
 from moeopt.sim.traces.statistics.loads import coverage
 from moeopt.sim.traces.synthetic import routing_trace
@@ -220,7 +219,7 @@ def test_a_slow_first_step_does_not_weigh_on_the_rate() -> None:
     model = get_model(MODEL)
     counts = np.zeros((51, 26, 64), dtype=np.int64)
     counts[:, :, :6] = 1
-    asked = Request(get_machine(MACHINE), model, recorded())
+    asked = Request(machine=get_machine(MACHINE), model=model, trace=recorded())
     found = predicted(asked, Plan(cache_ways=(6,)), loads_of_counts(counts, model))
     assert found.first_ms > 3 * found.median_ms
     assert found.median_ms == pytest.approx(found.p95_ms) == pytest.approx(found.mean_ms)

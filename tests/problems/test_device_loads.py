@@ -16,8 +16,7 @@ from moeopt.core.device_loads import (
     table_of,
 )
 from moeopt.problems.tri_domain.check import loads
-from moeopt.problems.tri_domain.instance import STRIPED, Instance
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solution
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 
 

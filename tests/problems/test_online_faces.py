@@ -10,7 +10,7 @@ import moeopt
 from moeopt import cache, deferral, placement
 from moeopt.core.errors import InputError
 from moeopt.problems.cache import check as cache_check
-from moeopt.problems.cache.solution import Solution as Ways
+from moeopt.problems.cache.instance import Solution as Ways
 from moeopt.problems.deferral.check import objective
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import KINDS

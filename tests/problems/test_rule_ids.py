@@ -16,13 +16,12 @@ RULES = [
 
 @pytest.mark.parametrize(("problem", "rule"), RULES)
 def test_one_search_finds_every_place_of_a_rule(problem: str, rule: str, root: Path) -> None:
-    """Checker, both models, the algebraic model, and in the spec its formula and a proof."""
+    """Checker, model, the algebraic model, and in the spec its formula and a proof."""
     code, formulation = root / "moeopt" / "problems" / problem, root / "formulations" / problem
     spec = (formulation / "spec.md").read_text()
     places = {
         "checker": (code / "check.py").read_text(),
-        "CP-SAT rows": (code / "cpsat.py").read_text(),
-        "MILP rows": (code / "milp.py").read_text(),
+        "rows of CP-SAT and MILP": (code / "cpsat.py").read_text(),
         "MathProg rows": (formulation / f"{problem}.mod").read_text(),
         "formula": spec.split("## Constraints")[1].split("## Objective")[0],
         "proof": "".join(re.findall(r"\*Proof.*?square", spec, re.DOTALL)),

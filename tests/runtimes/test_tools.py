@@ -10,8 +10,8 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.problems.bitwidth.solution import Solution as Bits
-from moeopt.problems.cache.solution import Solution as Ways
+from moeopt.problems.bitwidth.instance import Solution as Bits
+from moeopt.problems.cache.instance import Solution as Ways
 from moeopt.sim.presets import get_model
 from tests.exporters.test_export_bits import instance as bits_instance
 from tests.exporters.trace_rules import csv_requests, lru_hits, oracle_requests

@@ -17,8 +17,7 @@ from moeopt.planner.decode.costs import cost_table
 from moeopt.problems.tri_domain import online
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.generate import Options, of_load
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 

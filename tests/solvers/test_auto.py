@@ -7,7 +7,7 @@ import pytest
 import formulations.TEMPLATE.problem as template
 import formulations.TEMPLATE.problem.dynamic_program as dynamic_program
 import moeopt
-from formulations.TEMPLATE.problem.solution import Solution
+from formulations.TEMPLATE.problem.instance import Solution
 from formulations.TEMPLATE.tests.TEMPLATE_random_instances import random_instance as random_knapsack
 from moeopt.core.problem import ExactMethod
 from moeopt.core.search import Search

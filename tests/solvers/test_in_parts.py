@@ -7,8 +7,8 @@ import pytest
 
 import moeopt
 from moeopt.problems.bitwidth import cpsat
+from moeopt.problems.bitwidth.bounds import joined, parts, split
 from moeopt.problems.bitwidth.check import objective
-from moeopt.problems.bitwidth.decomposition import joined, parts, split
 from moeopt.problems.bitwidth.heuristics import greedy_marginal
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.solvers import in_parts

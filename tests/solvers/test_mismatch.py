@@ -10,7 +10,7 @@ import moeopt.problems.tri_domain.check as check
 import moeopt.problems.tri_domain.cpsat as cpsat
 import moeopt.problems.tri_domain.heuristics as heuristics
 import moeopt.problems.tri_domain.milp as milp
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Solution
 from tests.problems.tri_domain.random_instances import random_instance, random_instance_for
 
 INSTANCE = random_instance(4, experts=7)

@@ -14,9 +14,8 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.problems.layout.solution import Solution as LayoutSolution
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.layout.instance import Solution as LayoutSolution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 from moeopt.solvers import rules
 from moeopt.solvers.rules import Rule, load_rule
 from tests.problems.layout.layout_random_instances import random_instance as random_layout

@@ -38,18 +38,18 @@ def test_latex_is_a_booktabs_table() -> None:
     ]
     text = to_latex(summarise(rows))
     lines = text.splitlines()
-    assert lines[1] == r"\begin{tabular}{lrrrrr}"
+    assert lines[1] == r"\begin{tabular}{llrrrrrr}"
     assert lines[-1] == r"\end{tabular}"
     rules = [line for line in lines if line in (r"\toprule", r"\midrule", r"\bottomrule")]
     assert rules == [r"\toprule", r"\midrule", r"\midrule", r"\bottomrule"]
     body = [line for line in lines[2:-1] if line not in rules and "multicolumn" not in line]
     assert all(line.endswith(r" \\") for line in body)
-    assert {len(re.split(r"(?<!\\)&", line)) for line in body} == {6}
+    assert {len(re.split(r"(?<!\\)&", line)) for line in body} == {8}
     escaped = r"my\_rule \& \{50\} \%\textbackslash{} \$\textasciicircum{}\textasciitilde{}\#"
-    assert rf"\texttt{{{escaped}}} & 1 & 1 & 50.0 & 50.0 & 0.0 \\" in lines
-    assert r"\texttt{greedy} & 1 & 1 & 0.0 & 0.0 & 100.0 \\" in lines
-    assert r"\texttt{greedy} & 1 & 0 & -- & -- & -- \\" in lines
-    assert r"\multicolumn{6}{l}{\textit{esft\_window}} \\" in lines
+    assert rf"\texttt{{{escaped}}} & -- & 1 of 1 & 1 & 50.0 & -- & 50.0 & 0.0 \\" in lines
+    assert r"\texttt{greedy} & -- & 1 of 1 & 1 & 0.0 & -- & 0.0 & 100.0 \\" in lines
+    assert r"\texttt{greedy} & -- & 0 of 1 & 0 & -- & -- & -- & -- \\" in lines
+    assert r"\multicolumn{8}{l}{\textit{esft\_window}} \\" in lines
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -72,7 +72,7 @@ def test_a_failed_solve_is_a_cell() -> None:
     assert summary.seconds_median == 0.5
     assert to_markdown([summary]).splitlines()[2].endswith("| 50 / 50 % (0 %), 1 failed |")
     assert to_markdown(summarise([failed])).splitlines()[2].endswith("| 1 failed |")
-    assert r"\texttt{rule} & 2 & 2 & 50.0 & 50.0 & 0.0 & 1 \\" in to_latex([summary])
+    assert r"\texttt{rule} & -- & 2 of 2 & 1 & 50.0 & -- & 50.0 & 0.0 & 1 \\" in to_latex([summary])
     assert "b,rule,,failed" in to_csv(rows)
 
 

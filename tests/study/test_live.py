@@ -1,9 +1,11 @@
 """The live view: read-only, on this machine, what the store holds and what runs."""
 
 import http.client
-import json
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,10 @@ from moeopt.core.errors import InputError
 from moeopt.study.attempt import Failure
 from moeopt.study.campaign import Campaign, Part, make_settings
 from moeopt.study.execute import Watch
-from moeopt.study.live.running import Live
-from moeopt.study.live.server import Server
+from moeopt.study.live import MOST_CONNECTIONS, Live, Page, Server
 from moeopt.study.plan import make_plan
+from moeopt.study.report.study import Study
+from moeopt.study.report.write import to_html
 from moeopt.study.store import Store
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.html_read import read_html
@@ -49,7 +52,7 @@ def ask(
     server: Server, path: str, host: str | None = None, method: str = "GET"
 ) -> tuple[int, dict[str, str], str]:
     """Return status, headers and text of an answer; `host` is whom the request names."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host or f"127.0.0.1:{server.server_port}")
     connection.endheaders()
@@ -59,38 +62,70 @@ def ask(
     return answer.status, dict(answer.getheaders()), text
 
 
-def results(server: Server, after: int = 0) -> dict[str, Any]:
-    """Return the results after one."""
-    found: dict[str, Any] = json.loads(ask(server, f"/0/results?after={after}")[2])
-    return found
-
-
-def test_results_come_once(server: Server, store: Path) -> None:
-    """With the same numbers as the store's; asked again, only what is new."""
-    found = results(server)
+def test_the_page_is_the_report(server: Server, store: Path) -> None:
+    """Word for word, but for the command and the file of numbers that stand beside a report."""
     with Store(store) as kept:
-        rows = kept.rows()
-    assert sorted(
-        (r["instance"], r["method"], r["objective"], r["bound"]) for r in found["rows"]
-    ) == (
-        sorted(
-            (r.result.instance, r.result.method, r.result.objective, r.result.bound) for r in rows
-        )
-    )
-    assert found["campaign"] is None
-    assert results(server, found["rows"][-1]["id"])["rows"] == []
-    assert len(results(server, found["rows"][0]["id"])["rows"]) == len(rows) - 1
+        report = to_html(Study.of(kept.rows(), kept, ""))
+    assert ask(server, "/")[2] == report
+
+
+def test_it_is_made_anew_when_the_store_has_changed(tmp_path: Path) -> None:
+    """Once a state: who asks again gets the same page; a result more is in the next one."""
+    path = tmp_path / "a.db"
+    instance = random_instance(0)
+    with Store(path) as kept:
+        moeopt.gap([instance], ["greedy"], store=kept)
+        page = Page(path)
+        first = page.text()
+        assert page.text() is first
+        moeopt.gap([random_instance(2)], ["greedy"], store=kept)
+        assert first != page.text() == to_html(Study.of(kept.rows(), kept, ""))
+
+
+def answering() -> int:
+    """Return how many threads answer."""
+    return sum("process_request" in thread.name for thread in threading.enumerate())
+
+
+def test_slow_connections_give_way(server: Server) -> None:
+    """Two hundred that say nothing: a reader has the page, the first of them are ended."""
+    ask(server, "/")
+    port = server.server_port
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=600) for _ in range(200)]
+    try:
+        assert ask(server, "/")[0] == 200
+        assert slow[0].recv(1) == b""
+        for _ in range(3000):  # those that are ended leave
+            if answering() <= MOST_CONNECTIONS:
+                break
+            time.sleep(0.01)
+        assert answering() <= MOST_CONNECTIONS
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_what_takes_too_long_is_ended(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a byte arrives."""
+    monkeypatch.setattr("moeopt.study.live.MOST_SECONDS_TO_ASK", 0.0)
+    with Server([store]) as server:
+        server.in_background()
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as slow:
+            slow.sendall(b"G")
+            assert slow.recv(1) == b""
+        server.shutdown()
 
 
 def test_other_names_and_methods_are_refused(server: Server) -> None:
     """A name that was pointed here, another port, no name; writing of any kind."""
     for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1:1", "127.0.0.1"):
-        status, _, text = ask(server, "/0/results", host)
-        assert status == 403
-        assert "rows" not in text
+        status, _, text = ask(server, "/", host)
+        assert (status, len(text.splitlines())) == (403, 1)
     assert ask(server, "/", f"localhost:{server.server_port}")[0] == 200
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        assert ask(server, "/", method=method)[0] == 501
+        status, headers, _ = ask(server, "/", method=method)
+        assert status == 501
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
     assert ask(server, "/", method="HEAD")[2] == ""
     assert server.server_address[0] == "127.0.0.1"
 
@@ -98,9 +133,8 @@ def test_other_names_and_methods_are_refused(server: Server) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("/1", "/x", "/-1", "/0/results?after=x", "/0/results?after=-1", "/0/schedule/999"),
-        *("/0/schedule/x", "/0/../a.db", "/a.db", "/etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"),
-        *(f"/0/results?after={'9' * 40}", "/0/schedule/%D9%A3", "/0/schedule"),
+        *("/1", "/x", "/-1", f"/{'9' * 40}", "/?after=" + "9" * 40, "/%D9%A3", "/0/schedule/1"),
+        *("/0/../a.db", "/a.db", "/etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"),
     ],
 )
 def test_what_is_not_there_is_a_line(server: Server, path: str) -> None:
@@ -108,29 +142,26 @@ def test_what_is_not_there_is_a_line(server: Server, path: str) -> None:
     status, headers, text = ask(server, path)
     assert status == 404
     assert headers["Content-Type"].startswith("text/plain")
+    assert "Content-Security-Policy" in headers
     assert len(text.splitlines()) == 1
 
 
 def test_nothing_is_written(server: Server, store: Path) -> None:
     """Not even beside the store."""
     before = {path: path.read_bytes() for path in store.parent.iterdir()}
-    results(server)
-    row = next(r for r in results(server)["rows"] if r["solution"])
-    ask(server, f"/0/schedule/{row['id']}")
+    assert ask(server, "/")[0] == 200
     assert {path: path.read_bytes() for path in store.parent.iterdir()} == before
 
 
-def test_pages_load_nothing_and_names_are_text(server: Server) -> None:
-    """The campaign and a schedule; the policy permits the one script."""
-    row = next(r for r in results(server)["rows"] if r["instance"] == EVIL and r["solution"])
-    for path in ("/", f"/0/schedule/{row['id']}"):
-        status, headers, text = ask(server, path)
-        page = read_html(text)
-        assert status == 200
-        assert not page.all("img")
-        assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
-        assert not [e for e in page.all() if "://" in e.attributes.get("href", "")]
-    assert EVIL in page.all("h1")[0].text
+def test_the_page_loads_nothing_and_names_are_text(server: Server) -> None:
+    """The policy permits the one script."""
+    status, headers, text = ask(server, "/")
+    page = read_html(text)
+    assert status == 200
+    assert not page.all("img")
+    assert EVIL in text.replace("&lt;", "<").replace("&gt;", ">")
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
+    assert not [e for e in page.all() if "://" in e.attributes.get("href", "")]
     assert page.all("svg")
 
 
@@ -162,13 +193,13 @@ def test_what_runs_is_shown() -> None:
     live.started(first)
     live.started(second)
     live.improved(first, 0.1, 12, 10)
-    [one, other] = live.snapshot()["running"]
-    assert (one["method"], one["objective"], one["bound"]) == ("greedy", 12, 10)
-    assert (other["method"], other["objective"]) == ("threshold", None)
+    name = random_instance(0).name
+    said = live.said()
+    assert said.startswith("3 of 5 solves done, 0 failed, after 0 s. Running: ")
+    assert f"{name} by greedy (0 s, best 12, bound 10); {name} by threshold (0 s)." in said
     live.failed(first, Failure("crash", "x"))
     live.solved(second, None)  # type: ignore[arg-type]
-    found = live.snapshot()
-    assert (found["total"], found["done"], found["failed"], found["running"]) == (5, 5, 1, [])
+    assert live.said() == "5 of 5 solves done, 1 failed, after 0 s."
     assert told == ["improved", "failed"]
 
 
@@ -208,5 +239,5 @@ def test_ctrl_c_ends_the_server(store: Path) -> None:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("moeopt: http://127.0.0.1:")
         process.send_signal(2)
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=600) == 130
         assert "Traceback" not in process.stderr.read()

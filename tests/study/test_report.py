@@ -15,7 +15,7 @@ from moeopt.study.report.study import Study, as_one_family
 from moeopt.study.report.write import to_html, write_report
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
-from moeopt.study.table import percent, summarise
+from moeopt.study.table import percent, shown_interval, summarise
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.html_read import Element, read_html, tables
@@ -56,18 +56,18 @@ def page(text: str) -> Element:
 
 def test_the_tables_hold_the_summaries_numbers(study: Study, page: Element) -> None:
     """Each problem over all its families, then family by family."""
-    found = [
-        row for table in tables(page) if table[0][:2] == ["method", "median"] for row in table[1:]
-    ]
+    excess = [table for table in tables(page) if table[0][:2] == ["method", "decided by"]]
+    found = [row for table in excess for row in table[1:]]
     expected = []
     for problem, rows in study.problems.items():
         of = [row for row in study.rows if row.result.problem == problem]
         for summary in summarise(as_one_family(rows)) + summarise(of):
-            shares = (summary.excess_median, summary.excess_max, summary.optimal)
-            others = (summary.excess_min, summary.excess_p95)
-            counts = [str(summary.proven), str(summary.instances)]
-            expected.append([summary.method, *map(percent, shares + others), *counts])
-    assert [row[:-2] for row in found] == expected
+            middle, within = percent(summary.excess_median), shown_interval(summary)
+            shares = (summary.excess_max, summary.optimal, summary.excess_min, summary.excess_p95)
+            counts = [str(n) for n in (summary.proven, summary.instances, summary.cells)]
+            start = [summary.method, summary.knew, middle, within]
+            expected.append([*start, *map(percent, shares), *counts])
+    assert [row[:-1] for row in found] == expected
     assert any(row.excess for row in study.rows)
 
 
@@ -79,7 +79,8 @@ def test_the_opening_says_what_to_take_away(study: Study, page: Element) -> None
     trimoe = next(
         s for s in summarise(study.rows) if (s.problem, s.method) == ("tri_domain", "trimoe")
     )
-    item = next(p.text for p in page.all("p") if "the rule of TriMoE, costs" in p.text)
+    rule = "the rule of TriMoE, deciding by the step's own loads"
+    item = next(p.text for p in page.all("p") if rule in p.text)
     assert f"{percent(trimoe.excess_median)} more than the optimum at the median" in item
     assert f"{percent(trimoe.excess_max)} at worst" in item
     assert "6 of 6 optima proven" in item
@@ -143,7 +144,8 @@ def test_nothing_is_loaded(text: str, page: Element) -> None:
     metas = {m.attributes.get("http-equiv"): m.attributes.get("content") for m in page.all("meta")}
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert metas["Content-Security-Policy"] == (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+        f"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+        f"script-src 'sha256-{digest}'"
     )
 
 
@@ -206,7 +208,7 @@ def test_rows_without_solution_or_optimum_are_shown() -> None:
     page = read_html(to_html(Study(rows)))
     assert "trimoe, the rule of TriMoE, has no result that can be compared" in page.text
     assert "0 of 1 optimum proven" in page.text
-    assert tables(page)[0][1][:4] == ["trimoe", "-", "-", "-"]
+    assert tables(page)[0][1][:5] == ["trimoe", "", "-", "-", "-"]
     assert not page.all("figure")
 
 
@@ -218,9 +220,9 @@ def test_an_instance_of_two_families_counts_once() -> None:
         made_row("trimoe", "b", 15, 10, family="another"),
     ]
     overall, made, another, _ = tables(read_html(to_html(Study(rows))))
-    assert overall[1][:4] == ["trimoe", "25.0 %", "50.0 %", "50.0 %"]
+    assert overall[1][:6] == ["trimoe", "", "25.0 %", "-", "50.0 %", "50.0 %"]
     assert made[1] == overall[1]
-    assert another[1][:4] == ["trimoe", "50.0 %", "50.0 %", "0.0 %"]
+    assert another[1][:6] == ["trimoe", "", "50.0 %", "-", "50.0 %", "0.0 %"]
 
 
 def test_the_published_heuristic_is_always_in_the_picture() -> None:
@@ -263,5 +265,5 @@ def test_failures_are_listed(tmp_path: Path) -> None:
         write_report(store.rows(), store, tmp_path, COMMAND)
     page = read_html((tmp_path / "index.html").read_text())
     overall, *_, table = tables(page)
-    assert overall[1] == ["milp", *["-"] * 5, "0", "1", "1", "-", ""]
+    assert overall[1] == ["milp", "", *["-"] * 6, "0", "1", "0", "1", "-"]
     assert table[1] == [instance.name, "milp", "input", "too large for this method"]

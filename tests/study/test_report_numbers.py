@@ -17,15 +17,14 @@ from moeopt.study.report.analysis import (
     proof_times,
     skew,
 )
-from moeopt.study.report.instances import instances_of
-from moeopt.study.report.overview import Line, knew, lines
-from moeopt.study.report.plots import plain, proof_chart, range_chart
+from moeopt.study.report.plots import Line, lines, plain, proof_chart, range_chart
+from moeopt.study.report.sections import instances_of
 from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT
 from moeopt.study.report.worst import differences, worst_cases
 from moeopt.study.rows import labels
-from moeopt.study.table import summarise
+from moeopt.study.table import kind_of, summarise
 from tests.problems.tri_domain.random_instances import random_instance
 from tests.study.rows_made import made_row
 
@@ -312,7 +311,7 @@ def test_methods_without_a_proof_are_named() -> None:
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
-        ("", "none"),
+        ("", ""),
         ("nothing", "none"),
         ("this step's loads", "step"),
         ("a forecast; then this step's loads", "before"),
@@ -322,7 +321,7 @@ def test_methods_without_a_proof_are_named() -> None:
 )
 def test_what_a_rule_knew_has_a_kind(words: str, kind: str) -> None:
     """The most that it knew anywhere."""
-    assert knew(words) == kind
+    assert kind_of(words) == kind
 
 
 def test_the_overview_keeps_the_published_rule() -> None:

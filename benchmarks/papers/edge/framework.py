@@ -9,8 +9,7 @@ from benchmarks.papers.edge.hits import shares
 from moeopt.problems.balance.check import objective
 from moeopt.problems.balance.heuristics import all_ndp, balance_equation, e_max
 from moeopt.problems.balance.heuristics import framework as whole_framework
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.solution import Solution
+from moeopt.problems.balance.instance import Instance, Solution
 from moeopt.solvers.run import solve
 
 System = Literal["TP", "TP+LB", "TP+PRE", "TP+LB+PRE", "optimum"]

@@ -6,8 +6,7 @@ from typing import cast
 from moeopt.problems.deferral.check import objective
 from moeopt.problems.deferral.generate import BITS
 from moeopt.problems.deferral.heuristics import none, saturate
-from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.solution import Solution
+from moeopt.problems.deferral.instance import Instance, Solution
 from moeopt.problems.generate import generate
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.machines.machine import Machine

@@ -10,15 +10,14 @@ from benchmarks.papers.trimoe.setting import Loads, Setting
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.generate import Options, of_loads
 from moeopt.problems.layout.heuristics import trimoe_layout_tuned as tune
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.layout.instance import Domain, Instance, Solution
 from moeopt.problems.relayout.fixed_layout import fixed_layout
 from moeopt.problems.relayout.generate import Options as RelayoutOptions
 from moeopt.problems.relayout.generate import on_layout
 from moeopt.problems.tri_domain.fixed_layout import scheduled
 from moeopt.problems.tri_domain.instance import Instance as TriDomain
+from moeopt.problems.tri_domain.instance import Solution as Schedule
 from moeopt.problems.tri_domain.layout_rule import STRIPED, Layout, cold_localized
-from moeopt.problems.tri_domain.solution import Solution as Schedule
 from moeopt.sim.machines.cost import path_cost
 from moeopt.solvers.run import solve
 

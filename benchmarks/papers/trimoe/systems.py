@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.papers.trimoe import layouts, relayout
 from benchmarks.papers.trimoe.layouts import Dimms
 from benchmarks.papers.trimoe.setting import Setting
+from moeopt.problems.tri_domain.instance import Domain
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.problems.tri_domain.solution import Domain
 from moeopt.sim.plan.schema import Assignment, Plan, Times
 
 LAYER_ALONE = Times(shared_ns=0)

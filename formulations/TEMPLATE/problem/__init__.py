@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Expert as Expert
     from .instance import Instance as Instance
-    from .solution import Solution as Solution
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, view
+    from .instance import Instance, Solution
 
-    return Parts(Instance, Solution, check, bounds, heuristics, oracle, view)
+    return Parts(Instance, Solution, check, bounds, heuristics, check, view)
 
 
 def _cpsat() -> "Callable[[Instance], BuiltModel]":

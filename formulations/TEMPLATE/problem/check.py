@@ -1,9 +1,9 @@
 """The checker. Written first; imports its own instance and solution and no solver."""
 
-from itertools import compress
+from collections.abc import Iterator
+from itertools import compress, product
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 CONSTRAINTS = {
     "TM-C1": "the kept experts fit into the capacity",
@@ -38,3 +38,17 @@ def objective(instance: Instance, solution: Solution) -> int:
     """Return the cost of all experts that are not kept, in ns."""
     pairs = zip(instance.experts, solution.kept, strict=False)
     return sum(expert.miss_ns for expert, kept in pairs if not kept)
+
+
+MAX_CANDIDATES = 2**16
+
+
+def count(instance: Instance) -> int:
+    """Return how many candidates `candidates` yields."""
+    return 1 << len(instance.experts)
+
+
+def candidates(instance: Instance) -> Iterator[Solution]:
+    """Yield every set of kept experts, valid or not: that is for the checker to say."""
+    for kept in product((False, True), repeat=len(instance.experts)):
+        yield Solution.model_construct(problem="TEMPLATE", instance=instance.name, kept=kept)

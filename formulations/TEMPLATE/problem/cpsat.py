@@ -7,8 +7,7 @@ from ortools.sat.python import cp_model
 
 from moeopt.core.formulation import Formulation
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 class Model(Formulation):

@@ -9,8 +9,7 @@ without the last, so the step below keeps the property; at the end the best entr
 from moeopt.core.search import Search
 
 from .check import objective
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def solve(instance: Instance, search: Search) -> None:

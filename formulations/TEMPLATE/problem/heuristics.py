@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def densest_first(instance: Instance) -> Solution | None:

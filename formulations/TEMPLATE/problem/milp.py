@@ -7,8 +7,7 @@ import pulp
 
 from moeopt.core.formulation import Formulation, float_unit
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 class Model(Formulation):

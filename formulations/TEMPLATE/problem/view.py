@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from moeopt.core.view import Changes, Difference, replaced
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Expert as Expert
     from .instance import Instance as Instance
-    from .solution import Solution as Solution
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, settlements, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -39,7 +38,7 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
         settlements.SETTLEMENTS,
         lanes=view.lanes,

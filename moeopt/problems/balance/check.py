@@ -1,9 +1,10 @@
 """The checker: which slices may be pulled, and when both sides are done. Knows no solvers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 CONSTRAINTS = {
     "BA-C1": "the GPU takes from each unit at most the slices of an expert that it holds",
@@ -141,3 +142,22 @@ def _overruns(both: Sides, makespan_ns: int) -> list[tuple[str, str]]:
     return [
         (rule, f"{side} ends at {end} ns, {claim}") for rule, side, end in ends if end > makespan_ns
     ]
+
+
+MAX_CANDIDATES = 3**11
+
+
+def count(instance: Instance) -> int:
+    """Return how many candidates `candidates` yields."""
+    cells = len(instance.experts) * instance.ndp_units
+    return int((instance.slices_per_unit + 1) ** cells)
+
+
+def candidates(instance: Instance) -> Iterator[Solution]:
+    """Yield every count of slices for every expert and unit."""
+    rows = list(product(range(instance.slices_per_unit + 1), repeat=instance.ndp_units))
+    for gpu_slices in product(rows, repeat=len(instance.experts)):
+        # The pieces are valid by construction; skipping validation makes this ten times faster.
+        yield Solution.model_construct(
+            problem="balance", instance=instance.name, gpu_slices=gpu_slices
+        )

@@ -27,15 +27,13 @@ are the bracket for the method that goes on.
 
 from collections.abc import Sequence
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 
 from .bounds import lower_bound
 from .check import objective
 from .heuristics import all_gpu, all_ndp
-from .instance import INT64_SUMS_NS, Instance
+from .instance import INT64_SUMS_NS, Instance, Solution
 from .relaxations import gpu_relaxation, link_relaxation, taken_slices
-from .solution import Solution
 
 FEW_EXCHANGES = 2**22
 """Slices of a unit times experts: so many exchanges are compared within some 20 ms."""

@@ -93,6 +93,8 @@ SETTLEMENTS = (
         default="1",
         why="the table states it; a decoded token is bound by memory either way. Prefill is shown "
         "at all of them",
+        is_setting=True,
+        applies={"stage": "prefill"},
     ),
     Settlement(
         name="activations",
@@ -106,5 +108,7 @@ SETTLEMENTS = (
         default="streamed",
         why="weights follow one another without latency as well; with it, (S - 1) T_a N alone is "
         "longer than the units' work at the published rates, and balancing could gain nothing",
+        older="single",
+        applies={"stage": "prefill"},
     ),
 )

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words, replaced
 
 from .check import sides
-from .equations import balanced_experts, fluid_makespan
-from .instance import Instance
-from .solution import Solution
+from .heuristics import balanced_experts, fluid_makespan
+from .instance import Instance, Solution
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:

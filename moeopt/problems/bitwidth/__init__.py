@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from .instance import Expert as Expert
     from .instance import Instance as Instance
     from .instance import Layer as Layer
-    from .solution import Solution as Solution
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, decomposition, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, settlements, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -41,10 +40,10 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
         settlements.SETTLEMENTS,
-        decomposition=decomposition,
+        decomposition=bounds,
         precision=view.precision,
     )
 

@@ -1,9 +1,9 @@
 """The checker: what makes widths valid and what they cost. Knows nothing of solvers."""
 
 from collections.abc import Iterator
+from itertools import product
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 CONSTRAINTS = {
     "BW-C1": "every expert has exactly one of the widths",
@@ -88,3 +88,21 @@ def _ties(instance: Instance, solution: Solution) -> Found:
                 yield "BW-C5", f"layer {number}: {count} experts of {width} bits, not {least}"
     if instance.granularity == "model" and len({widths[0] for widths in solution.bits}) > 1:
         yield "BW-C4", "the layers' first experts have different widths"
+
+
+MAX_CANDIDATES = 4**9
+
+
+def count(instance: Instance) -> int:
+    """Return how many candidates `candidates` yields."""
+    experts = sum(len(layer.experts) for layer in instance.layers)
+    return int(len(instance.bits) ** experts)
+
+
+def candidates(instance: Instance) -> Iterator[Solution]:
+    """Yield every choice of a width per expert, valid or not: checking is the checker's work."""
+    sizes = [len(layer.experts) for layer in instance.layers]
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    for flat in product(instance.bits, repeat=ends[-1]):
+        bits = tuple(flat[end - size : end] for size, end in zip(sizes, ends, strict=True))
+        yield Solution.model_construct(problem="bitwidth", instance=instance.name, bits=bits)

@@ -14,11 +14,10 @@ from moeopt.core.search import Search
 from .bounds import lower_bound
 from .check import objective
 from .heuristics import best_uniform, greedy_marginal
-from .instance import Instance
+from .instance import Instance, Solution
 from .min_plus import Stopped
 from .multiple_choice_knapsack import TooLarge
 from .pareto import from_columns, frontier, parts_of
-from .solution import Solution
 
 FEW_SUMS = 2**22
 """Sums for one more expert: so many take less than 5 ms."""

@@ -9,8 +9,7 @@ tuples are evaluated at once, with prefix sums of the gains over the narrowest w
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import Instance, Layer
-from .solution import Solution
+from .instance import Instance, Layer, Solution
 
 Ints = NDArray[np.int64]
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from moeopt.core.view import Changes, Difference, replaced
 
 from .check import objective
-from .instance import Expert, Instance
-from .solution import Solution
+from .instance import Expert, Instance, Solution
 
 
 def facts(instance: Instance, solution: Solution) -> dict[str, str | int]:

@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from .check import violations as violations
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .instance import Solution as Solution
     from .online import Lru as Lru
-    from .solution import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -41,9 +40,9 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
-        settlements.SETTLEMENTS,
+        heuristics.SETTLEMENTS,
         lanes=view.lanes,
         lanes_are_sums=True,
     )

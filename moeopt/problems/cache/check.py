@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 CONSTRAINTS = {
     "CA-C1": "each layer has one number of ways, from 0 to experts",
@@ -106,3 +106,18 @@ def _numbers(instance: Instance, solution: Solution) -> Iterator[tuple[str, str]
             yield "CA-C1", f"ways[{layer}]: the layer has no number of ways"
         elif ways > instance.experts:
             yield "CA-C1", f"ways[{layer}]: {ways} ways for {instance.experts} experts"
+
+
+MAX_CANDIDATES = 2**14
+"""The checker simulates the whole trace for each."""
+
+
+def count(instance: Instance) -> int:
+    """Return how many candidates `candidates` yields."""
+    return int((instance.experts + 1) ** instance.layers)
+
+
+def candidates(instance: Instance) -> Iterator[Solution]:
+    """Yield all ways, whether they fit into the slots or not: checking is the checker's work."""
+    for ways in product(range(instance.experts + 1), repeat=instance.layers):
+        yield Solution.model_construct(problem="cache", instance=instance.name, ways=ways)

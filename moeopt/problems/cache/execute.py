@@ -10,10 +10,9 @@ import numpy as np
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from moeopt.core.view import Bar, Changes, Difference, Kind, Lane, different_counts, replaced
 
 from .check import serve
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 SUMS = True
 """Bars are sums over all steps: their places on the axis are no instants."""

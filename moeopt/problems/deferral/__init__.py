@@ -20,18 +20,17 @@ if TYPE_CHECKING:
     from .check import OBJECTIVE as OBJECTIVE
     from .check import objective as objective
     from .check import violations as violations
+    from .dynamic_program import Point
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .instance import Solution as Solution
+    from .instance import StartTimes as StartTimes
     from .online import Scheduler as Scheduler
-    from .pareto import Point
-    from .solution import Solution as Solution
-    from .solution import StartTimes as StartTimes
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -39,9 +38,9 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
-        settlements.SETTLEMENTS,
+        heuristics.SETTLEMENTS,
         lanes=view.lanes,
         second_key_radix=bounds.second_key_radix,
     )
@@ -84,7 +83,7 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _front() -> "Callable[[Instance, Callable[[], bool]], list[Point] | None]":
-    from .pareto import front
+    from .dynamic_program import front
 
     return front
 
@@ -116,4 +115,4 @@ PROBLEM = Problem(
     front=_front,
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"StartTimes": "solution", "Scheduler": "online"})
+__getattr__, __dir__ = lazy_names(__name__, {"StartTimes": "instance", "Scheduler": "online"})

@@ -8,13 +8,15 @@ that does is the limit, which cuts off nothing better. If no uniform count does,
 feasible: deferring nothing costs the least of all, since penalties do not fall with the count.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from moeopt.core.search import Search
 
 from .bounds import lower_bound
 from .check import objective
-from .heuristics import uniform_d
-from .instance import Instance
-from .pipeline import schedule
+from .heuristics import schedule, uniform, uniform_d
+from .instance import Instance, Solution
 from .states import Finished, Stopped, earliest, finished
 
 FEW_COUNTS = 1024
@@ -58,3 +60,35 @@ def _within_limit(instance: Instance, search: Search) -> Finished | None:
     search.prove(lower_bound(instance))
     limit = instance.max_total_penalty
     return min(finished(instance, reached[0], limit, lambda: search.stopped))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A schedule that no other one betters in one objective without losing in the other."""
+
+    objective: tuple[int, int]
+    solution: Solution
+
+
+def front(instance: Instance, stopped: Callable[[], bool] = lambda: False) -> list[Point] | None:
+    """Return every undominated (makespan, total penalty), by rising makespan; none if infeasible.
+
+    Proof. Deferring nothing costs the least penalty of all, so no undominated schedule takes
+    longer than that one in its shortest form. Within this makespan, and within the instance's limit
+    on the penalty, the states of `states.finished` dominate every schedule. Of two with one
+    makespan or one penalty only the better is left.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    stopped
+        Asked now and then; once it says so, the answer is None.
+    """
+    longest_ns = objective(instance, uniform(instance, 0))[0]
+    try:
+        found = finished(instance, longest_ns, instance.max_total_penalty, stopped)
+    except Stopped:
+        return None
+    solutions = [schedule(instance, best.counts) for best in sorted(found)]
+    return [Point(objective(instance, solution), solution) for solution in solutions]

@@ -8,10 +8,9 @@ from typing import Literal
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 Kind = Literal["attention", "shared", "immediate", "deferred"]
 

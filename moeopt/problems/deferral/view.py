@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from moeopt.core.view import Bar, Changes, Difference, Lane, different_counts, replaced
 
 from .check import objective, tasks
-from .instance import Instance
-from .pipeline import schedule
-from .solution import Solution
+from .heuristics import schedule
+from .instance import Instance, Solution
 
 LANES = {"GPU": ("attention", "shared"), "CPU": ("immediate", "deferred")}
 

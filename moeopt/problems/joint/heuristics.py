@@ -7,8 +7,7 @@ import numpy as np
 from moeopt.core.clock import spend
 
 from .check import loss, memory_bytes, objective, violations
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 ENTRIES = 5e5
 """Entries of all steps that the checker executes in a second of a core."""

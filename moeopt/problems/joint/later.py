@@ -6,8 +6,7 @@ from moeopt.problems.joint.lagrangian.arrays import Arrays, cost, plan_of
 from moeopt.problems.tri_domain.fixed_layout import Schedule
 
 from .check import objective, violations
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 
 def run(instance: Instance, decision: Solution, schedule: Schedule) -> Run:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from moeopt.core.view import Bar, Changes, Difference, Lane, replaced
 
 from .check import layer_runs, loss, memory_bytes, step_times_ns
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 SUMS = True
 """Bars are sums over all steps: their places on the axis are no instants."""

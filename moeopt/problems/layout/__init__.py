@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
     from .instance import Scenario as Scenario
-    from .solution import Solution as Solution
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, settlements, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -41,7 +40,7 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
         settlements.SETTLEMENTS,
         lanes=view.lanes,
@@ -80,20 +79,19 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
     return Later(
-        run=holdout.run,
-        adopted=holdout.adopted,
-        windows_of=holdout.windows_of,
-        joined=holdout.joined,
+        run=later.run,
+        adopted=later.adopted,
+        windows_of=later.windows_of,
+        joined=later.joined,
         is_scheduled=True,
     )
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 

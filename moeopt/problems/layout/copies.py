@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import Instance
+from .instance import Instance, Solution
 from .paths import STRIPED
-from .solution import Solution
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -10,9 +10,8 @@ from pydantic import Field
 
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.instance import COSTS, Instance, Scenario
-from moeopt.sim.machines.cost import expert_costs
+from moeopt.sim.machines.cost import expert_costs, with_table_noise
 from moeopt.sim.machines.host_memory import MemoryOptions, memory_fields, parts_ns
-from moeopt.sim.machines.table_noise import with_table_noise
 from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
 from moeopt.sim.traces.windows import LayerWindows, LayoutLoads, offline_steps, spread
@@ -110,6 +109,7 @@ def of_loads(
     forecast
         What systems decide their layout from, shape (experts,), if anything.
     """
+    source = source.paced(options.ndp_rate)
     if options.table_noise:
         noise = (options.batch, options.table_noise, source.seed)
         source = replace(source, machine=with_table_noise(source.machine, source.model, *noise))
@@ -118,7 +118,7 @@ def of_loads(
     dimms = _dimms(source, options)
     fields = memory_fields(source, options, dimms, tokens)
     if forecast is not None:
-        fields |= {"schema_version": 2, "forecast_tokens": tuple(forecast)}
+        fields["forecast_tokens"] = tuple(forecast)
     return Instance(
         name=name,
         quantum_ns=source.quantum_ns,
@@ -133,7 +133,10 @@ def of_loads(
     )
 
 
-SETTLED = ("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work")
+SETTLED = (
+    *("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("hbm_slots", "dimms", "ndp_rate"),
+)
 """The options that are settlements of instances."""
 
 

@@ -17,9 +17,8 @@ from moeopt.core.cold_cut import ColdCut
 from .check import objective
 from .copies import within_memory
 from .idle import with_idle_localized
-from .instance import Instance
+from .instance import Instance, Solution
 from .paths import Path
-from .solution import Solution
 from .systems import SYSTEMS, Layout
 from .with_copies import COPIES
 

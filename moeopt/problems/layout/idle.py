@@ -7,9 +7,8 @@ would keep all DIMMs busy. So the exact methods localize it.
 
 import numpy as np
 
-from .instance import Instance
+from .instance import Instance, Solution
 from .paths import Path
-from .solution import Solution
 
 
 def with_idle_localized(instance: Instance, solution: Solution) -> Solution:

@@ -8,9 +8,8 @@ from moeopt.core.device_loads import loads_of, makespan_of, refine, table_for
 from moeopt.problems.tri_domain.heuristics import cheapest_path
 from moeopt.problems.tri_domain.threshold import NO_CUTOFF, Bracket
 
-from .instance import Instance
+from .instance import DOMAINS, Instance, Solution
 from .paths import IDLE, STRIPED, Device
-from .solution import DOMAINS, Solution
 from .systems import Layout as Layout
 
 GPU, CPU, NDP = Device

@@ -24,12 +24,11 @@ from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
 from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
-from moeopt.problems.tri_domain.solution import Solution as Schedule
+from moeopt.problems.tri_domain.instance import Solution as Schedule
 
 from .copies import within_memory
-from .instance import Instance
+from .instance import Domain, Instance, Solution
 from .paths import STRIPED, Path
-from .solution import Domain, Solution
 
 BEST_SCHEDULE_S = 10.0
 """Seconds that a scenario's best schedule may take; it takes some milliseconds."""
@@ -274,7 +273,6 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
         name=instance.name,
         dimms=instance.dimms,
         experts=tuple(rows),
-        schema_version=instance.schema_version,
         channels=instance.channels,
         dimm_share=instance.dimm_share,
         gpu_base_ns=instance.gpu_base_ns,

@@ -7,8 +7,7 @@ from moeopt.core.problem import HINDSIGHT, THIS_STEP
 from moeopt.core.view import Changes, Difference, Kind, Lane, expert_words, longest_first, replaced
 
 from .check import loads, miss_ns
-from .instance import Instance, Scenario
-from .solution import DOMAINS, Solution
+from .instance import DOMAINS, Instance, Scenario, Solution
 from .systems import ALL_STRIPED, SYSTEMS, has_forecast
 from .with_copies import COPIES
 

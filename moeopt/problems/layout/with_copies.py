@@ -16,9 +16,8 @@ from moeopt.core.search import Search
 from .bounds import lower_bound, objective_grid
 from .check import objective, violations
 from .copies import Flags, Ints, add_while_they_fit, fields_of, fits
-from .instance import Instance
+from .instance import Instance, Solution
 from .paths import STRIPED
-from .solution import Solution
 from .systems import Layout, Rule, best_schedule, executed, expected_ndp_ns, forecast_of
 
 CUTS = 16

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from .fields import Known as Known
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .instance import Solution as Solution
     from .online import Residents as Residents
-    from .solution import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, settlements, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -42,7 +41,7 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
         settlements.SETTLEMENTS,
         lanes=view.lanes,
@@ -89,7 +88,7 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 def _later() -> Later["Instance", "Solution"]:
     from . import later
-    from .solution import for_other_steps
+    from .instance import for_other_steps
 
     return Later(joined=later.joined, unchanged=for_other_steps)
 

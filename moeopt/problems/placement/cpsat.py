@@ -10,8 +10,7 @@ from ortools.sat.python import cp_model
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
-from .instance import Instance
-from .solution import Solution, dispatched, held_of
+from .instance import Instance, Solution, dispatched, held_of
 
 
 class Model(Formulation):

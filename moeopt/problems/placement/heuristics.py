@@ -10,7 +10,7 @@ slot can be filled. Keyword arguments are the settlements of ``settlements.py``.
 from collections.abc import Callable
 
 from .bounds import capacity_of
-from .instance import Instance
+from .instance import Instance, Solution
 from .layer_steps import Ints
 from .ranking import (
     Usage,
@@ -27,7 +27,6 @@ from .ranking import importance as importance_scores
 from .ranking import last_first as last_first_order
 from .ranking import offload_time as offload_time_order
 from .ranking import shuffled as shuffled_order
-from .solution import Solution
 
 Rule = Callable[..., Solution | None]
 Filling = Callable[[Instance, Ints], Solution | None]

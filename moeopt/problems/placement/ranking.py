@@ -15,9 +15,8 @@ from moeopt.core.clock import out_of_time, spend
 from moeopt.core.problem import HINDSIGHT
 
 from .bounds import Capacity, capacity_of, summed
-from .instance import Instance
+from .instance import Instance, Solution, solution_of
 from .layer_steps import Flags, Ints
-from .solution import Solution, solution_of
 
 
 @dataclass(frozen=True)

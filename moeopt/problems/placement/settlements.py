@@ -75,6 +75,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
         },
         default="before",
         why="no rule of the papers sees the steps that it decides for",
+        older="steps",
     ),
     Settlement(
         name="dispatch",

@@ -6,9 +6,8 @@ from moeopt.core.problem import HINDSIGHT
 from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words
 
 from .check import computed, layer_steps
-from .instance import Instance
+from .instance import Instance, Solution, held_of, solution_of
 from .ranking import of_profile, of_prompts
-from .solution import Solution, held_of, solution_of
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:

@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Expert as Expert
     from .instance import Instance as Instance
-    from .solution import Migration as Migration
-    from .solution import Solution as Solution
+    from .instance import Migration as Migration
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, settlements, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -41,7 +40,7 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
         settlements.SETTLEMENTS,
         lanes=view.lanes,
@@ -80,14 +79,13 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
-    return Later(run=holdout.run, adopted=holdout.adopted, is_scheduled=True)
+    return Later(run=later.run, adopted=later.adopted, is_scheduled=True)
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 
@@ -121,4 +119,4 @@ PROBLEM = Problem(
     robust=_robust,
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance", "Migration": "solution"})
+__getattr__, __dir__ = lazy_names(__name__, {"Expert": "instance", "Migration": "instance"})

@@ -10,11 +10,10 @@ from moeopt.core.host_memory import HostMemory
 from moeopt.problems.tri_domain import heuristics as tri_domain
 from moeopt.problems.tri_domain.expert import Expert as FixedExpert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
-from moeopt.problems.tri_domain.solution import Solution as Schedule
+from moeopt.problems.tri_domain.instance import Solution as Schedule
 
 from .check import layout_after, objective
-from .instance import STRIPED, Expert, Instance
-from .solution import Domain, Migration, Solution
+from .instance import STRIPED, Domain, Expert, Instance, Migration, Solution
 
 REFINED = 2e-4
 """Units of work for one refined schedule."""

@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from .check import objective
 from .fixed_layout import refined, refined_ns
-from .instance import Instance
+from .instance import Instance, Solution
 from .migrations import Migrations, Readings, Task
-from .solution import Solution
 
 
 def none(instance: Instance) -> Solution:

@@ -9,8 +9,7 @@ import numpy as np
 from moeopt.core.cold_cut import ColdCut
 
 from .check import link_time_ns
-from .instance import Expert, Instance
-from .solution import Kind, Migration
+from .instance import Expert, Instance, Kind, Migration
 from .windows import prefetch_allowed
 
 HOT_TOKENS = 0.22

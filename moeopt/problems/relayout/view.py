@@ -9,8 +9,7 @@ from moeopt.problems.tri_domain import view as tri_domain
 
 from .check import link_busy_ns
 from .fixed_layout import after_migrations, schedule_of
-from .instance import Expert, Instance
-from .solution import DOMAINS, KINDS, Kind, Migration, Solution
+from .instance import DOMAINS, KINDS, Expert, Instance, Kind, Migration, Solution
 
 
 def lanes(instance: Instance, solution: Solution) -> list[Lane]:

@@ -26,18 +26,15 @@ if TYPE_CHECKING:
     from .check import violations as violations
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
+    from .instance import Solution as Solution
     from .instance import Window as Window
-    from .solution import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, view
+    from .instance import Instance, Solution
 
-    return Parts(
-        Instance, Solution, check, bounds, heuristics, oracle, view, settlements.SETTLEMENTS
-    )
+    return Parts(Instance, Solution, check, bounds, heuristics, check, view, heuristics.SETTLEMENTS)
 
 
 def _cpsat() -> "Callable[[Instance], BuiltModel]":
@@ -71,18 +68,17 @@ def _executor() -> "Callable[[Instance, Solution], object]":
 
 
 def _later() -> Later["Instance", "Solution"]:
-    from . import holdout
+    from . import later
 
     return Later(
-        unchanged=holdout.for_other_loads,
-        windows_of=holdout.windows_of,
-        joined=holdout.joined,
+        unchanged=later.for_other_loads,
+        windows_of=later.windows_of,
+        joined=later.joined,
     )
 
 
 def _robust() -> Robust["Instance"]:
-    from .forecast import draw
-    from .robust import decide
+    from .later import decide, draw
 
     return Robust(draw, decide)
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
 
-from .instance import Instance, Ints
-from .solution import Solution
+from .instance import Instance, Ints, Solution
 
 Floats = NDArray[np.float64]
 

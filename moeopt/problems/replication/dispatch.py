@@ -11,8 +11,7 @@ import numpy as np
 from moeopt.core.clock import spend
 
 from .check import even_shares, free_flow
-from .instance import Instance, Window
-from .solution import Solution
+from .instance import Instance, Solution, Window
 
 MOST_MOVES = 2000
 """Changes of one window's shares, at most."""

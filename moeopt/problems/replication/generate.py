@@ -1,19 +1,51 @@
-"""replication instances: one layer's loads in windows, and the devices that share its experts."""
+"""replication instances: one layer's loads in windows, and the devices that share its experts.
 
-from typing import Annotated, Any, Literal
+What reading an expert and computing a token take on a GPU, fitted to measured kernels.
+
+``python benchmarks/studies/replication_kernel.py fit --data DIR`` fits them to half of the measured
+configurations and holds them to the other half: the fullest rank's time is a launch, which all
+configurations share, and the larger of readings and tokens. Source of the measurements:
+github.com/ai-dynamo/aiconfigurator at 095f58a, ``systems/data`` (Apache-2.0): TensorRT-LLM
+1.3.0rc10, experts in FP8 by CUTLASS, two to 256 ranks of H100, 1 to 16,384 tokens.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from moeopt.core.errors import InputError
-from moeopt.problems.replication.heuristics import start
-from moeopt.problems.replication.instance import MAX_COPIES, MAX_DEVICES, Copies, Instance
-from moeopt.problems.replication.kernel_times import KERNELS
 from moeopt.sim.source import Source
 from moeopt.sim.traces.count_sample import UNKNOWN
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.windows import LayerWindows, WindowOptions
+
+from .heuristics import start
+from .instance import MAX_COPIES, MAX_DEVICES, Copies, Instance
+
+
+@dataclass(frozen=True)
+class KernelTimes:
+    """Times per million of an expert's weights; `launch_ns` is the same whatever is decided."""
+
+    launch_ns: int
+    read_ps_per_thousand: int
+    token_ps_per_million: int
+
+    def of(self, hidden: int, intermediate: int) -> tuple[int, int]:
+        """Return `read_ns` and `token_ns` of experts with three matrices of this shape."""
+        weights = 3 * hidden * intermediate
+        read = self.read_ps_per_thousand * weights // 10**6
+        return max(1, read), max(1, self.token_ps_per_million * weights // 10**9)
+
+
+KERNELS = {
+    "h100-fp8": KernelTimes(launch_ns=38_610, read_ps_per_thousand=389, token_ps_per_million=5_541)
+}
+"""Fitted times by device and format."""
+
 
 FROM_COUNTS = True
 """Counts are one window."""
@@ -97,14 +129,14 @@ def generate(source: Source, options: Options) -> Instance:
         before = start(_instance(source, options, windows.load(first - 1)[None], name, None))
         current = None if before is None else before.copies
     instance = _instance(source, options, loads, name, current)
-    decided: dict[str, Any] = {"first_window": first}
+    decided: dict[str, object] = {"first_window": first}
     if source.workload is not None:
         decided["drawn_windows"] = windows.total
     record = _record(source, windows.trace, _said(options) | decided)
     return instance.model_copy(update={"provenance": record})
 
 
-def _record(source: Source, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+def _record(source: Source, trace: Trace | None, options: dict[str, object]) -> dict[str, object]:
     """Return the provenance; nothing is rounded here, for there are no times."""
     found = source.provenance(trace, options)
     return {key: value for key, value in found.items() if key != "rounding"}
@@ -135,13 +167,13 @@ def _instance(
     return made.model_copy(update={"move_cost": cost})
 
 
-def _said(options: Options) -> dict[str, Any]:
+def _said(options: Options) -> dict[str, object]:
     """Return the options for the provenance; what goes with kernels only where there are any."""
     without = {"work", "kernel", "slot_cost"} if options.work == "tokens" else set()
     return options.model_dump(exclude=without)
 
 
-def _kernel(source: Source, options: Options) -> dict[str, Any]:
+def _kernel(source: Source, options: Options) -> dict[str, object]:
     """Return what a kernel takes for the model's experts; nothing where tokens alone count."""
     if options.work == "tokens":
         if options.slot_cost:

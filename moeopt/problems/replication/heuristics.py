@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
+from moeopt.core.settlements import Settlement
+
 from .bounds import has_room
 from .dispatch import is_dispatched, linear_shares, shared_evenly, single_copies, static_shares
-from .eplb import pack, placed, rebalance
-from .flashlb import flashlb_counts_and_places
-from .instance import Instance
-from .solution import Solution
+from .eplb import flashlb_counts_and_places, pack, placed, rebalance
+from .instance import Instance, Solution
 
 SameDevice = Literal["exchange", "drop"]
 
@@ -349,3 +349,21 @@ HEURISTICS: dict[str, Callable[..., Solution | None]] = {
 
 WARM_START = start
 """The heuristic whose solution the exact methods start from."""
+
+
+SETTLEMENTS: tuple[Settlement, ...] = (
+    Settlement(
+        name="same_device",
+        question="EPLB may put two copies of one expert on a device. What becomes of the second?",
+        words="",
+        source="github.com/deepseek-ai/EPLB, README",
+        values={
+            "exchange": "it changes places with another expert's copy, the one that leaves the "
+            "fuller of the two devices with the least",
+            "drop": "it is left out, and the other copies have more tokens",
+        },
+        default="exchange",
+        why="kind to the rule: on FlashLB's example EPLB's figure stays as published",
+        methods=("eplb", "eplb-hierarchical", "lplb", "static-split", "metro"),
+    ),
+)

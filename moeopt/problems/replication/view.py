@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from moeopt.core.view import Changes, Difference, expert_words, replaced
 
 from .check import device_loads, moved
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 PER_MILLE = 1000
 

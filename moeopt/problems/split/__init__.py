@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from .instance import Device as Device
     from .instance import Instance as Instance
     from .instance import Layer as Layer
-    from .solution import Solution as Solution
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, view
+    from .instance import Instance, Solution
 
-    return Parts(Instance, Solution, check, bounds, heuristics, oracle, view)
+    return Parts(Instance, Solution, check, bounds, heuristics, check, view)
 
 
 def _cpsat() -> "Callable[[Instance], BuiltModel]":

@@ -6,11 +6,10 @@ one before, and nothing overlaps. A token and an ubatch count with their weights
 
 from collections.abc import Sequence
 
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from .check import objective, violations
-from .instance import Instance, Layer
-from .solution import Solution
+from .instance import Instance, Layer, Solution
 
 Homes = tuple[list[int], list[int]]
 """The device of each layer's attention and of its experts; -1 for none."""

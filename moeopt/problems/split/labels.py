@@ -27,11 +27,10 @@ from .bounds import objective_grid
 from .check import objective, violations
 from .class_model import counted, realised
 from .heuristics import HEURISTICS, hosts
-from .instance import Instance
+from .instance import Instance, Solution
 from .lagrangian import Relaxed, ascend, fitting, rows_of
 from .local_search import blocks, improved
 from .paths import FAR, Ints, Paths, paths_of
-from .solution import Solution
 
 STEPS = 400
 """Multipliers that are tried: the bound hardly rises after that."""

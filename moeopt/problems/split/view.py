@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from moeopt.core.view import Changes, Difference, replaced
 
 from .check import times_ns, used_bytes
-from .instance import Instance
-from .solution import Solution
+from .instance import Instance, Solution
 
 PERCENT = 100
 

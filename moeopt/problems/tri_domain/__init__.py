@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from .expert import Expert as Expert
     from .heuristics import HEURISTICS as HEURISTICS
     from .instance import Instance as Instance
-    from .solution import Solution as Solution
+    from .instance import Solution as Solution
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, oracle, settlements, view
-    from .instance import Instance
-    from .solution import Solution
+    from . import bounds, check, heuristics, settlements, view
+    from .instance import Instance, Solution
 
     return Parts(
         Instance,
@@ -37,7 +36,7 @@ def _parts() -> Parts["Instance", "Solution"]:
         check,
         bounds,
         heuristics,
-        oracle,
+        check,
         view,
         settlements.SETTLEMENTS,
         lanes=view.lanes,
@@ -117,5 +116,10 @@ PROBLEM = Problem(
 )
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"Expert": "expert", "Scheduler": "moeopt.problems.tri_domain.scheduler"}
+    __name__,
+    {
+        "Solution": "instance",
+        "Expert": "expert",
+        "Scheduler": "moeopt.problems.tri_domain.scheduler",
+    },
 )

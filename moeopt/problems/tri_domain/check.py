@@ -1,13 +1,24 @@
 """The checker: what makes an assignment valid and what it costs. Knows nothing of solvers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .instance import STRIPED, Copy, Expert, Instance
-from .solution import DOMAINS, Domain, Solution
+from .instance import (
+    DOMAINS,
+    STRIPED,
+    Copy,
+    Domain,
+    Expert,
+    Instance,
+    Solution,
+    runs_of,
+    solution_of,
+)
 
 CONSTRAINTS = {
     "TD-C1": "each expert runs in exactly one domain",
@@ -200,3 +211,17 @@ def _overruns(instance: Instance, load: Loads, makespan_ns: int) -> list[tuple[s
         for rule, device, busy in devices
         if busy > makespan_ns
     ]
+
+
+MAX_CANDIDATES = 3**11
+
+
+def count(instance: Instance) -> int:
+    """Return how many candidates `candidates` yields."""
+    return prod(len(runs) for runs in runs_of(instance))
+
+
+def candidates(instance: Instance) -> Iterator[Solution]:
+    """Yield every choice of domains and copies, valid or not: the checker decides."""
+    for runs in product(*runs_of(instance)):
+        yield solution_of(instance, runs)

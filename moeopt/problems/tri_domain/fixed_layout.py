@@ -10,8 +10,7 @@ from moeopt.core.search import Search
 from moeopt.core.wording import shown
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.heuristics import trimoe
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Domain, Solution
+from moeopt.problems.tri_domain.instance import Domain, Instance, Solution
 
 ScheduleName = Literal["exact", "trimoe"]
 """Who decides what runs where, once the layout is decided and the loads are known.

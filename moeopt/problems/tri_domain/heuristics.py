@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from moeopt.core.settlements import check_settled
 
-from .instance import STRIPED, Columns, Instance
+from .instance import DOMAINS, STRIPED, Columns, Instance, Solution
 from .settlements import SETTLEMENTS
-from .solution import DOMAINS, Solution
 
 GPU, CPU, NDP = range(3)
 

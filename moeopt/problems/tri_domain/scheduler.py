@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from moeopt.core.arrays import NOT_THERE, flags, integers
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.errors import InputError
+from moeopt.core.wording import unknown
 from moeopt.problems.tri_domain.expert import MAX_DIMMS
 from moeopt.problems.tri_domain.online import METHODS, prepare, price, scheduled
 from moeopt.sim.machines.cost import (
@@ -100,8 +101,8 @@ class Scheduler:
         quantum_ns: int = DEFAULT_QUANTUM_NS,
         most_tokens: int = MOST_TOKENS,
     ) -> None:
-        machine = machine if isinstance(machine, Machine) else get_machine(machine)
-        model = model if isinstance(model, ModelShape) else get_model(model)
+        machine = get_machine(machine)
+        model = get_model(model)
         most_tokens = _number("most_tokens", most_tokens, MAX_TOKENS)
         quantum_ns = _number("quantum_ns", quantum_ns, MAX_NUMBER)
         dimms = machine.dram.dimms if dimms is None else _number("dimms", dimms, MAX_DIMMS)
@@ -175,7 +176,7 @@ class Scheduler:
         self, path_ns: Ints, read_ns: Ints, dimm: Ints, resident: Ints, dimms: int, method: str
     ) -> None:
         if method not in METHODS:
-            raise InputError(f"method: {method!r} is unknown; known: {', '.join(METHODS)}")
+            raise InputError(f"method: {unknown(method, METHODS)}")
         self.method, self.dimms, self.experts = method, dimms, len(dimm)
         self._path_ns, self._read_ns = path_ns, read_ns
         self._dimm, self._resident = dimm, resident

@@ -15,8 +15,7 @@ from moeopt.core.view import (
 
 from .check import loads, used_copy
 from .expert import Copy, Expert
-from .instance import Instance
-from .solution import DOMAINS, Solution
+from .instance import DOMAINS, Instance, Solution
 
 Piece = tuple[int, str, Literal["work", "read", "transfer"]]
 

@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.wording import shown
-from moeopt.sim.traces.readers.json_values import parse
-from moeopt.sim.traces.readers.limits import read_lines
+from moeopt.sim.traces.readers.checked import read_lines
+from moeopt.sim.traces.readers.json_traces import parse
 
 Prompt = str | list[int]
 """A text, or the token ids themselves."""
@@ -35,7 +34,7 @@ def read_prompts(path: Path, most: int) -> list[Prompt]:
 
 def load_model(
     path: Path, prompts: list[Prompt], random_weights: bool, seed: int
-) -> tuple[Any, list[list[int]]]:
+) -> tuple[object, list[list[int]]]:
     """Return a model ready to run, and the prompts as token ids that it knows.
 
     Parameters

@@ -1,19 +1,30 @@
-"""Machines and models by name: one JSON file each."""
+"""Machines and models by name: one JSON file each.
+
+The workload that stands for a model's routing where nobody has a trace or counts of it.
+
+Published routing that may be shared is of two kinds of models: many small experts
+(DeepSeek-V2-Lite, 64 of them) and few large ones (Mixtral-8x7B, 8). A model takes the law of its
+own kind; the law is stretched to its experts and layers, and the sentence that comes with it says
+whose it is. The much steeper skew of TriMoE 3.1 (`trimoe-skew`) is no default: no trace at hand has
+it.
+"""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
+from moeopt.core.wording import meant
 from moeopt.sim.machines.fields import describe_fields
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.gguf.file import is_gguf
 from moeopt.sim.models.gguf.model import model_from_gguf
 from moeopt.sim.models.hf_config import is_config_json, model_from_config
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.workload import Workload
 
 M = TypeVar("M", bound=Frozen)
 
@@ -28,8 +39,8 @@ def names(kind: str) -> list[str]:
     return sorted(path.stem for path in (FOLDER / kind).glob("*.json"))
 
 
-def get_machine(name_or_file: str | Path) -> Machine:
-    """Return a machine: a preset, parts by name, or what a JSON file holds.
+def get_machine(name_or_file: Machine | str | Path) -> Machine:
+    """Return a machine: a preset, parts by name, or what a JSON file holds; a machine as it is.
 
     Parameters
     ----------
@@ -56,6 +67,8 @@ def get_machine(name_or_file: str | Path) -> Machine:
     >>> machine.gpu.hbm_gb_s, machine.dram.striped_gb_s, machine.pcie_gb_s
     (1008.0, 460.8, 31.5)
     """
+    if isinstance(name_or_file, Machine):
+        return name_or_file
     if isinstance(name_or_file, str) and not _is_file(Path(name_or_file)):
         from moeopt.sim.presets import parts
 
@@ -64,12 +77,14 @@ def get_machine(name_or_file: str | Path) -> Machine:
     return find("machines", Machine, name_or_file)
 
 
-def get_model(name_or_file: str | Path) -> ModelShape:
+def get_model(name_or_file: ModelShape | str | Path) -> ModelShape:
     """Return a model preset, or the model in a JSON file; errors as in `get_machine`.
 
     The file holds a model shape, is a model's Hugging Face ``config.json``, which is recognised by
     its keys, or a GGUF file or one of its shards, of which only the header is read.
     """
+    if isinstance(name_or_file, ModelShape):
+        return name_or_file
     path = _path("models", name_or_file)
     if is_gguf(path):
         return model_from_gguf(path)
@@ -93,13 +108,27 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
         return FOLDER / kind / f"{name_or_file}.json"
     path = Path(name_or_file)
     if not _is_file(path):
-        choice = ", ".join(known)
         asked = repr(str(path) if len(str(path)) <= LONGEST else f"{str(path)[:LONGEST]}...")
-        raise InputError(f"{kind[:-1]}: {asked} is neither a file nor one of {choice}")
+        said = f"{kind[:-1]}: {asked} is neither a file nor"
+        if hint := _hint(kind, str(path), known):
+            raise InputError(f"{said} a preset{hint} (moeopt list {kind})")
+        raise InputError(f"{said} one of {', '.join(known)}")
     return path
 
 
-def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:
+def _hint(kind: str, asked: str, known: list[str]) -> str:
+    """Return what was meant, if anything is like it; of machines the parts, too."""
+    if kind != "machines":
+        return meant(asked, known)
+    from moeopt.sim.presets import parts
+
+    gpus, hosts = parts.gpu_names(), parts.host_names()
+    if asked.lower() in gpus:
+        return f"; it is a GPU: name the host, too, as in {asked.lower()}+{hosts[0]}"
+    return meant(asked, [*known, *hosts])
+
+
+def _validated(model: type[M], path: Path, data: dict[str, object]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -111,3 +140,38 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:  # a name too long, a folder closed to us
         return False
+
+
+FEW_EXPERTS = 16
+"""Up to so many experts per layer a model is of Mixtral's kind; Phi-3.5-MoE has 16."""
+
+MEASURED_ON = {"esft-deepseek-v2-lite": "deepseek-v2-lite", "hdmoe-mixtral": "mixtral-8x7b"}
+"""Workload -> the model preset whose routing it was fitted to."""
+
+
+def default_workload(model: ModelShape) -> tuple[Workload, str]:
+    """Return a model's default workload, and where it comes from in one sentence.
+
+    Parameters
+    ----------
+    model
+        Any; one with the layers, experts and top-k of DeepSeek-V2-Lite or Mixtral-8x7B counts as
+        that model.
+
+    Returns
+    -------
+    tuple
+        The workload, and a line that names it, its source, and the model that it was measured on
+        if that is another one.
+    """
+    few = model.routed_experts <= FEW_EXPERTS
+    name = "hdmoe-mixtral" if few else "esft-deepseek-v2-lite"
+    workload = find("workloads", Workload, name)
+    origin = get_model(MEASURED_ON[name])
+    own = _key(origin) == _key(model)
+    whose = "" if own else f", measured on {origin.name}, not on {model.name}"
+    return workload, f"default workload {name}{whose}; source: {workload.source}"
+
+
+def _key(model: ModelShape) -> tuple[int, int, int]:
+    return model.layers, model.routed_experts, model.top_k

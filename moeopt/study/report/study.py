@@ -12,9 +12,7 @@ from moeopt.study.campaign import repeats
 from moeopt.study.plan import Key
 from moeopt.study.rows import TOLD, Row, labels
 from moeopt.study.store import Store
-
-ALL = "all"
-"""The family that stands for all of a problem's families."""
+from moeopt.study.table import ALL
 
 
 @dataclass(frozen=True)

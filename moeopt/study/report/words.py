@@ -9,7 +9,7 @@ from moeopt.core.objective import Objective, entries
 from moeopt.problems.registry import get_problem
 from moeopt.study.report.study import Study, own_heuristic, title
 from moeopt.study.rows import Row
-from moeopt.study.table import percent
+from moeopt.study.table import MEANING, Knew, kind_of, percent
 
 SMALL = 0.001
 """Excesses below this are not called 0.0 %, which would say that nothing is lost."""
@@ -34,6 +34,9 @@ class Takeaway:
         Median and largest excess.
     worst_instance
         Where it is largest.
+    knew, settled
+        By which information the heuristic decided on the instances that are compared, and whether
+        they are made under other settlements than the defaults.
     """
 
     problem: str
@@ -47,6 +50,8 @@ class Takeaway:
     middle: float | None = None
     worst: float | None = None
     worst_instance: str = ""
+    knew: Knew = ""
+    settled: bool = False
 
 
 def takeaways(study: Study) -> list[Takeaway]:
@@ -88,15 +93,25 @@ def own_rules(rows: Iterable[Row]) -> dict[str, list[Row]]:
 def takeaway_of(
     problem: str, rows: Sequence[Row], method: str, mine: Sequence[Row], paper: str = ""
 ) -> Takeaway:
-    """Return what the numbers of one method come to; `mine` are its solves among `rows`."""
+    """Return what the numbers of one method come to; `mine` are its solves among `rows`.
+
+    Only solves of one kind of information are compared, under the settlements' defaults where there
+    are any: no hindsight where the rule has decided without, else where it has decided most often.
+    """
     start = replace(_counted(problem, rows, method), paper=paper)
-    solves: dict[str, list[Row]] = {}
+    regimes: dict[tuple[bool, Knew], list[Row]] = {}
     for row in mine:
         if row.excess is not None:
-            solves.setdefault(row.key.instance, []).append(row)
-    excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
-    if not excesses:
+            which = (bool(row.facts.get("settled")), kind_of(str(row.facts.get("knew", ""))))
+            regimes.setdefault(which, []).append(row)
+    if not regimes:
         return start
+    settled, knew = min(regimes, key=lambda at: (at[0], at[1] == "hindsight", -len(regimes[at])))
+    start = replace(start, knew=knew, settled=settled)
+    solves: dict[str, list[Row]] = {}
+    for row in regimes[settled, knew]:
+        solves.setdefault(row.key.instance, []).append(row)
+    excesses = {at: max(row.excess or 0.0 for row in group) for at, group in solves.items()}
     worst = max(excesses, key=lambda at: excesses[at])
     return replace(
         start,
@@ -144,10 +159,16 @@ def sentence(t: Takeaway) -> str:
     if t.middle is None:
         return f"{who} has no result that can be compared; {proofs}."
     return (
-        f"{who} costs {_some(t.middle)} more than the optimum at the median and "
+        f"{who}{_where(t)} costs {_some(t.middle)} more than the optimum at the median and "
         f"{_some(t.worst)} at worst ({t.worst_instance}); it is optimal on {t.optimal} of "
         f"{t.compared}; {proofs}."
     )
+
+
+def _where(t: Takeaway) -> str:
+    """Return in which regime a takeaway's numbers are."""
+    knew = f" deciding by {MEANING[t.knew]}" if t.knew else ""
+    return f"{knew} under settlements other than the defaults" if t.settled else knew
 
 
 def amount(problem: str, objective: Objective | None) -> str:

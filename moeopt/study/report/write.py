@@ -1,8 +1,10 @@
 """The report as one HTML file that needs no other, and writing it."""
 
 import hashlib
+import threading
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from moeopt.core.json_files import write_bytes
@@ -11,7 +13,7 @@ from moeopt.study.report import words
 from moeopt.study.report.study import Study
 from moeopt.study.rows import Row
 from moeopt.study.store import Store
-from moeopt.study.table import percent
+from moeopt.study.table import percent, shown_interval
 
 FILE = "index.html"
 
@@ -25,17 +27,50 @@ MOST_FAILURES = 50
 """So many failures are listed."""
 
 
-def to_html(study: Study) -> str:
-    """Return the report; the packages of the extra are imported now."""
+HERE = Path(__file__).parent
+
+DRAWING = threading.Lock()
+"""matplotlib is for one thread at a time, and a live view draws in its own."""
+
+
+def script() -> str:
+    """Return the one script of a report."""
+    return (HERE / "report.js").read_text(encoding="utf-8")
+
+
+@cache
+def policy() -> str:
+    """Return what a browser may do with a report: run its script, and load nothing."""
+    digest = b64encode(hashlib.sha256(script().encode()).digest()).decode()
+    return (
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+        f"frame-ancestors 'none'; script-src 'sha256-{digest}'"
+    )
+
+
+def to_html(study: Study, progress: str = "", refresh_s: int = 0) -> str:
+    """Return the report; the packages of the extra are imported now.
+
+    Parameters
+    ----------
+    study
+        What it is about.
+    progress
+        How far the campaign is, in words, if it runs.
+    refresh_s
+        After so many seconds a browser reads the page again; 0: never.
+    """
+    with DRAWING:
+        return _rendered(study, progress, refresh_s)
+
+
+def _rendered(study: Study, progress: str, refresh_s: int) -> str:
     from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup
 
     from moeopt.study.report.sections import sections
 
-    here = Path(__file__).parent
-    script = (here / "report.js").read_text(encoding="utf-8")
-    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    loader = FileSystemLoader(here)
+    loader = FileSystemLoader(HERE)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     found = words.takeaways(study)
     versions, machines = words.tally(study)
@@ -43,8 +78,10 @@ def to_html(study: Study) -> str:
     solves = len({row.key for row in study.rows if not row.failed})
     page = environment.get_template("report.html.j2")
     return page.render(
-        script=Markup(script),  # noqa: S704 - a file of the package
-        script_hash=f"sha256-{digest}",
+        script=Markup(script()),  # noqa: S704 - a file of the package
+        policy=policy().replace("frame-ancestors 'none'; ", ""),  # headers alone can say it
+        progress=progress,
+        refresh_s=refresh_s,
         opening=words.opening(found, solves),
         sections=sections(study),
         failures=[
@@ -59,6 +96,7 @@ def to_html(study: Study) -> str:
         amount=words.amount,
         seconds=words.seconds,
         percent=percent,
+        interval=shown_interval,
     )
 
 
@@ -124,4 +162,5 @@ def write_figures(rows: Sequence[Row], store: Store, folder: Path) -> list[Path]
     panels = [(section.takeaway.title, section.lines) for section in found if section.lines]
     if len(panels) > 1:
         pictures[OVERVIEW] = lambda: overview_chart(panels)
-    return [file for key, draw in pictures.items() for file in save(draw, folder, key)]
+    with DRAWING:
+        return [file for key, draw in pictures.items() for file in save(draw, folder, key)]

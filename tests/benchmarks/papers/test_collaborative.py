@@ -19,8 +19,7 @@ from benchmarks.papers.collaborative.systems import BASELINES, TOP_K, tokens_per
 from moeopt.planner.simulate import simulate
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import best_uniform
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution
+from moeopt.problems.cache.instance import Instance, Solution
 from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.files import read_trace

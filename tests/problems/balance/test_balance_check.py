@@ -6,8 +6,7 @@ from itertools import permutations
 import pytest
 
 from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
-from moeopt.problems.balance.instance import Instance
-from moeopt.problems.balance.solution import Solution
+from moeopt.problems.balance.instance import Instance, Solution
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 # Two units with two slices each of experts 4 (resident), 7 and 9; a prompt of 3 tokens.

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
-from moeopt.problems.bitwidth.instance import Instance
-from moeopt.problems.bitwidth.solution import Solution
+from moeopt.problems.bitwidth.instance import Instance, Solution
 
 EXPERTS = [{"expert": e, "importance": e, "loss": [8, 4, 1]} for e in range(3)]
 

@@ -8,10 +8,9 @@ import pytest
 from moeopt.core.search import Search
 from moeopt.problems.bitwidth import dynamic_program, multiple_choice_knapsack
 from moeopt.problems.bitwidth import min_plus as curves
-from moeopt.problems.bitwidth.check import objective, violations
+from moeopt.problems.bitwidth.check import candidates, objective, violations
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.min_plus import UNREACHABLE, Curve, Stopped, merged
-from moeopt.problems.bitwidth.oracle import candidates
 from moeopt.problems.bitwidth.pareto import frontier
 from moeopt.solvers.run import solve
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance

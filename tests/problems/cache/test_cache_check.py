@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from moeopt.problems.cache.check import Served, objective, serve, violations
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution
+from moeopt.problems.cache.instance import Instance, Solution
 
 
 def made(accesses: list[list[list[int]]], **changes: Any) -> Instance:

@@ -9,8 +9,7 @@ from moeopt.core import stack_distance
 from moeopt.core.stack_distance import stack_distances
 from moeopt.problems.cache.check import serve
 from moeopt.problems.cache.curves import curves_of
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.solution import Solution
+from moeopt.problems.cache.instance import Instance, Solution
 from tests.problems.cache.cache_random_instances import KINDS, random_accesses
 
 TRACES = 200

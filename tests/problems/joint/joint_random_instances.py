@@ -3,8 +3,7 @@
 import random
 from typing import Any
 
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
+from moeopt.problems.joint.instance import Instance, Solution
 
 KINDS = (
     "residents",

@@ -8,8 +8,7 @@ import pytest
 from moeopt.core.errors import InputError
 from moeopt.problems.joint.check import objective, violations
 from moeopt.problems.joint.execute import execute
-from moeopt.problems.joint.instance import Instance
-from moeopt.problems.joint.solution import Solution
+from moeopt.problems.joint.instance import Instance, Solution
 from moeopt.problems.joint.view import differences, facts, lanes
 from tests.problems.joint.joint_random_instances import random_instance, random_solution
 

@@ -9,8 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import Instance, Solution
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from moeopt.problems.layout.check import CONSTRAINTS, loads, objective, violations
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import Instance, Solution
 from tests.problems.layout import test_layout_copies, test_layout_schema_2
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 

@@ -12,10 +12,9 @@ from moeopt.problems.layout.heuristics import (
     trimoe_layout,
     trimoe_layout_tuned,
 )
-from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance
 from moeopt.problems.layout.paths import IDLE, STRIPED
 from moeopt.problems.layout.second_stage import Layout, as_solution, best_schedules, refined
-from moeopt.problems.layout.solution import DOMAINS
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain import instance as fixed
 from tests.problems.layout.layout_random_instances import KINDS, random_instance

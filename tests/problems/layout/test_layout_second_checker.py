@@ -7,8 +7,7 @@ import pytest
 
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import Copies, Instance
-from moeopt.problems.layout.solution import Solution
+from moeopt.problems.layout.instance import Copies, Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.layout.by_arrays import best, judged
 from tests.problems.layout.layout_random_instances import attack
@@ -71,13 +70,9 @@ def test_two_checkers_agree(seeds: range) -> None:
     assert 0.2 * len(seeds) < valid < 0.8 * len(seeds)
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(16), pytest.param(range(16, 1000), marks=pytest.mark.slow)]
-)
-def test_nobody_shares_a_wrong_assumption(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 1000), marks=pytest.mark.slow)])
+def test_nobody_shares_a_wrong_assumption(seeds: range) -> None:
     """Idle, equal, zero, huge, single, falling, tight: every exact method finds the optimum."""
-    for moves in ("FIRST_MOVES", "MOVES"):
-        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 500)
     for seed in seeds:
         instance = attack(seed)
         value, solution = best(instance)

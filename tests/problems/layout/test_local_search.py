@@ -8,7 +8,7 @@ import pytest
 from moeopt.core.device_loads import OWN, loads_of
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.heuristics import trimoe_layout, trimoe_layout_tuned
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.instance import DOMAINS, Instance, Solution
 from moeopt.problems.layout.local_search import two_bins
 from moeopt.problems.layout.local_search.annealing import Best, anneal
 from moeopt.problems.layout.local_search.descent import kick
@@ -28,7 +28,6 @@ from moeopt.problems.layout.local_search.state import (
 from moeopt.problems.layout.local_search.two_bins import divide, repartition
 from moeopt.problems.layout.paths import IDLE, STRIPED, Device
 from moeopt.problems.layout.second_stage import Layout, tables
-from moeopt.problems.layout.solution import DOMAINS, Solution
 from tests.problems.layout.layout_random_instances import (
     KINDS,
     links_bind,

@@ -3,9 +3,8 @@
 import numpy as np
 
 from moeopt.problems.layout.check import scenario_loads
-from moeopt.problems.layout.instance import COSTS, Instance
+from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance
 from moeopt.problems.layout.paths import DEVICE_OF, IDLE, PATH_OF, STRIPED, Device, Path
-from moeopt.problems.layout.solution import DOMAINS
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 

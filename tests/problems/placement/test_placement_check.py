@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from moeopt.problems.placement.check import LayerStep, layer_steps, objective, violations
-from moeopt.problems.placement.instance import Instance
-from moeopt.problems.placement.solution import Solution
+from moeopt.problems.placement.instance import Instance, Solution
 
 STEPS = [[[[0, 2], [1, 1]], [[2, 1]]], [[[1, 3]], []]]
 

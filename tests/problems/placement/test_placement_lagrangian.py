@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from moeopt.core.highs import Found
-from moeopt.core.program import Program
+from moeopt.core.safe_bound import Program
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
-from moeopt.problems.placement.check import objective, violations
-from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.check import candidates, objective, violations
+from moeopt.problems.placement.instance import Instance, held_of, solution_of
 from moeopt.problems.placement.lagrangian import residual_problem
 from moeopt.problems.placement.lagrangian import solve as price_and_swap
 from moeopt.problems.placement.lagrangian.local_search import LocalSearch, perturbed
@@ -31,8 +31,6 @@ from moeopt.problems.placement.lagrangian.residual_problem import (
 )
 from moeopt.problems.placement.lagrangian.whole_layers import cheapest_layers
 from moeopt.problems.placement.layer_steps import Flags, total_ns
-from moeopt.problems.placement.oracle import candidates
-from moeopt.problems.placement.solution import held_of, solution_of
 from moeopt.solvers.run import solve
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,

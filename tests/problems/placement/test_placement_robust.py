@@ -8,8 +8,8 @@ import pytest
 from moeopt import placement
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
+from moeopt.problems.placement.instance import held_of
 from moeopt.problems.placement.later import decide, draw, future_ns
-from moeopt.problems.placement.solution import held_of
 
 LAYERS, EXPERTS = 2, 4
 

@@ -5,13 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
-from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.check import candidates, count, objective, violations
 from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.oracle import candidates, count
 from moeopt.problems.relayout.striped_reads import pattern_model
 from moeopt.problems.relayout.striped_reads import search as decomposition
 from moeopt.problems.relayout.striped_reads import solve as evacuation

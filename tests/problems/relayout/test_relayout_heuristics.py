@@ -21,9 +21,8 @@ from moeopt.problems.relayout.heuristics import (
     none,
     rebalance_only,
 )
-from moeopt.problems.relayout.instance import Expert, Instance
+from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
 from moeopt.problems.relayout.settlements import OWN as SETTLEMENTS
-from moeopt.problems.relayout.solution import Migration, Solution
 from moeopt.problems.tri_domain import check as tri_domain
 from moeopt.problems.tri_domain.heuristics import trimoe
 from tests.problems.relayout.relayout_random_instances import (

@@ -9,12 +9,10 @@ import pytest
 import moeopt
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
-from moeopt.problems.relayout.check import objective, violations
+from moeopt.problems.relayout.check import candidates, objective, violations
 from moeopt.problems.relayout.futures import IN_MEMORY, Layouts
-from moeopt.problems.relayout.instance import STRIPED, Instance
-from moeopt.problems.relayout.oracle import candidates
-from moeopt.problems.relayout.robust import decide
-from moeopt.problems.relayout.solution import DOMAINS, Migration, Solution
+from moeopt.problems.relayout.instance import DOMAINS, STRIPED, Instance, Migration, Solution
+from moeopt.problems.relayout.later import decide
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
@@ -103,7 +101,7 @@ def test_local_search_is_no_worse_than_brute_force_where_it_is_made_to_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without the way out for few plans the descent finds the same optimum here."""
-    monkeypatch.setattr("moeopt.problems.relayout.robust.FEW", 0)
+    monkeypatch.setattr("moeopt.problems.relayout.later.FEW", 0)
     instance = random_instance(3, "dimms bind", experts=3)
     futures = futures_of(instance, 3, 3)
     of = Futures(samples=3)

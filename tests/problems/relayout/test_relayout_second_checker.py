@@ -7,8 +7,7 @@ import pytest
 
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.heuristics import HEURISTICS
-from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.solution import Migration, Solution
+from moeopt.problems.relayout.instance import Instance, Migration, Solution
 from moeopt.solvers.run import solve
 from tests.problems.relayout.by_arrays import judged, optimum
 from tests.problems.relayout.relayout_random_instances import (

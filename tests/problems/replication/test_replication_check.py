@@ -17,8 +17,7 @@ from moeopt.problems.replication.check import (
     peaks_units,
     violations,
 )
-from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.solution import Solution
+from moeopt.problems.replication.instance import Instance, Solution
 from moeopt.problems.replication.view import differences, facts
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import random_instance

@@ -8,13 +8,12 @@ from moeopt.core.errors import InputError
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
 from moeopt.problems.holdout import run_on
+from moeopt.problems.replication.anneal_and_refute import joint_bound
 from moeopt.problems.replication.check import violations
-from moeopt.problems.replication.forecast import draw
 from moeopt.problems.replication.generate import Options
 from moeopt.problems.replication.heuristics import eplb_hierarchical, round_robin
 from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.joint_bound import joint_bound
-from moeopt.problems.replication.robust import decide
+from moeopt.problems.replication.later import decide, draw
 from moeopt.sim.traces.trace import Counts
 from moeopt.solvers.run import solve
 from tests.problems.replication.replication_random_instances import random_instance

@@ -18,8 +18,7 @@ from moeopt.problems.replication.heuristics import (
     round_robin,
     swift_balancer,
 )
-from moeopt.problems.replication.instance import Instance
-from moeopt.problems.replication.solution import Solution
+from moeopt.problems.replication.instance import Instance, Solution
 from tests.problems.replication.eplb_cases import CASES, TIED, case, digest
 from tests.problems.replication.replication_random_instances import random_instance
 from tests.problems.replication.test_replication_oracle import GOLDEN

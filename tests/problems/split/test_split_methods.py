@@ -9,8 +9,7 @@ from moeopt.problems.execute import compare
 from moeopt.problems.split import bounds, check, labels
 from moeopt.problems.split.cpsat import Model
 from moeopt.problems.split.heuristics import HEURISTICS
-from moeopt.problems.split.instance import Instance
-from moeopt.problems.split.solution import Solution
+from moeopt.problems.split.instance import Instance, Solution
 from tests.problems.split.split_random_instances import random_instance
 
 DEVICES = [

@@ -6,8 +6,7 @@ import pytest
 
 from moeopt.problems.tri_domain import check
 from moeopt.problems.tri_domain.check import CONSTRAINTS, loads, objective, violations
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from tests.problems.tri_domain.random_instances import (
     SCHEMA_2_KINDS,
     random_instance,

@@ -18,9 +18,8 @@ from moeopt.problems.tri_domain.heuristics import (
     monde,
     trimoe,
 )
-from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS
-from moeopt.problems.tri_domain.solution import DOMAINS, Solution
 from tests.problems.tri_domain.random_instances import KINDS, random_instance
 from tests.problems.tri_domain.test_oracle import expert
 

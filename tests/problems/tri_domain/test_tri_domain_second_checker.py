@@ -7,8 +7,7 @@ import pytest
 
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import Solution
+from moeopt.problems.tri_domain.instance import Instance, Solution
 from moeopt.solvers.run import solve
 from tests.problems.tri_domain.by_arrays import judged
 from tests.problems.tri_domain.random_instances import attack, least_makespan, random_instance

@@ -9,13 +9,20 @@ import numpy as np
 from moeopt.core.settlements import split_name
 from moeopt.planner.decode.decide import Decider
 from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.offer import CPU, GPU, NOWHERE, Integers, Offer, Policy
-from moeopt.planner.decode.work import StepWork, per_layer
+from moeopt.planner.decode.work import (
+    CPU,
+    GPU,
+    NOWHERE,
+    Integers,
+    Offer,
+    Policy,
+    StepWork,
+    per_layer,
+)
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
-from moeopt.problems.tri_domain.instance import Instance
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.problems.tri_domain.solution import DOMAINS
 
 COLUMNS = ("tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns")
 COLUMNS += ("gpu_dram_ns", "cpu_dram_ns")

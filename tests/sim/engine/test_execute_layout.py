@@ -7,8 +7,7 @@ import pytest
 from moeopt.problems.execute import compare, execute
 from moeopt.problems.layout import check
 from moeopt.problems.layout.heuristics import HEURISTICS
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.layout.instance import Domain, Instance, Solution
 from moeopt.problems.layout.view import lanes
 from moeopt.sim.engine.timeline import Timeline
 from tests.problems.layout.layout_random_instances import KINDS, random_instance, with_schema_2

@@ -7,7 +7,7 @@ import pytest
 import moeopt
 from moeopt import layout
 from moeopt.core.futures import Futures
-from moeopt.problems.layout.forecast import draw
+from moeopt.problems.layout.later import draw
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import moeopt
 from moeopt import relayout
 from moeopt.core.futures import Futures
-from moeopt.problems.relayout.forecast import draw
+from moeopt.problems.relayout.later import draw
 
 OBSERVED = ((9, 1, 0, 30), (8, 2, 1, 29), (10, 0, 1, 29))
 

@@ -18,66 +18,50 @@ WITHOUT_UNIT = {"utilization", "bandwidth_efficiency", "attention_bandwidth_effi
                 "dimms", "channels", "efficiency", "units", "sockets"}  # fmt: skip
 
 
-@pytest.mark.parametrize("gpu", ["", *parts.gpu_names()])
 @pytest.mark.parametrize("host", parts.host_names())
-def test_every_pair_is_a_machine(gpu: str, host: str) -> None:
+def test_every_pair_is_a_machine(host: str) -> None:
     """With a source for every field, and the link of the slower end."""
-    machine = get_machine(f"{gpu}+{host}" if gpu else host)
-    data = machine.model_dump(exclude_none=True)
-    paths = {f"{part}.{name}" for part in ("gpu", "cpu", "dram") for name in data.get(part, {})}
-    unsaid = paths - set(machine.sources) - {"cpu.few_token_kernels"}
-    assert not unsaid
-    assert all(machine.sources.values())
-    if gpu:
-        ends = (parts.gpu_part(gpu).pcie_gb_s, parts.host_part(host).pcie_gb_s)
-        assert machine.pcie_gb_s == min(ends)
-        assert "pcie_gb_s" in machine.sources
-    else:
-        assert (machine.gpu, machine.pcie_gb_s) == (None, None)
-        assert "pcie_gb_s" not in machine.sources
+    for gpu in ["", *parts.gpu_names()]:
+        machine = get_machine(f"{gpu}+{host}" if gpu else host)
+        data = machine.model_dump(exclude_none=True)
+        paths = {f"{part}.{name}" for part in ("gpu", "cpu", "dram") for name in data.get(part, {})}
+        assert not paths - set(machine.sources) - {"cpu.few_token_kernels"}, gpu
+        assert all(machine.sources.values())
+        link = min(parts.gpu_part(gpu).pcie_gb_s, parts.host_part(host).pcie_gb_s) if gpu else None
+        assert (machine.pcie_gb_s, machine.gpu is None) == (link, not gpu), gpu
+        assert ("pcie_gb_s" in machine.sources) == bool(gpu), gpu
 
 
-@pytest.mark.parametrize("name", [*parts.gpu_names(), *parts.host_names()])
-def test_what_a_vendor_says_was_looked_up_or_is_said_not_to_be(name: str) -> None:
+def test_what_a_vendor_says_was_looked_up_or_is_said_not_to_be() -> None:
     """Each number that is neither assumed nor computed names the page it was checked on."""
-    gpu = name in parts.gpu_names()
-    sources = (parts.gpu_part(name) if gpu else parts.host_part(name)).sources
     computed = {"dram.striped_gb_s", "dram.localized_gb_s"}
-    for path, source in sources.items():
+    known = [*map(parts.gpu_part, parts.gpu_names()), *map(parts.host_part, parts.host_names())]
+    for path, source in (pair for part in known for pair in part.sources.items()):
         if not path.endswith(".name") and path not in computed:
             assert re.search("checked: |assumed|KTransformers", source), (path, source)
         assert "vendor data" not in source
 
 
-@pytest.mark.parametrize("name", parts.host_names())
-def test_a_hosts_peak_is_channels_times_speed(name: str) -> None:
+def test_a_hosts_peak_is_channels_times_speed() -> None:
     """8 bytes a transfer; reads reach less."""
-    dram = parts.host_part(name).dram
-    assert dram.channels is not None
-    assert dram.speed_mt_s is not None
-    assert dram.striped_gb_s == pytest.approx(dram.channels * dram.speed_mt_s * 8 / 1000)
-    assert dram.dimms == dram.channels
-    assert 0.7 <= (dram.efficiency or 1) <= 0.95
+    for name in parts.host_names():
+        dram = parts.host_part(name).dram
+        assert dram.striped_gb_s == pytest.approx(dram.channels * dram.speed_mt_s * 8 / 1000), name
+        assert dram.dimms == dram.channels, name
+        assert 0.7 <= (dram.efficiency or 1) <= 0.95, name
 
 
-@pytest.mark.parametrize(
-    ("reported", "name"),
-    [
+def test_a_part_is_known_by_its_whole_name() -> None:
+    """As its driver or lscpu reports it; a laptop's of the same number is another."""
+    for reported, name in (
         ("NVIDIA GeForce RTX 4090", "rtx4090"),
         ("NVIDIA GeForce RTX 4090 D", "rtx4090d"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
         ("NVIDIA A100-SXM4-80GB", "a100"),
         ("NVIDIA H100 80GB HBM3", "h100"),
-    ],
-)
-def test_a_gpu_is_known_by_its_whole_name(reported: str, name: str | None) -> None:
-    """A laptop's of the same number is another."""
-    assert parts.gpu_called(reported) == name
-
-
-@pytest.mark.parametrize(
-    ("reported", "name"),
-    [
+    ):
+        assert parts.gpu_called(reported) == name, reported
+    for reported, name in (
         ("AMD Ryzen 9 7950X 16-Core Processor", "ryzen-am5"),
         ("AMD Ryzen 7 9800X3D 8-Core Processor", "ryzen-am5"),
         ("AMD Ryzen 9 7940HS w/ Radeon 780M Graphics", None),
@@ -88,11 +72,8 @@ def test_a_gpu_is_known_by_its_whole_name(reported: str, name: str | None) -> No
         ("AMD EPYC 7713 64-Core Processor", "epyc-7003"),
         ("Intel(R) Xeon(R) Platinum 8480+", "xeon-spr"),
         ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", "xeon-icx"),
-    ],
-)
-def test_a_host_is_known_by_its_generation(reported: str, name: str | None) -> None:
-    """As lscpu calls it."""
-    assert parts.host_called(reported) == name
+    ):
+        assert parts.host_called(reported) == name, reported
 
 
 def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

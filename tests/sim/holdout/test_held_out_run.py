@@ -10,13 +10,13 @@ import moeopt
 from moeopt.core.errors import InputError, MoeoptWarning
 from moeopt.core.objective import entries
 from moeopt.problems.holdout import is_scheduled, run_on
-from moeopt.problems.layout.holdout import execute_layout
+from moeopt.problems.layout.later import execute_layout
 from moeopt.problems.registry import PROBLEMS, get_problem
-from moeopt.problems.relayout.holdout import execute
+from moeopt.problems.relayout.later import execute
 from moeopt.problems.tri_domain import threshold
 from moeopt.problems.tri_domain.heuristics import trimoe
 from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Assignment
+from moeopt.problems.tri_domain.instance import Solution as Assignment
 from tests.problems.balance.balance_random_instances import random_instance as balance
 
 

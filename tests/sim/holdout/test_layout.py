@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.layout import check
-from moeopt.problems.layout.holdout import execute_layout
-from moeopt.problems.layout.instance import COSTS, Instance, Scenario
-from moeopt.problems.layout.solution import Domain, Solution
+from moeopt.problems.layout.instance import COSTS, Domain, Instance, Scenario, Solution
+from moeopt.problems.layout.later import execute_layout
 from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Assignment
+from moeopt.problems.tri_domain.instance import Solution as Assignment
 
 EXPERTS, DIMMS = 6, 3
 NEWER: dict[str, Any] = {

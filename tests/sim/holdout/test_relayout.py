@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.relayout import check
-from moeopt.problems.relayout.holdout import execute, migrated
-from moeopt.problems.relayout.instance import COSTS, Expert, Instance
-from moeopt.problems.relayout.solution import Migration, Solution
+from moeopt.problems.relayout.instance import COSTS, Expert, Instance, Migration, Solution
+from moeopt.problems.relayout.later import execute, migrated
 from moeopt.problems.tri_domain.instance import Instance as Layer
-from moeopt.problems.tri_domain.solution import Solution as Assignment
+from moeopt.problems.tri_domain.instance import Solution as Assignment
 
 DIMMS = 3
 

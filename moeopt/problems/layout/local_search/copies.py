@@ -23,9 +23,8 @@ from moeopt.core.device_loads import (
     table_for,
 )
 from moeopt.problems.layout.copies import Flags, places_of
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.instance import DOMAINS, Instance, Solution
 from moeopt.problems.layout.paths import Path
-from moeopt.problems.layout.solution import DOMAINS, Solution
 
 from .annealing import uniform
 

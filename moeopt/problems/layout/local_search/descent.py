@@ -8,10 +8,9 @@ from moeopt.core.clock import out_of_time, spend
 from moeopt.core.compiled import compiled
 from moeopt.problems.layout.bounds import lower_bound
 from moeopt.problems.layout.check import objective
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.instance import Instance, Solution
 from moeopt.problems.layout.paths import STRIPED
 from moeopt.problems.layout.second_stage import Layout, as_solution, refined
-from moeopt.problems.layout.solution import Solution
 
 from .moves import allowed, change, move
 from .state import (

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from moeopt.core.compiled import compiled
 from moeopt.core.device_loads import OWN, STRIPED_READS
 from moeopt.problems.layout.bounds import makespan_grid
-from moeopt.problems.layout.instance import Instance
+from moeopt.problems.layout.instance import DOMAINS, Instance, Solution
 from moeopt.problems.layout.paths import IDLE, PATH_OF, STRIPED, Device
 from moeopt.problems.layout.second_stage import Devices, Layout, as_solution
-from moeopt.problems.layout.solution import DOMAINS, Solution
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -6,7 +6,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-from moeopt.core.clock import go_by
+from moeopt.core.clock import go_by_mine
 from moeopt.core.search import Search
 from moeopt.problems.layout.instance import Instance
 
@@ -50,7 +50,7 @@ def solve(instance: Instance, search: Search) -> JointBound:
     lock = Lock()
     improver = Improver(instance, search, best, lock=lock)
     if search.workers > 1:
-        with ThreadPoolExecutor(1, initializer=go_by, initargs=(search.clock,)) as pool:
+        with ThreadPoolExecutor(1, initializer=go_by_mine()) as pool:
             incumbents = pool.submit(_improve, improver, search, 0.0)
             bound.raise_until(search.remaining_s * (1 - BESIDE_SHARE))
             second = Improver(instance, search, start, search.seed + OTHER_SEED, lock)

@@ -22,10 +22,9 @@ import numpy as np
 
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
-from moeopt.problems.placement.instance import Instance
+from moeopt.problems.placement.instance import Instance, held_of, solution_of
 from moeopt.problems.placement.layer_steps import Flags, total_ns
 from moeopt.problems.placement.ranking import best_prefix, descending, filled, offload_time
-from moeopt.problems.placement.solution import held_of, solution_of
 
 from .kernels import Floats
 from .layer_trees import LayerTrees, scale_of

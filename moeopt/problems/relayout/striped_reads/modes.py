@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from moeopt.problems.relayout.bounds import objective_grid
-from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.solution import Domain, Kind
+from moeopt.problems.relayout.instance import Domain, Expert, Instance, Kind
 from moeopt.problems.relayout.windows import link_moves_allowed, link_use, prefetch_allowed
 
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
-from moeopt.problems.relayout.solution import Domain, Migration, Solution
+from moeopt.problems.relayout.instance import Domain, Migration, Solution
 
 from .labels import Combination, LabelSetting, multipliers
 from .modes import Modes

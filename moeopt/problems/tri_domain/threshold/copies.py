@@ -24,8 +24,7 @@ from moeopt.core.device_loads import (
 from moeopt.core.search import Search
 from moeopt.problems.tri_domain.bounds import lower_bound, objective_grid
 from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.instance import Instance
-from moeopt.problems.tri_domain.solution import DOMAINS, Run, Solution, solution_of
+from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Run, Solution, solution_of
 
 from .exchange import improve
 from .separable import NODE, OF, Groups, chosen_within, labels_of, modes_within, multipliers

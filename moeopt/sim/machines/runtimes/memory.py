@@ -202,24 +202,3 @@ def kv_bits_of(text: str | float) -> float:
     if not 0.5 <= width <= 64:
         raise InputError(f"kv_bits: must be from 0.5 to 64, not {width:g}")
     return width
-
-
-def context_of(text: str | int) -> int:
-    """Return a number of tokens from a number or text such as 8k, 131072, 128K.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    said = str(text).strip().lower()
-    factor = 1024 if said.endswith("k") else 1024**2 if said.endswith("m") else 1
-    digits = said.rstrip("km") if factor > 1 else said
-    try:
-        tokens = float(digits) * factor
-    except ValueError:
-        said = f"{said!r:.40}"
-        raise InputError(f"context: must be tokens, e.g. 8192 or 8k, not {said}") from None
-    if not 0 <= tokens <= 2**24 or tokens != int(tokens):
-        raise InputError(f"context: must be a whole number from 0 to {2**24}, not {said:.40}")
-    return int(tokens)

@@ -1,15 +1,15 @@
 """Profiles of runtimes: what a token takes beyond its bytes, as fitted to public measurements."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.calibrated import Costs, every_term
-from moeopt.sim.machines.runtimes.terms import TERMS, Vector
+from moeopt.core.wording import meant
+from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector, every_term
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
@@ -75,10 +75,6 @@ class RuntimeProfile(Frozen):
                     return found
         raise InputError(f"runtime {self.name}: intervals: nothing is known of one {certainty}")
 
-    def with_costs(self, costs: Vector) -> Self:
-        """Return the profile with other costs, in the order of the terms."""
-        return self.model_copy(update={"costs": as_costs(costs)})
-
 
 def as_costs(costs: Sequence[float] | Vector) -> Costs:
     """Return costs by term, rounded to six digits as files keep them."""
@@ -109,5 +105,6 @@ def get_runtime(name: str) -> RuntimeProfile:
 
     known = runtimes()
     if name not in known:
-        raise InputError(f"runtime: must be one of {', '.join(known)}, not {name!r:.60}")
+        hint = meant(name, known)
+        raise InputError(f"runtime: must be one of {', '.join(known)}, not {name!r:.60}{hint}")
     return find("runtimes", RuntimeProfile, name)

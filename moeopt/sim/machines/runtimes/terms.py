@@ -1,9 +1,14 @@
 """The terms that a token's time is made of, and what is expected of them before measurements."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator
+
+from moeopt.core.envelope import Frozen, field_error
+from moeopt.sim.machines.fields import about
 
 Vector = NDArray[np.float64]
 
@@ -48,6 +53,14 @@ PRIOR: dict[str, Term] = {
         "reads of the KV cache by attention on the GPU, over bytes / read bandwidth",
         "one token's attention fills a GPU worse than a matrix does; assumed",
     ),
+    "gpu_scores": Term(
+        4.0,
+        0.6,
+        "products of one token with the context on the GPU, over operations / rate of its ordinary"
+        " cores; it overlaps with the reads of the cache",
+        "one query's products hardly use the matrix units, and as many instructions go to sums and"
+        " exponentials; half of the cores are busy; assumed",
+    ),
     "gpu_latent": Term(
         6.0,
         0.6,
@@ -79,10 +92,12 @@ PRIOR: dict[str, Term] = {
         "assumed: threads wait for the slowest one",
     ),
     "oblivious_read": Term(
-        2.5,
-        0.4,
-        "the same on several sockets, by a runtime that does not place weights by socket",
-        "KTransformers 2.3: cross-socket reads have 125 of 220 GB/s, both sockets share the link",
+        1.2,
+        0.3,
+        "the same on several sockets, by a runtime that does not place weights by socket, over"
+        " bytes / the rate of an even spread: a share local, the rest across the link",
+        "KTransformers 2.3: cross-socket reads have 125 of 220 GB/s; a little over `host_read`,"
+        " since both directions share the link",
     ),
     "host_decode": Term(
         2.0,
@@ -130,9 +145,10 @@ OF_RUNTIMES = ("host_read", "host_layer_us", "layer_us", "host_decode", "latent_
 
 OVERLAPS = (
     ((TERMS.index("gpu_read"),), TERMS.index("gpu_decode")),
+    ((TERMS.index("gpu_kv"),), TERMS.index("gpu_scores")),
     ((TERMS.index("host_read"), TERMS.index("oblivious_read")), TERMS.index("host_decode")),
 )
-"""Reads and the decoding that overlaps with them, of GPU and CPU."""
+"""Reads and the computing that overlaps with them."""
 
 
 def prior() -> tuple[Vector, Vector]:
@@ -141,7 +157,16 @@ def prior() -> tuple[Vector, Vector]:
     return np.log(expected), np.array([PRIOR[term].spread for term in TERMS])
 
 
-def term_times(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
+OVERLAP = 4.0
+"""How nearly reads and computing of a device overlap: together they take (r^p + d^p)^(1/p).
+
+With 1 they add; without end the longer one alone counts, as for a roofline. Prefetching and many
+threads in flight hide all but a little of the shorter one."""
+
+
+def term_times(
+    rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP
+) -> NDArray[np.float64]:
     """Return what each term adds to the time of a token, in us.
 
     Parameters
@@ -150,23 +175,84 @@ def term_times(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
         (..., terms): what is needed of each (`amounts`).
     costs
         (terms,): what each costs.
+    overlap
+        The p of `OVERLAP`.
 
     Returns
     -------
     (..., terms) array
-        Products; but a device's reads r and its decoding d overlap: together they take
-        sqrt(r^2 + d^2), shared in proportion to their squares.
+        Products; but a device's reads and the computing that overlaps with them share what both
+        take in proportion to their p-th powers.
     """
     times = np.asarray(rows * costs, dtype=float)
-    for reads, decode in OVERLAPS:
-        read, unpack = times[..., list(reads)].sum(axis=-1), times[..., decode]
-        both = np.maximum(np.hypot(read, unpack), 1e-300)
+    for reads, computing in OVERLAPS:
+        read, work = times[..., list(reads)].sum(axis=-1), times[..., computing]
+        longer = np.maximum(np.maximum(read, work), 1e-300)
+        powers = (read / longer) ** overlap, (work / longer) ** overlap
+        total = np.maximum(sum(powers), 1e-300)
+        both = longer * total ** (1.0 / overlap)
         for term in reads:
-            times[..., term] *= read / both
-        times[..., decode] *= unpack / both
+            times[..., term] *= both * powers[0] / total / np.maximum(read, 1e-300)
+        times[..., computing] = both * powers[1] / total
     return times
 
 
-def token_us(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
+def token_us(rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP) -> Vector:
     """Return the time of a token: the sum of `term_times`, (...,) for rows (..., terms)."""
-    return np.asarray(term_times(rows, costs).sum(axis=-1))
+    return np.asarray(term_times(rows, costs, overlap).sum(axis=-1))
+
+
+Cost = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+Costs = dict[str, Cost]
+Short = Annotated[str, Field(min_length=1, max_length=200)]
+
+LATER = ("gpu_scores",)
+"""Terms that files written before them do not have."""
+
+
+def every_term(costs: Costs) -> Costs:
+    """Return the costs if there is one of each term, else raise what validators raise.
+
+    Terms of `LATER` are as expected where a file does not have them.
+    """
+    costs = {term: PRIOR[term].expected for term in LATER} | costs
+    if set(costs) != set(TERMS):
+        raise field_error([], f"must have exactly {', '.join(TERMS)}")
+    return costs
+
+
+class CalibratedModel(Frozen):
+    """A model whose speed was measured on the machine."""
+
+    model: Annotated[Short, about("name of the model", find="`moeopt calibrate`")]
+    bits: Annotated[
+        Annotated[float, Field(strict=True, gt=0, le=64, allow_inf_nan=False)],
+        about("width of its experts", "bits", "`moeopt calibrate`"),
+    ]
+    costs: Annotated[Costs, about("term -> cost, for this model", find="`moeopt calibrate`")]
+
+    @field_validator("costs")
+    @classmethod
+    def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
+        return every_term(costs)
+
+
+class CalibratedRuntime(Frozen):
+    """A runtime whose speed was measured on the machine."""
+
+    runtime: Annotated[Short, about("name of the runtime", find="`moeopt calibrate`")]
+    costs: Annotated[Costs, about("term -> cost, for any model", find="`moeopt calibrate`")]
+    models: Annotated[
+        tuple[CalibratedModel, ...],
+        Field(max_length=100),
+        about("the models that were measured", find="`moeopt calibrate`"),
+    ]
+    points: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=10**6)],
+        about("how many measurements there were", "points", find="`moeopt calibrate`"),
+    ]
+
+    @field_validator("costs")
+    @classmethod
+    def _every_term(cls, costs: Costs, info: ValidationInfo) -> Costs:
+        return every_term(costs)

@@ -1,16 +1,93 @@
-"""From arrays of unknown quality to a `Trace` or `Counts`: every importer ends here."""
+"""From arrays of unknown quality to a `Trace` or `Counts`: every importer ends here.
+
+How much of an untrusted file is read, and the reading itself.
+
+Sizes are bounded before anything is parsed, also those of compressed files.
+"""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.core.untrusted import reading
-from moeopt.sim.traces.readers import limits
-from moeopt.sim.traces.trace import NO_EXPERT, Counts, Trace
+from moeopt.core.untrusted import opened, read_bytes, reading
+from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
+
+MAX_FILE_BYTES = 2 * 2**30
+"""Largest file that is opened at all."""
+
+MAX_TEXT_BYTES = 512 * 2**20
+"""Most bytes of a text file, after decompression."""
+
+MAX_LINE_BYTES = 32 * 2**20
+"""Longest line of a text file that is read line by line."""
+
+MAX_EXPERT = 2**16 - 1
+MAX_LAYER = 2**12 - 1
+MAX_TOKENS = 2**28
+"""Highest numbers that are taken for an expert, a layer, and a number of tokens."""
+
+MAX_FILES = 4096
+"""Most files that are read from one folder."""
+
+
+def check_size(path: Path) -> None:
+    """Refuse a file that is larger than `MAX_FILE_BYTES`, or that is not there."""
+    with reading(path):
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+
+
+def read_text(path: Path) -> str:
+    """Return a UTF-8 text file, decompressed if its name ends in ``.gz``."""
+    with reading(path):
+        return read_bytes(path, MAX_TEXT_BYTES).decode("utf-8-sig")
+
+
+def read_head(path: Path, size: int = 4096) -> bytes:
+    """Return the first bytes of a file, decompressed if its name ends in ``.gz``."""
+    with reading(path), opened(path, MAX_TEXT_BYTES) as (stream, _):
+        return stream.read(size)
+
+
+def read_lines(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
+    """Yield number and text of every line that is not blank, without its end.
+
+    A line of more than `longest` bytes is refused before it is split.
+    """
+    total = 0
+    with reading(path), opened(path, MAX_TEXT_BYTES) as (stream, limit):
+        number = 0
+        while line := stream.readline(longest + 1):
+            number += 1
+            total += len(line)
+            if len(line) > longest:
+                raise InputError(f"{path}: line {number}: longer than {longest} bytes")
+            if total > limit:
+                raise InputError(f"{path}: larger than {limit // 2**20} MiB")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            if text.strip():
+                yield number, text
+
+
+def files_in(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of a folder whose names match, sorted by name.
+
+    Raises
+    ------
+    InputError
+        If there is none, or more than `MAX_FILES`.
+    """
+    found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    if not found:
+        raise InputError(f"{folder}: holds no file called {pattern}")
+    if len(found) > MAX_FILES:
+        raise InputError(f"{folder}: holds more than {MAX_FILES} files called {pattern}")
+    return found
+
 
 TOKENS_AT_ONCE = 2**16
 """Looked at together for experts that a token has twice, to save memory."""
@@ -37,11 +114,11 @@ def digest(path: Path) -> str:
 
 def checked_trace(
     path: Path,
-    ids: NDArray[Any],
-    weights: NDArray[Any] | None = None,
-    seq_len: NDArray[Any] | None = None,
-    decode: NDArray[Any] | None = None,
-    facts: dict[str, Any] | None = None,
+    ids: Ids,
+    weights: Ids | None = None,
+    seq_len: Ids | None = None,
+    decode: Ids | None = None,
+    facts: dict[str, object] | None = None,
 ) -> Trace:
     """Return a trace, or say which of its arrays cannot be one.
 
@@ -67,12 +144,12 @@ def checked_trace(
     if decode is not None and (decode.shape != ids.shape[:1] or decode.dtype.kind != "b"):
         found = f"{decode.dtype} of shape {decode.shape}"
         raise InputError(f"{path}: decode: must be a truth value for each token, not {found}")
-    known: dict[str, Any] = {} if path.is_dir() else {"sha256": digest(path)}
+    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
     known["tokens"] = int(ids.shape[0])
     return Trace(name_of(path), ids, weights, seq_len, known | (facts or {}), decode)
 
 
-def checked_counts(path: Path, counts: NDArray[Any], facts: dict[str, Any]) -> Counts:
+def checked_counts(path: Path, counts: NDArray[np.generic], facts: dict[str, object]) -> Counts:
     """Return counts of shape (steps, layers, experts), or say why they are none."""
     if counts.ndim != 3 or counts.dtype.kind not in "iu":
         found = f"{counts.dtype} of shape {counts.shape}"
@@ -82,11 +159,11 @@ def checked_counts(path: Path, counts: NDArray[Any], facts: dict[str, Any]) -> C
     for wrong, what in ((int(counts.min()), "negative"), (int(counts.max()), "above 2**42")):
         if not 0 <= wrong <= MAX_COUNT:
             raise InputError(f"{path}: count: must not be {what}, not {wrong}")
-    known: dict[str, Any] = {} if path.is_dir() else {"sha256": digest(path)}
+    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
     return Counts(name_of(path), counts.astype(np.int64), known | facts)
 
 
-def smallest(ids: NDArray[Any]) -> NDArray[Any]:
+def smallest(ids: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return the same numbers as the smallest kind of integer that holds them."""
     low, high = int(ids.min(initial=0)), int(ids.max(initial=0))
     kinds = (np.uint8, np.int16, np.uint16, np.int32, np.int64)
@@ -96,7 +173,7 @@ def smallest(ids: NDArray[Any]) -> NDArray[Any]:
     return ids
 
 
-def without_empty_layers(ids: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+def without_empty_layers(ids: NDArray[np.generic]) -> tuple[NDArray[np.generic], list[int]]:
     """Drop layers in which no token has experts, and return the numbers of those that stay.
 
     Runtimes write rows for dense layers as well, all -1, or all 0 where nothing was recorded (no
@@ -109,12 +186,12 @@ def without_empty_layers(ids: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     return (ids if len(stay) == ids.shape[1] else ids[:, stay]), stay.tolist()
 
 
-def layer_facts(layers: list[int]) -> dict[str, Any]:
+def layer_facts(layers: list[int]) -> dict[str, object]:
     """Return the model's numbers of the layers as facts, unless they simply count from 0."""
     return {} if layers == list(range(len(layers))) else {"layers": layers}
 
 
-def _check_ids(path: Path, ids: NDArray[Any]) -> None:
+def _check_ids(path: Path, ids: NDArray[np.generic]) -> None:
     if ids.ndim != 3 or ids.dtype.kind not in "iu":
         found = f"{ids.dtype} of shape {ids.shape}"
         raise InputError(f"{path}: topk_ids: must be integers [token, layer, k], not {found}")
@@ -123,8 +200,8 @@ def _check_ids(path: Path, ids: NDArray[Any]) -> None:
     low, high = int(ids.min()), int(ids.max())
     if low < NO_EXPERT:
         raise InputError(f"{path}: topk_ids: must not be negative, except -1 for none, not {low}")
-    if high > limits.MAX_EXPERT:
-        raise InputError(f"{path}: topk_ids: must be at most {limits.MAX_EXPERT}, not {high}")
+    if high > MAX_EXPERT:
+        raise InputError(f"{path}: topk_ids: must be at most {MAX_EXPERT}, not {high}")
     for first in range(0, len(ids), TOKENS_AT_ONCE):
         ordered = np.sort(ids[first : first + TOKENS_AT_ONCE], axis=2)
         twice = (ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != NO_EXPERT)
@@ -135,14 +212,14 @@ def _check_ids(path: Path, ids: NDArray[Any]) -> None:
             raise InputError(f"{path}: topk_ids: {where}: has expert {expert} twice")
 
 
-def _check_weights(path: Path, weights: NDArray[Any], ids: NDArray[Any]) -> None:
+def _check_weights(path: Path, weights: NDArray[np.generic], ids: NDArray[np.generic]) -> None:
     if weights.shape != ids.shape:
         raise InputError(f"{path}: topk_weights: shape {weights.shape} is not that of topk_ids")
     if not (np.issubdtype(weights.dtype, np.floating) and np.isfinite(weights).all()):
         raise InputError(f"{path}: topk_weights: must be finite floats")
 
 
-def _check_lengths(path: Path, lengths: NDArray[Any], tokens: int) -> None:
+def _check_lengths(path: Path, lengths: NDArray[np.generic], tokens: int) -> None:
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not lengths.size:
         raise InputError(f"{path}: seq_len: must be a list of integers")
     if int(lengths.min()) < 0 or int(lengths.max()) > tokens:

@@ -1,0 +1,108 @@
+"""Options of a function and of its command: name, type, default and help in one place.
+
+A class of options is a frozen dataclass whose fields are made by `option`. A function takes it as a
+whole, or field by field (`takes`); `moeopt.cli.options.command` makes a command line of it.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
+
+from moeopt.core.errors import InputError
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def option(
+    default: T,
+    help: str,
+    *,
+    read: Callable[[str, Any], object] | None = None,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    flag: str | None = None,
+    metavar: str | None = None,
+) -> T:
+    """Return a field of a class of options.
+
+    Parameters
+    ----------
+    default, help
+        What holds if it is not given; what it means, in a sentence.
+    read
+        Makes a value of what was given, from the field's name and it: text from a command line.
+    least, above, most
+        The range of a number: at least, above, at most.
+    flag, metavar
+        On the command line, if not made of the name.
+    """
+    known = {"help": help, "read": read, "least": least, "above": above, "most": most}
+    return field(default=default, metadata=known | {"flag": flag, "metavar": metavar})
+
+
+@dataclass(frozen=True)
+class Options:
+    """A class of options: what is given is read, and checked against the ranges."""
+
+    def __init_subclass__(cls) -> None:
+        """Document the fields by their help."""
+        super().__init_subclass__()
+        lines = [
+            f"{name}\n    {value.metadata['help']}"
+            for name, value in vars(cls).items()
+            if isinstance(value, Field) and "help" in value.metadata
+        ]
+        if lines:
+            listed = "\n".join(["Attributes", "----------", *lines])
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{listed}\n"
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless every value is in its range."""
+        for one in fields(self):
+            value, known = getattr(self, one.name), one.metadata
+            if value is None or not known:
+                continue
+            if known["read"] is not None:
+                value = known["read"](one.name, value)
+                object.__setattr__(self, one.name, value)
+            _check(one.name, value, known["least"], known["above"], known["most"])
+
+
+def _check(
+    name: str, value: object, least: float | None, above: float | None, most: float | None
+) -> None:
+    """Raise InputError unless a number is in its range, if it has one."""
+    if least is None and above is None and most is None:
+        return
+    if least is not None and most is not None:
+        words = f"from {least:g} to {most:g}"
+    elif least is not None:
+        words = f"at least {least:g}"
+    else:
+        words = f"above {above:g}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    inside = number and float("-inf" if least is None else least) <= value < float("inf")  # type: ignore[operator]
+    inside = inside and (above is None or value > above) and (most is None or value <= most)  # type: ignore[operator]
+    if not inside:
+        raise InputError(f"{name}: must be {words}, not {value}")
+
+
+def takes(kind: type[Options]) -> Callable[[F], F]:
+    """Let the signature of a function with ``**given`` name the fields of its options."""
+
+    def with_fields(function: F) -> F:
+        signature = inspect.signature(function)
+        plain = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        made = [
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default,
+                              annotation=f.type)
+            for f in fields(kind)
+        ]  # fmt: skip
+        shown = signature.replace(parameters=[*plain, *made])
+        function.__signature__ = shown  # type: ignore[attr-defined]
+        return function
+
+    return with_fields

@@ -1,0 +1,156 @@
+"""What a plan may be asked for: the options of `moeopt.plan` and of ``moeopt plan``."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moeopt.core.errors import InputError
+from moeopt.core.options import Options, option
+from moeopt.core.units import gib_of, tokens_of
+
+if TYPE_CHECKING:
+    from moeopt.solvers.arguments import Asked
+
+DECIDED_ON = 1000
+"""Steps that are decided on unless it is said how many. With 200 of them the plan of ``moeopt plan
+--machine rtx4090-7960x --model deepseek-v2-lite --trace law.npz --hold-out-steps 1000`` has 42.0
+tokens/s on held-out steps, with 1,000 44.0, with 4,000 44.1 (``--decide-steps``)."""
+
+HELD_OUT = 500
+"""Steps that are held out unless it is said how many."""
+
+
+def _text(_: str, value: str | float) -> str:
+    return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(Options):
+    """Options of `moeopt.plan` and of ``moeopt plan``."""
+
+    batch: int = option(1, "Tokens in a step.", least=1)
+    context: int = option(512, "Tokens in each KV cache: 8192, 8k.", read=tokens_of)
+    steps: int | None = option(
+        None, "Most steps to decide on, and to hold out; default: 1000 and 500.", least=1
+    )
+    decide_steps: int | None = option(None, "Most steps to decide on; default: --steps.", least=1)
+    hold_out_steps: int | None = option(None, "Most steps to hold out; default: --steps.", least=1)
+    held_out: float | None = option(
+        None, "Share of a trace that is held out; default: 0.3. Of others steps are drawn anew."
+    )
+    keep_repeats: bool = option(
+        False, "Do not leave out what a trace reads twice; held-out steps may then be known ones."
+    )
+    reserved_gib: float | None = option(
+        None, "GPU memory that stays free; default: as the runtime needs.", read=gib_of, least=0
+    )
+    host_reserved_gib: float | None = option(
+        None, "Host memory that stays free; default: 5 %.", read=gib_of, least=0
+    )
+    max_deferred: int = option(
+        0,
+        "Most deferred experts per layer, at most all but two of the top-k (KTransformers 4.2);"
+        " changes the model's output.",
+        least=0,
+    )
+    average_bits: float | None = option(
+        None, "Bits per weight of the experts on average, and of everything else."
+    )
+    bits: str | None = option(
+        None,
+        "Bits of all weights, or Q4_K_M etc.; with an average or a quality loss: the widths to"
+        " choose from, by default 2,4,8,16.",
+        read=_text,
+    )
+    other_bits: float | None = option(None, "Bits per weight of everything but the routed experts.")
+    kv_bits: str | None = option(None, "Bits of a number in the KV cache, or q8_0 etc.", read=_text)
+    loss_table: Path | None = option(
+        None, "Measured losses of these widths (moeopt losses); default: random experts'."
+    )
+    runtime: str | None = option(
+        None,
+        "Whose times: moeopt list runtimes, or machine; default: calibrated, the machine file's"
+        " own, llama.cpp.",
+    )
+    quality_loss: float | None = option(
+        None,
+        "Share of outputs that widths and deferral together may lose; widths are then decided"
+        " jointly.",
+        least=0,
+        most=1,
+    )
+    joint_time_s: float | None = option(
+        None,
+        "Seconds of the limit to decide all at once, with a bound on every plan; default: half;"
+        " 0: none.",
+    )
+    time_limit_s: float = option(60.0, "Seconds for building and solving.", above=0, metavar="S")
+    work_limit: float | None = option(
+        None,
+        "Instead, units of work, each about a second of one core: the same plan on every machine.",
+        above=0,
+        metavar="W",
+    )
+    workers: int = option(1, "Threads; 1 gives the same answer each time.", least=1, metavar="N")
+    seed: int = option(0, "Seed of everything random.", metavar="N")
+
+    def __post_init__(self) -> None:
+        """Raise InputError unless the options make sense together."""
+        super().__post_init__()
+        if self.work_limit is not None and self.workers != 1:
+            raise InputError(f"work_limit: goes with one worker only, not {self.workers}")
+        if self.quality_loss is not None and self.average_bits is not None:
+            raise InputError("quality_loss: not with average_bits: one budget of widths is enough")
+        if self.quality_loss is not None and self.joint_time_s == 0:
+            raise InputError("quality_loss: is for all decisions at once; joint_time_s is 0")
+        if not 0 <= self.joint_limit_s < self.time_limit_s:
+            most = f"from 0 to below the time limit, {self.time_limit_s:g}"
+            raise InputError(f"joint_time_s: must be {most}, not {self.joint_time_s}")
+
+    @property
+    def joint_limit_s(self) -> float:
+        """Of the time limit, what deciding everything at once may take."""
+        return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
+
+    @property
+    def whole_limit(self) -> "Asked":
+        """The limit for everything, as the arguments that ask for it."""
+        seconds = self.time_limit_s if self.work_limit is None else None
+        return {"time_limit_s": seconds, "work_limit": self.work_limit}
+
+    @property
+    def by_layers(self) -> bool:
+        """Whether nothing is asked for that whole layers cannot have, decided from memory alone."""
+        simple = (
+            *("context", "bits", "kv_bits", "runtime", "loss_table", "joint_time_s"),
+            *("time_limit_s", "work_limit", "workers", "seed"),
+        )
+        return all(of.name in simple or getattr(self, of.name) == of.default for of in fields(self))
+
+    @property
+    def most_decided_on(self) -> int:
+        """Most steps that are decided on."""
+        return self.decide_steps or self.steps or DECIDED_ON
+
+    @property
+    def most_held_out(self) -> int:
+        """Most steps that are held out, or drawn anew."""
+        return self.hold_out_steps or self.steps or HELD_OUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralOptions(Options):
+    """Options of ``moeopt plan`` that only machines with several GPUs or memory nodes have."""
+
+    prompt_tokens: int = option(
+        0, "Several GPUs or nodes: tokens of a prompt, beside the reply.", read=tokens_of
+    )
+    reply_tokens: int = option(500, "Several GPUs or nodes: tokens of a reply.", read=tokens_of)
+    ubatch: int = option(
+        512, "Several GPUs or nodes: tokens of a prompt computed together.", read=tokens_of
+    )
+    numa: str = option(
+        "interleaved",
+        "Several nodes: interleaved, first-touch, nodes, mirrored or isolate.",
+    )
+    path: str | None = option(None, "Several GPUs or nodes: the model's file, for the command.")

@@ -1,0 +1,161 @@
+"""Compiled functions give what Python gives; they are compiled once for all processes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import moeopt
+from moeopt.core.clock import solving_clock
+from moeopt.core.compiled import KEPT, compiled
+
+
+def collatz_steps(number: int) -> int:
+    """Count the steps to 1."""
+    steps = 0
+    while number != 1:
+        number = number // 2 if number % 2 == 0 else 3 * number + 1
+        steps += 1
+    return steps
+
+
+def test_the_same_as_plain_python() -> None:
+    """For every start below 200; the clock stands still while it is compiled."""
+    fast, before = compiled(collatz_steps), solving_clock().compile_s
+    assert [fast(n) for n in range(1, 200)] == [collatz_steps(n) for n in range(1, 200)]
+    assert solving_clock().compile_s > before
+
+
+def test_constants_compile_nothing_anew() -> None:
+    """Calls with constants and with variables of the same types share one compiled form."""
+
+    @compiled
+    def scaled(number: int, factor: int, doubled: bool) -> int:
+        return number * factor * (2 if doubled else 1)
+
+    @compiled
+    def total(number: int) -> int:
+        return scaled(number, 0, False) + scaled(number, 3, True) + scaled(number, number, False)
+
+    assert total(5) == 55
+    assert scaled(5, 1, True) == 10
+    assert len(scaled.dispatcher.signatures) == 1  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Return a package of that name with a kernel, and one that it calls."""
+    folder = tmp_path / "moeopt"
+    shutil.copytree(Path(moeopt.__file__).parent / "core", folder / "core")
+    (folder / "__init__.py").write_text("")
+    (folder / "outer.py").write_text(OUTER)
+    (folder / "inner.py").write_text(INNER.format(value=1))
+    return folder
+
+
+class Processes:
+    """Makes new processes, each a copy of one that has Numba: importing it takes longest."""
+
+    def __init__(self) -> None:
+        self.first = subprocess.Popen(
+            [sys.executable, "-c", COPIES],
+            env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, folder: Path, count: int, **variables: str) -> list[list[int]]:
+        """Return what each of `count` processes computes and compiles that run at once."""
+        assert self.first.stdin is not None
+        assert self.first.stdout is not None
+        order = json.dumps([str(folder), OUTER_OF_THREE, count, variables])
+        print(order, file=self.first.stdin, flush=True)
+        return [list(map(int, self.first.stdout.readline().split())) for _ in range(count)]
+
+
+COPIES = """
+import json, numba, os, sys
+numba.njit(lambda: 1)()
+for line in sys.stdin:
+    folder, source, count, variables = json.loads(line)
+    for _ in range(count):
+        if os.fork() == 0:
+            os.chdir(folder)
+            os.environ.update(variables)
+            exec(source, {})
+            sys.stdout.flush()
+            os._exit(0)
+    for _ in range(count):
+        os.wait()
+"""
+
+OUTER_OF_THREE = """
+from moeopt.outer import outer
+from moeopt.core.compiled import KERNELS
+value = outer(3)
+missed = sum(sum(kernel.dispatcher.stats.cache_misses.values()) for kernel in KERNELS)
+sys = __import__("sys")
+sys.stdout.write(f"{value} {missed}\\n")
+"""
+
+OUTER = """from moeopt.inner import inner
+from moeopt.core.compiled import compiled
+
+@compiled
+def outer(number):
+    return inner(number)
+"""
+
+INNER = """from moeopt.core.compiled import compiled
+
+@compiled
+def inner(number):
+    return number + {value}
+"""
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    """Return what starts processes; they import what lies in the folder that they run in."""
+    made = Processes()
+    yield made
+    made.first.communicate(timeout=600)
+
+
+def test_an_edit_of_what_a_kernel_calls_is_noticed(package: Path, processes: Processes) -> None:
+    """Four processes at once compile two kernels once; an edit has both compiled anew."""
+    cache = package.parent / "cache"
+    found = processes.run(package.parent, 4, MOEOPT_CACHE_DIR=str(cache))
+    assert [value for value, _ in found] == [4] * 4
+    assert sum(compiled_here for _, compiled_here in found) == 2
+    (package / "inner.py").write_text(INNER.format(value=20))
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=str(cache)) == [[23, 2]]
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=str(cache)) == [[23, 0]]
+    for number in range(KEPT):
+        (cache / "kernels" / str(number)).mkdir()
+        os.utime(cache / "kernels" / str(number), (number, number))
+    (package / "inner.py").write_text(INNER.format(value=2))
+    assert processes.run(package.parent, 1, MOEOPT_CACHE_DIR=str(cache)) == [[5, 2]]
+    left = {path.name for path in (cache / "kernels").iterdir()}
+    assert len(left) == KEPT
+    assert not left & {"0", "1", "2"}
+
+
+def test_where_a_folder_cannot_be_written_the_users_is(package: Path, processes: Processes) -> None:
+    """And where that cannot be, the package's."""
+    (package.parent / "file").write_text("")
+    wrong = str(package.parent / "file")
+    own = package.parent / "own"
+    variables = {"MOEOPT_CACHE_DIR": wrong, "HOME": str(own), "XDG_CACHE_HOME": str(own)}
+    assert processes.run(package.parent, 1, **variables) == [[4, 2]]
+    assert list(own.rglob("*.nbi"))
+    assert processes.run(package.parent, 1, **variables) == [[4, 0]]
+    variables |= {"HOME": wrong, "XDG_CACHE_HOME": wrong}
+    assert processes.run(package.parent, 1, **variables) == [[4, 2]]
+    assert list((package / "__pycache__").rglob("*.nbi"))

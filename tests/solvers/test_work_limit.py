@@ -1,0 +1,65 @@
+"""Under a work limit the clock on the wall decides nothing."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import moeopt
+from moeopt.core import clock
+from moeopt.exporters.copies import by_load
+from moeopt.problems.registry import PROBLEMS
+from moeopt.solvers.arguments import Limits
+from tests.problems.every_problem import RANDOM
+
+WORK = 0.02
+
+
+@pytest.fixture
+def leap(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
+    """Let each look at the clock take so many seconds."""
+
+    def by(seconds: float) -> None:
+        ticks = itertools.count(0.0, seconds)
+        monkeypatch.setattr(clock, "perf_counter", lambda: next(ticks))
+
+    yield by
+    monkeypatch.undo()
+
+
+def answer(result: Any) -> tuple[Any, ...]:
+    """Return what is to be the same."""
+    limits = (result.termination, result.work)
+    return result.status, result.objective, result.bound, result.solution, result.proof, *limits
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_method_answers_alike(problem: str, leap: Callable[[float], None]) -> None:
+    """Each look at the clock takes a minute the second time."""
+    instance = RANDOM[problem][-1](3)
+    for method in moeopt.methods(problem):
+        found = []
+        for seconds in (1e-6, 60.0):
+            leap(seconds)
+            found.append(answer(moeopt.solve(instance, method, work_limit=WORK)))
+        assert found[0] == found[1], method
+
+
+def test_so_do_explain_and_maps(leap: Callable[[float], None]) -> None:
+    """They share a limit out over several solves."""
+    instance = RANDOM["tri_domain"][0](3)
+    found = []
+    for seconds in (1e-6, 60.0):
+        leap(seconds)
+        slots = by_load(range(1, 17), 4, 6, Limits(work=WORK))
+        found.append((moeopt.explain(instance, work_limit=WORK), slots))
+    assert found[0] == found[1]
+
+
+def test_a_time_limit_beside_holds_too(leap: Callable[[float], None]) -> None:
+    """What comes first ends it, and is told."""
+    instance = RANDOM["replication"][-1](3)
+    leap(60.0)
+    ended = moeopt.solve(instance, "anneal-and-refute", work_limit=10.0, time_limit_s=1.0)
+    assert ended.termination == "time_limit"

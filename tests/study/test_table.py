@@ -1,0 +1,73 @@
+"""Tables of rules: what they knew and how instances were made is never mixed."""
+
+from dataclasses import replace
+
+import pytest
+
+import moeopt
+from moeopt.core.problem import HINDSIGHT, THIS_STEP
+from moeopt.study.origin import origin
+from moeopt.study.rows import Row
+from moeopt.study.table import front_markdown, interval, standings, summarise, to_markdown
+from tests.study.rows_made import made_row
+
+FILE = "instances/tri_domain/esft-window/window-law-layer4-batch256.json"
+
+
+def row(method: str, instance: str, objective: int, **facts: str) -> Row:
+    """Return a row over an optimum of 10, with facts."""
+    return replace(made_row(method, instance, objective, 10), facts=dict(facts))
+
+
+def test_information_and_settlements_are_never_mixed() -> None:
+    """One median each, and the table has a line for each."""
+    rows = [
+        row("trimoe", "a", 11, knew=THIS_STEP, cell="x", cluster="x"),
+        row("trimoe", "b", 20, knew=HINDSIGHT, cell="x", cluster="x"),
+        row("trimoe", "c", 30, knew=THIS_STEP, cell="y", cluster="y", settled="cold_cut=0.7"),
+        row("trimoe", "d", 40, knew=THIS_STEP, cell="y", cluster="y", settled="cold_cut=0.7"),
+    ]
+    found = [(s.kind, s.settled, s.instances, s.cells, s.excess_median) for s in summarise(rows)]
+    assert found == [
+        ("step", False, 1, 1, pytest.approx(0.1)),
+        ("hindsight", False, 1, 1, 1.0),
+        ("step", True, 2, 1, 2.5),
+    ]
+    step, hindsight = front_markdown(standings(rows)).splitlines()[2:]
+    assert step.split(" | ")[2:6] == ["the step's own loads", "1", "1", "10.0 %"]
+    assert step.endswith("| 2 | 1 | 250.0 % | - | 300.0 % |")
+    assert hindsight.endswith("| - | - | - | - | - |")
+    one, other = to_markdown(summarise(rows)).split("\n\n")[:2]
+    assert ("made \\*" in one, one.count("\n"), other.count("| made |")) == (True, 4, 1)
+
+
+def test_experiments_under_a_second_name_count_once() -> None:
+    """Unless a problem has no others."""
+    rows = [row("trimoe", "a", 11, knew=THIS_STEP), row("trimoe", "b", 20, repeats="qwen")]
+    [one] = standings(rows)
+    assert one.defaults is not None
+    assert one.defaults.instances == 1
+    assert len(standings(rows[1:])) == 1
+
+
+def test_the_interval_draws_whole_clusters() -> None:
+    """However many instances a trace has; none for two traces."""
+    assert interval([0.1, 0.2], ["x", "y"]) is None
+    many = [0.1] * 100 + [0.5, 0.9]
+    assert interval(many, ["x"] * 100 + ["y", "z"]) == (0.1, 0.9)
+    assert interval([0.1 * n for n in range(102)], [str(n) for n in range(102)]) == (
+        pytest.approx(4.1, abs=0.3),  # order statistics: ranks 41 and 61 of 102
+        pytest.approx(6.1, abs=0.3),
+    )
+    assert interval([0.3] * 9, list("abcabcabc")) == (0.3, 0.3)
+
+
+def test_an_instance_says_its_cell_and_what_is_not_default() -> None:
+    """The layer of its trace; nothing is known of an instance without provenance."""
+    instance = moeopt.load(FILE)
+    found = origin(instance)
+    assert found["cell"] == "esft_deepseek_v2_lite/law.npz layer 4"
+    assert found["cluster"] == "esft_deepseek_v2_lite/law.npz"
+    assert found["settled"].startswith("cold_cut=experts 0.7, layout_from=last step")
+    bare = instance.model_copy(update={"provenance": {"trace": 3, "options": []}})
+    assert origin(bare) == {"cell": bare.name, "cluster": bare.name, "settled": ""}
