@@ -75,6 +75,7 @@ class GapOptions(Options):
         None, "The report's figures, as PDF and SVG files.", metavar="DIR"
     )
     markdown: bool = option(False, "Print the summary as Markdown, without times.")
+    instances: bool = option(False, "Print also each instance and each family.")
     as_json: bool = option(False, "One JSON object per solve and line on stdout.", flag="--json")
     watch: bool = option(False, "Show the store in a browser while it fills; see `report`.")
     held_out: bool = option(
@@ -377,7 +378,7 @@ def _print(rows: "Sequence[Row]", kept: "Path | Store", options: GapOptions) -> 
             print(json.dumps(record(row)))
         return
     if not options.markdown:
-        print_tables(rows)
+        print_tables(rows, everything=options.instances)
     else:
         if len({row.result.problem for row in rows}) > 1:
             print(front_markdown(standings(rows)))

@@ -34,7 +34,6 @@ from moeopt.cli import (
     simulate,
     solve,
     trace,
-    warm,
 )
 from moeopt.cli.options import INTERRUPTED, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
@@ -70,7 +69,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("predict")(predict.predict_command)
     app.command("calibrate")(calibrate.calibrate_command)
     app.command("profile")(profile.profile_command)
-    app.command("warm")(warm.warm_command)
+    app.command("warm")(solve.warm_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")

@@ -306,4 +306,3 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
     assert resettled(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
     with pytest.raises(InputError, match="channels: must be 'none' or 'two DIMMs each'"):
         resettled(instance, "channels", "many")
-

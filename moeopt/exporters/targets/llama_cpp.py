@@ -21,7 +21,9 @@ in which exactly the plan's experts occur leaves it no choice. N is the same for
 one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds.
 """
 
+import re
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +51,9 @@ IDS_IN_A_LINE = 256
 
 ON_CPU = "-ngl 999 --cpu-moe"
 
-CPU = "CPU"
+CPU, GPU = "CPU", "CUDA"
+
+MAX_BLOCKS = 2**12
 
 
 def export(job: Job) -> Exported:
@@ -176,6 +180,128 @@ def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
         where = f"CUDA{gpus.index(experts)}" if experts in gpus else CPU
         moved.append(f"blk.{layer}.ffn_.+exps={where}")
     return [*flags, "-ot", ",".join(moved)] if moved else flags
+
+
+SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu-moe"} | {
+    **{"-cmoe": "--cpu-moe", "--split-mode": "-sm", "-dev": "--device", "--gpu-layers": "-ngl"},
+    **{"--n-gpu-layers": "-ngl", "--ctx-size": "-c", "--ubatch-size": "-ub"},
+    **{"--cache-type-k": "-ctk", "--threads": "-t"},
+}
+"""Other spellings -> those that are read here."""
+
+EXPERT_TENSORS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+
+
+def flag_values(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the flags of a command line and their values, in order; "" where there is none.
+
+    A word with a dash begins a flag unless it is a number.
+    """
+    found: list[tuple[str, str]] = []
+    for word in words:
+        if word.startswith("-") and not re.fullmatch(r"-\d+", word):
+            found.append((SHORT.get(word, word), ""))
+        elif found and not found[-1][1]:
+            found[-1] = found[-1][0], word
+    return found
+
+
+def read_split_flags(
+    words: Sequence[str], layers: int, memory: Sequence[float]
+) -> tuple[list[str], list[str]]:
+    """Return the device of each layer's attention and experts, as the runtimes read the flags.
+
+    Parameters
+    ----------
+    words
+        A command line; flags that say nothing of places do not count.
+    layers
+        Of the model.
+    memory
+        Of each GPU: what layers are shared out by without ``-ts``.
+
+    Raises
+    ------
+    InputError
+        If a flag is none, or says what a split cannot: rows of matrices on several GPUs, a layer's
+        experts on several devices.
+    """
+    flags = flag_values(words)
+    given = dict(flags)
+    names = [f"{GPU}{number}" for number in range(len(memory))]
+    devices = given["--device"].split(",") if "--device" in given else names
+    if unknown := [name for name in devices if name not in names]:
+        raise InputError(f"--device: must be of {', '.join(names)}, not {unknown[0]!r:.40}")
+    mode = given.get("-sm", "layer")
+    if mode not in ("layer", "none"):
+        raise InputError(f"-sm: must be layer or none here, not {mode!r:.40}")
+    devices = devices[:1] if mode == "none" else devices
+    shares = [memory[names.index(name)] for name in devices]
+    if "-ts" in given:
+        shares = [_number("-ts", share) for share in re.split("[,/]", given["-ts"])]
+        if len(shares) > len(devices) or sum(shares) <= 0:
+            raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
+    asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
+    offloaded = layers + 1 if asked < 0 else min(asked, layers + 1)
+    if not devices:
+        offloaded = 0
+    first = layers + 1 - offloaded
+    attention = [CPU] * min(first, layers)
+    for layer in range(first, layers):
+        passed = 0.0
+        for device, share in zip(devices, shares, strict=False):
+            passed += share
+            if (layer - first) * sum(shares) < passed * offloaded:
+                attention.append(device)
+                break
+        else:
+            attention.append(devices[len(shares) - 1])
+    experts = attention[:]
+    overrides = list(_overrides(flags, (CPU, *names)))
+    for layer in range(layers):
+        attention[layer] = _home(overrides, f"blk.{layer}.attn_output.weight", attention[layer])
+        homes = {
+            _home(overrides, f"blk.{layer}.{tensor}.weight", experts[layer])
+            for tensor in EXPERT_TENSORS
+        }
+        if len(homes) > 1:
+            raise InputError(f"-ot: must have the experts of layer {layer} on one device")
+        [experts[layer]] = homes
+    return attention, experts
+
+
+def _overrides(
+    flags: Sequence[tuple[str, str]], buffers: Sequence[str]
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield patterns of tensors' names and where they send them; the first that fits holds."""
+    for flag, value in flags:
+        if flag == "--cpu-moe":
+            yield re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
+        if flag == "--n-cpu-moe":
+            for block in range(min(MAX_BLOCKS, int(_number(flag, value)))):
+                yield re.compile(rf"blk\.{block}\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
+        if flag != "-ot":
+            continue
+        for part in value.split(","):
+            pattern, _, buffer = part.rpartition("=")
+            if buffer not in buffers or not pattern:
+                known = ", ".join(buffers)
+                raise InputError(f"-ot: must be PATTERN=DEVICE of {known}, not {part!r:.60}")
+            try:
+                yield re.compile(pattern), buffer
+            except re.error as error:
+                raise InputError(f"-ot: {pattern!r:.60}: {error}") from None
+
+
+def _home(overrides: Sequence[tuple[re.Pattern[str], str]], name: str, default: str) -> str:
+    return next((to for pattern, to in overrides if pattern.search(name)), default)
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{flag}: must be a number, not {text!r:.40}") from None
 
 
 RUNNING = (

@@ -28,4 +28,3 @@ def test_random_counts_run_as_checked(kind: str) -> None:
         busy = {used.resource: used.busy_ns for used in timeline.usage()}
         assert [busy[f"NDP {u}"] for u in range(instance.ndp_units)] == list(both.units_ns)
         assert max(lane.end_ns for lane in lanes(instance, solution)) == timeline.makespan_ns
-

@@ -10,8 +10,7 @@ import typer
 import moeopt
 from moeopt.cli.simulate import simulate_command
 from moeopt.core.errors import InputError
-from moeopt.planner.simulate import simulate
-from moeopt.planner.widths import plan_of_widths
+from moeopt.planner.simulate import plan_of_widths, simulate
 from moeopt.problems.bitwidth import check
 from moeopt.problems.bitwidth.heuristics import HEURISTICS
 from moeopt.problems.bitwidth.instance import Instance, Solution

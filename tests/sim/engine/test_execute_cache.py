@@ -1,6 +1,5 @@
 """The engine and the checker agree on cache: tasks and queues against sums."""
 
-
 import pytest
 
 from moeopt.problems.cache.check import serve

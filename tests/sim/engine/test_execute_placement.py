@@ -1,6 +1,5 @@
 """The engine and the checker agree on placement: tasks and queues against sums."""
 
-
 import pytest
 
 from moeopt.problems.execute import compare

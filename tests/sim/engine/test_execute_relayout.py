@@ -80,4 +80,3 @@ def test_facts_count_the_migrations() -> None:
     kinds = ("prefetch", "localize", "stripe", "rebalance")
     assert sum(int(found[kind]) for kind in kinds) == len(solution.migrations) > 0
     assert found["bottleneck"] in ("gpu", "cpu", "dimm")
-
