@@ -6,8 +6,8 @@ LOSSES is a table of measured losses of Mixtral-8x7B's experts at 1 to 3 bits th
 convert`` reads, DIR holds ``hdmoe_mixtral_8x7b/*.npz``. Each trace orders the experts by its first
 half and weighs their losses by it; four experts a layer are on the GPU, as in the paper, or none.
 Excess over the proven optimum of each layer's budget: median over traces and average widths [95 %
-interval, drawn over traces], and maximum; no trace of DeepSeek-V2-Lite, which has no measured
-losses.
+interval, drawn over traces], and maximum. The second table has what restrictions cost against one
+budget for the model and widths that are free, all of them optimal.
 """
 
 import argparse
@@ -18,13 +18,25 @@ from tempfile import TemporaryDirectory
 
 import moeopt
 from moeopt.core.objective import entries
+from moeopt.problems.bitwidth.check import objective
+from moeopt.problems.bitwidth.instance import Instance
 from moeopt.sim.models.loss_table import save_loss_table
 from moeopt.sim.models.loss_tables import load_loss_table
 from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.trace import Trace
 from moeopt.study.table import interval
 
 RULES = ("prefix-split", "greedy-marginal", "uniform")
 AVERAGES = (1.5, 2.0, 2.5)
+FREE = {"budget": "model"}
+PLANS = {
+    "a budget per layer": {"budget": "layer"},
+    "a width per layer": FREE | {"granularity": "layer"},
+    "one width": FREE | {"granularity": "model"},
+}
+"""Restriction -> options of the generator."""
+
+Options = dict[str, str | Path | float | int]
 
 
 def main() -> None:
@@ -44,6 +56,11 @@ def main() -> None:
                 found = [one for file in files for one in excesses(file, gpu, options)]
                 cells = [cell([(t, of[rule]) for t, of in found]) for rule in RULES]
                 print(f"| {name} | {gpu} | {' | '.join(cells)} |", flush=True)
+        print(f"\n| losses | {' | '.join(PLANS)} |\n|---|{'---|' * len(PLANS)}")
+        for name, options in (("measured", {"loss_table": table}), ("fitted law", {})):
+            found = [one for file in files for one in prices(file, options)]
+            cells = [cell([(t, of[plan]) for t, of in found]) for plan in PLANS]
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 def excesses(
@@ -52,19 +69,33 @@ def excesses(
     """Yield the trace's name and each rule's excess, by average width."""
     trace = read_trace(file)
     for average in AVERAGES:
-        instance = moeopt.generate(
-            "bitwidth",
-            machine="cxl-ndp",
-            model="mixtral-8x7b",
-            trace=trace,
-            gpu_experts=gpu,
-            average_bits=average,
-            bits="1,2,3",
-            **options,
-        )
-        best = entries(moeopt.solve(instance, "dp").objective or 0)[0]
-        costs = {rule: moeopt.solve(instance, rule).objective or 0 for rule in RULES}
-        yield trace.name, {rule: entries(cost)[0] / best - 1 for rule, cost in costs.items()}
+        instance = made(trace, {"gpu_experts": gpu, "average_bits": average} | options)
+        best = cost(instance, "dp")
+        yield trace.name, {rule: cost(instance, rule) / best - 1 for rule in RULES}
+
+
+def prices(file: Path, options: dict[str, Path]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the trace's name and each restriction's price at an average of 2 bits."""
+    trace = read_trace(file)
+    common = {"average_bits": 2.0} | options
+    free = made(trace, common | FREE)
+    best = cost(free, "dp")
+    found = {}
+    for name, plan in PLANS.items():
+        solution = moeopt.solve(made(trace, common | plan), "dp").solution
+        found[name] = entries(objective(free, solution))[0] / best - 1
+    yield trace.name, found
+
+
+def made(trace: Trace, options: Options) -> Instance:
+    """Return the instance of a trace."""
+    common = {"machine": "cxl-ndp", "model": "mixtral-8x7b", "bits": "1,2,3"}
+    return moeopt.generate("bitwidth", trace=trace, **common, **options)
+
+
+def cost(instance: Instance, method: str) -> int:
+    """Return what a method's widths lose."""
+    return entries(moeopt.solve(instance, method).objective or 0)[0]
 
 
 def cell(found: list[tuple[str, float]]) -> str:
