@@ -57,6 +57,7 @@ TYPES = [
     "sim.model_shape.ModelShape",
     "planner.decode.result.Simulation",
     "exporters.exported.Exported",
+    "planner.options.ExecutionOptions",
     "planner.options.PlanOptions",
     "planner.planned.Planned",
 ]
