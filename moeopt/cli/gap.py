@@ -16,7 +16,9 @@ from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.study.campaign import Campaign
+    from moeopt.study.execute import Watch
     from moeopt.study.rows import Row
+    from moeopt.study.settlements import Running
     from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
@@ -73,6 +75,7 @@ class GapOptions(Options):
         None, "The report's figures, as PDF and SVG files.", metavar="DIR"
     )
     markdown: bool = option(False, "Print the summary as Markdown, without times.")
+    instances: bool = option(False, "Print also each instance and each family.")
     as_json: bool = option(False, "One JSON object per solve and line on stdout.", flag="--json")
     watch: bool = option(False, "Show the store in a browser while it fills; see `report`.")
     held_out: bool = option(
@@ -82,6 +85,16 @@ class GapOptions(Options):
         False,
         "Instead: excess under every reading of what the papers leave open, one at a time;"
         " --methods takes heuristics.",
+    )
+    settlements_all: bool = option(
+        False,
+        "Also `--settlements all`: all of them at once, at --points of the grid; names the ends.",
+    )
+    points: int = option(64, "Points of that grid, the defaults and random ones.", metavar="N")
+    traces: Path | None = option(
+        None,
+        "With --settlements: the folder with the instances' traces, for other batches of them.",
+        metavar="DIR",
     )
 
     @property
@@ -100,9 +113,15 @@ DECIDING = (*SOLVING, "rules", "prove_again", "jobs", "executor", "resume")
 
 OF_SETTLEMENTS = (
     *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv", "markdown"),
-    *("settlements", "report"),
+    *("settlements", "report", "traces"),
 )
 """What means something with --settlements."""
+
+OF_ALL_SETTLEMENTS = (
+    *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv"),
+    *("settlements_all", "points", "traces"),
+)
+"""What means something with --settlements all."""
 
 SAID = (
     *("settlements", "methods", "rules", "time_limit", "work_limit", "seed", "workers"),
@@ -137,8 +156,14 @@ def gap_command(
         raise InputError("--watch: needs --store, the file that is shown, and what is solved")
     if options.figures is not None:
         need_extra("--figures")
+    if options.traces is not None and not (options.settlements or options.settlements_all):
+        raise InputError("--traces: goes with --settlements")
     with Store() as memory:
         kept = options.store or memory
+        if options.settlements_all:
+            others = [name for name in ctx.params if name not in OF_ALL_SETTLEMENTS]
+            _refuse(ctx, others, "goes not with --settlements all")
+            return _jointly(paths or [], options, kept)
         if options.settlements:
             others = [name for name in ctx.params if name not in OF_SETTLEMENTS]
             _refuse(ctx, others, "goes not with --settlements")
@@ -174,17 +199,11 @@ def _settlements(
 
     if not paths:
         raise InputError("Missing argument 'PATHS': instances or folders")
-    seconds, work = _limits(options)
     with showing() as watch:
         readings = sensitivity(
             paths,
             options.method_names,
-            time_limit_s=None if seconds is None else seconds[0],
-            work_limit=None if work is None else work[0],
-            store=kept,
-            resume=options.resume,
-            jobs=options.jobs,
-            watch=watch,
+            _running(options, kept, watch),
         )
     if options.csv is not None:
         write_text(to_csv(readings), options.csv)
@@ -195,6 +214,46 @@ def _settlements(
     if options.report is not None:
         rows, _ = _run(_campaign(ctx, paths, options), kept, options)
         write_report(rows, kept, options.report, _command_of(ctx), spans(readings))
+    return watch.exit_code
+
+
+def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Running":
+    """Return how instances are solved under settlements."""
+    from moeopt.study.settlements import Running
+
+    seconds, work = _limits(options)
+    return Running(
+        time_limit_s=None if seconds is None else seconds[0],
+        work_limit=None if work is None else work[0],
+        store=kept,
+        resume=options.resume,
+        jobs=options.jobs,
+        watch=watch,
+        traces=options.traces,
+    )
+
+
+def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
+    """Solve on a grid of all settlements and print each rule's range with its ends."""
+    from moeopt.cli.campaign_progress import showing
+    from moeopt.core.errors import InputError
+    from moeopt.study.export import write_text
+    from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
+
+    if not paths:
+        raise InputError("Missing argument 'PATHS': instances or folders")
+    if options.points < 1:
+        raise InputError(f"--points: must be at least 1, not {options.points}")
+    with showing() as watch:
+        found, size = jointly(
+            paths,
+            options.method_names,
+            points=options.points,
+            running=_running(options, kept, watch),
+        )
+    if options.csv is not None:
+        write_text(joint_to_csv(found), options.csv)
+    print("\n".join(joint_sentences(found, size)))
     return watch.exit_code
 
 
@@ -319,7 +378,7 @@ def _print(rows: "Sequence[Row]", kept: "Path | Store", options: GapOptions) -> 
             print(json.dumps(record(row)))
         return
     if not options.markdown:
-        print_tables(rows)
+        print_tables(rows, everything=options.instances)
     else:
         if len({row.result.problem for row in rows}) > 1:
             print(front_markdown(standings(rows)))

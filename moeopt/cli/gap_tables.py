@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.table import Table
 
 from moeopt.cli.gap_report import opened
@@ -40,33 +41,82 @@ HELD_OUT = (
     *("of the possible gain", "decisions", "pairs"),
 )
 
-MOST_INSTANCES, MOST_METHODS, MOST_LINES = 60, 20, 80
-"""What is printed instance by instance, and family by family; more than that cannot be read."""
+FEW_INSTANCES, FEW_METHODS, FEW_LINES = 8, 8, 15
+"""Up to so many are printed one by one without `--instances`: as much as is read at a glance."""
+
+WIDTH, WIDE = 100, 200
+"""Columns of a page where there is no terminal, and of tables that were asked for in full."""
+
+SHORT = {
+    "none": "nothing",
+    "before": "earlier loads",
+    "step": "this step",
+    "hindsight": "hindsight",
+}
+"""By which loads a rule decided, in a narrow column."""
+
+ORDER = ("", *SHORT)
 
 
-def print_tables(rows: Sequence[Row]) -> None:
-    """Print a row per instance, then one per family and method.
+def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
+    """Print what the methods' excess comes to, in few lines.
 
-    Where there are too many of either, only what problems come to, and where the rest is.
+    Parameters
+    ----------
+    everything
+        Print before it a row per instance, and a line per family and method.
     """
-    console = rich_console(width=table_width(200))
     summaries = summarise(rows)
     problems = list(dict.fromkeys(row.result.problem for row in rows))
     instances = len({row.key.instance for row in rows})
     methods = len({s.method for s in summaries})
-    left_out = []
-    if len(problems) == 1 and instances <= MOST_INSTANCES and methods <= MOST_METHODS:
-        console.print(_instances(rows))
-    elif rows:
-        left_out.append(f"{instances} instances one by one")
-    if len(summaries) > MOST_LINES:
-        families = len({(s.problem, s.family) for s in summaries})
-        left_out.append(f"{families} families")
+    few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and len(problems) == 1
+    if few or everything:
+        rich_console(width=table_width(WIDE)).print(_instances(rows))
+    families = len({(s.problem, s.family) for s in summaries})
+    if everything:
+        rich_console(width=table_width(WIDE)).print(_families(summaries))
+    elif families > 1 and len(summaries) > FEW_LINES:
         summaries = [s for one in standings(rows) for s in (one.defaults, one.others) if s]
-    console.print(_families(summaries))
-    if left_out:
-        where = "--report DIR, --csv FILE or --markdown"
-        console.print(rich_text(f"Not printed: {' and '.join(left_out)}; see {where}."))
+    if not everything:
+        rich_console(width=table_width(WIDTH)).print(_overview(summaries))
+        left_out = [f"{instances} instances one by one"] * (not few)
+        left_out += [f"{families} families"] * ({s.family for s in summaries} == {ALL})
+        if rows and left_out:
+            where = "--instances prints them; --csv FILE has every number, --report DIR is a page"
+            print_lines([f"Left out: {' and '.join(left_out)}; {where}."])
+
+
+def _overview(summaries: Sequence[Summary]) -> Table:
+    """Return a line per method, the best of each kind of information first."""
+    families = by_family(summaries)
+    known = ""
+    if len(families) == 1:
+        parts = {s.settled: (s.instances, s.proven, s.cells) for s in summaries}
+        instances, proven, cells = (sum(counts) for counts in zip(*parts.values(), strict=True))
+        sure = "all proven" if proven == instances else f"{proven} of them proven"
+        known = f"{instances} instances, {sure}, {cells} independent; "
+    failures = any(s.failed for s in summaries)
+    columns = ["method", "decided by", "optimal", "median", "95 %", "max", *["failed"] * failures]
+    if len(families) > 1:
+        columns = ["family", "instances", *columns]
+    table = Table(*columns, title=f"{known}excess over the optimum", box=box.SIMPLE_HEAD)
+    for family, group in families.items():
+        for s in sorted(group, key=_rank):
+            name = f"{s.method} *" if s.settled else s.method
+            row = [name, SHORT.get(s.kind, ""), percent(s.optimal), percent(s.excess_median)]
+            row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
+            if len(families) > 1:
+                row = [family.removesuffix(f"/{ALL}"), f"{s.proven} of {s.instances}", *row]
+            table.add_row(*map(rich_text, row))
+    if any(s.settled for s in summaries):
+        table.caption = f"* {OTHER_SAID}"
+    return table
+
+
+def _rank(s: Summary) -> tuple[int, bool, float]:
+    """Return by what methods are sorted: the kind of information, then the median."""
+    return ORDER.index(s.kind), s.excess_median is None, s.excess_median or 0.0
 
 
 def _instances(rows: Sequence[Row]) -> Table:

@@ -34,7 +34,6 @@ from moeopt.cli import (
     simulate,
     solve,
     trace,
-    warm,
 )
 from moeopt.cli.options import INTERRUPTED, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
@@ -70,7 +69,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("predict")(predict.predict_command)
     app.command("calibrate")(calibrate.calibrate_command)
     app.command("profile")(profile.profile_command)
-    app.command("warm")(warm.warm_command)
+    app.command("warm")(solve.warm_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
@@ -82,7 +81,12 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    return run_app(build_app(argv), argv, "moeopt")
+    words = list(argv)
+    for at in range(len(words) - 1):
+        if words[at : at + 2] == ["--settlements", "all"]:  # typer's options take a word or none
+            words[at : at + 2] = ["--settlements-all"]
+            break
+    return run_app(build_app(words), words, "moeopt")
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:

@@ -98,7 +98,7 @@ def _simulate(
     as_json: bool,
     runtime: str | None,
 ) -> int:
-    from moeopt.planner.decode.report import summary
+    from moeopt.planner.decode.result import summary
     from moeopt.planner.simulate import simulate
     from moeopt.sim.engine.chrome import save_chrome
     from moeopt.sim.machines.runtimes.applied import AS_FILE, priced
@@ -120,7 +120,7 @@ def _widths(
 ) -> "Plan":
     """Return the plan of a solution of bitwidth, the one problem whose solutions lack a machine."""
     import moeopt
-    from moeopt.planner.widths import plan_of_widths
+    from moeopt.planner.simulate import plan_of_widths
     from moeopt.problems.bitwidth.instance import Instance, Solution
     from moeopt.problems.execute import compare
     from moeopt.sim.presets import get_machine
@@ -191,7 +191,7 @@ def _loads(
 
 def _execute(instance: Path, solution: Path, chrome: Path | None, as_json: bool) -> int:
     import moeopt
-    from moeopt.planner.decode.report import path_by_kind, usage_table
+    from moeopt.planner.decode.result import path_by_kind, usage_table
     from moeopt.problems.execute import compare
     from moeopt.sim.engine.chrome import save_chrome
 

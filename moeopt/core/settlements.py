@@ -134,9 +134,9 @@ def markdown(settlements: Sequence[Settlement]) -> str:
     """Return the section of a specification: a list of questions, readings and reasons."""
     lines = []
     for s in settlements:
-        taken = (
-            f"taken by {', '.join(f'`{m}`' for m in s.methods)}" if s.methods else "of instances"
-        )
+        taken = "a size of the experiment" if s.is_setting else "of instances"
+        if s.methods:
+            taken = f"taken by {', '.join(f'`{m}`' for m in s.methods)}"
         said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
         lines += [
             f"- **`{s.name}`** ({taken}). {s.question} {said} ({s.source}).",

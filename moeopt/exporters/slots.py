@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
 from moeopt.core.wording import shown
 from moeopt.exporters.copies import MAP_WORK, by_load, full_slots
 from moeopt.exporters.exported import Job
@@ -267,39 +266,6 @@ def read_rows(data: object, where: str) -> list[Row]:
     if len(set(map(len, rows))) > 1:
         raise InputError(f"{where}: must have equally many slots in every layer")
     return rows
-
-
-def read_gpu(
-    notes: Path, rows: Sequence[Row], layers: Sequence[int] | None = None
-) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from the side file and the slots.
-
-    Parameters
-    ----------
-    rows
-        The slots of these layers.
-    layers
-        Their places in the side file's ``per_layer``; None: it has these layers only.
-
-    Raises
-    ------
-    InputError
-        If the side file does not say which, or how many slots are the GPU's.
-    """
-    data = read_object(notes)
-    if (named := data.get("gpu")) is not None:
-        found = _lists(named)
-        if found is None or len(found) != len(rows):
-            raise InputError(f"{notes}: gpu: must be {len(rows)} lists of experts")
-        return [tuple(row) for row in found]
-    places = range(len(rows)) if layers is None else layers
-    counts = data.get("per_layer")
-    if not isinstance(counts, list) or any(type(n) is not int or n < 0 for n in counts):
-        raise InputError(f"{notes}: per_layer: must be a list of counts")
-    if len(counts) <= max(places) or (layers is None and len(counts) != len(rows)):
-        have = f"has {len(counts)} entries, the map {len(rows)} layers"
-        raise InputError(f"{notes}: per_layer: {have}")
-    return [tuple(sorted(row[: counts[place]])) for row, place in zip(rows, places, strict=True)]
 
 
 def _lists(data: object) -> list[Row] | None:

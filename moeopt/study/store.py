@@ -20,7 +20,7 @@ from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import MAX_FILE_BYTES
 from moeopt.core.objective import Objective
-from moeopt.core.untrusted import check_containers, expanded
+from moeopt.core.untrusted import check_growth, expanded
 from moeopt.core.wording import describe
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
@@ -300,7 +300,7 @@ def _stored(blob: Any, what: str) -> Any:
     if not isinstance(blob, bytes):
         raise InputError(f"{what}: the store has no blob there")
     text = expanded(blob, MAX_FILE_BYTES, f"{what}: the store's blob").decode(errors="replace")
-    check_containers(text, f"{what}: the store's blob")
+    check_growth(text, f"{what}: the store's blob")
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -67,7 +67,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 def test_options_say_what_a_file_would(campaign: str, capsys: Capture) -> None:
     """Several seeds and limits, separated by commas."""
     options = ["--methods", "heuristics,threshold", "--seed", "0,1", "--time-limit", "5,60"]
-    assert run(["gap", "family/0.json", *options, "--csv", "a.csv"]) == 0
+    assert run(["gap", "family/0.json", *options, "--csv", "a.csv", "--instances"]) == 0
     text = capsys.readouterr().out
     assert "threshold 5 s" in text
     assert "median of 2 seeds" in text

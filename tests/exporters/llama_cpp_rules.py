@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from tests.exporters.llama_cpp_arguments import parsed
 
@@ -40,3 +41,28 @@ def on_cpu(flags: str, names: list[str]) -> set[str]:
     overrides += [(rf"blk\.{block}{experts}", "CPU") for block in blocks]
     assert {buffer for _, buffer in overrides} <= {"CPU"}
     return {name for name in names if any(re.search(p, name) for p, _ in overrides)}
+
+
+def split_of(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], list[str]]:
+    """Return the device of each layer's attention and of its experts.
+
+    `-ts` gives each device so many of the offloaded layers, in order, of which the output layer is
+    the last one; `-ot` moves the experts of single blocks.
+    """
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    offloaded = min(int(given["-ngl"]), layers + 1)
+    names = [f"CUDA{number}" for number in range(gpus)]
+    devices = given["--device"].split(",") if "--device" in given else names
+    shares = [int(share) for share in given["-ts"].split(",")] if "-ts" in given else [1]
+    first = layers + 1 - offloaded
+    attention = ["CPU"] * min(first, layers)
+    for layer in range(first, layers):
+        ends = [sum(shares[: place + 1]) for place in range(len(shares))]
+        part = (layer - first) * sum(shares)
+        attention.append(devices[next(p for p, end in enumerate(ends) if part < end * offloaded)])
+    experts = attention[:]
+    for moved in filter(None, given.get("-ot", "").split(",")):
+        found = re.fullmatch(r"blk\.(\d+)\.ffn_\.\+exps=(CPU|CUDA\d+)", moved)
+        assert found is not None
+        experts[int(found[1])] = found[2]
+    return attention, experts

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.exporters.targets.cache_trace import read_oracle_general, read_trace_text
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.cache.instance import Solution as Ways
 from tests.exporters.trace_rules import (
@@ -20,12 +18,6 @@ from tests.exporters.trace_rules import (
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 INSTANCES = [random_instance(seed, kind) for kind in KINDS for seed in range(3)]
-
-
-def trimmed(instance: Instance) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Return the accesses up to the last token that uses any expert."""
-    used = [row for row, token in enumerate(instance.accesses) if any(token)]
-    return instance.accesses[: max(used, default=-1) + 1]
 
 
 def one_by_one(seed: int) -> Instance:
@@ -53,12 +45,6 @@ def test_both_say_the_same_and_lead_back(instance: Instance) -> None:
     for row, name in enumerate(objects):
         later = [number for number in range(row + 1, len(objects)) if objects[number] == name]
         assert following[row] == (later[0] + 1 if later else -1)
-    shape = (instance.layers, instance.experts)
-    for accesses in (
-        read_trace_text(text, *shape),
-        read_oracle_general(payload, *shape),
-    ):
-        assert accesses == trimmed(instance)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -140,13 +126,3 @@ def test_a_layers_own_trace_says_something() -> None:
     for layer in range(4):
         own = [name for _, name, _ in csv_requests(exported.beside[f".layer{layer}.csv"].decode())]
         assert lru_hits(own, 2) == 28 == instance.curves.hits[layer, 2]
-
-
-def test_damaged_files_are_refused() -> None:
-    """A cut file, a line that is no request, an object of no layer."""
-    with pytest.raises(InputError, match="no multiple of 24 bytes"):
-        read_oracle_general(b"x" * 25, 2, 2)
-    with pytest.raises(InputError, match="lines of time, id and size"):
-        read_trace_text("time,id,size\n1,b,1\n", 2, 2)
-    with pytest.raises(InputError, match="id: must be from 0 to 3"):
-        read_trace_text("time,id,size\n0,4,1\n", 2, 2)

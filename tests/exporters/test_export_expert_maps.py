@@ -13,9 +13,8 @@ from moeopt.exporters.exported import Job
 from moeopt.exporters.slots import SlotMap, slots_of
 from moeopt.exporters.target import classes_of
 from moeopt.exporters.targets import all_targets
-from moeopt.exporters.targets.sglang import read_sglang_map
-from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_map, read_vllm_ascend_rows
-from moeopt.exporters.targets.vllm_plugin_das import read_vllm_map
+from moeopt.exporters.targets.sglang import rows_by_layer
+from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_rows
 from moeopt.sim.presets import get_model, names
 from tests.exporters.expert_map_rules import ascend_experts, sglang_faults, vllm_faults
 from tests.exporters.placements import (
@@ -52,8 +51,10 @@ def test_sglang_reads_it_and_it_leads_back(
         rows = data["physical_to_logical_map"]
         for layer in dense:
             assert rows[layer][:EXPERTS] == list(range(EXPERTS))
-        assert read_sglang_map(path) == sets(solution.gpu)
         side = json.loads(notes.read_text())
+        moe = [(rows[layer], side["per_layer"][layer]) for layer in side["moe_layers"]]
+        found = [tuple(sorted(row[:count])) for row, count in moe]
+        assert (found if ep_size == 1 else list(map(tuple, side["gpu"]))) == sets(solution.gpu)
         assert [side["per_layer"][layer] for layer in side["moe_layers"]] == [
             len(row) for row in solution.gpu
         ]
@@ -77,8 +78,13 @@ def test_vllm_reads_it_and_it_leads_back(
         options={"ep_size": ep_size, "model_class": NAME},
     )
     path, _ = exported.save(tmp_path / "map.json")
-    assert vllm_faults(json.loads(path.read_text()), NAME, LAYERS, EXPERTS, ep_size) == []
-    assert read_vllm_map(path, NAME) == sets(solution.gpu)
+    data = json.loads(path.read_text())
+    assert vllm_faults(data, NAME, LAYERS, EXPERTS, ep_size) == []
+    if ep_size == 1:
+        rows = data["model_maps"][NAME]["physical_to_logical_map"]
+        counts = exported.notes["per_layer"]
+        found = [tuple(sorted(row[:n])) for row, n in zip(rows, counts, strict=True)]
+        assert found == sets(solution.gpu)
 
 
 @pytest.mark.parametrize("dense", DENSE)
@@ -99,7 +105,6 @@ def test_vllm_ascend_reads_it_and_it_leads_back(
         assert (len(rows), copies) == (ep_size, -EXPERTS % ep_size)
         assert all(len(set(row)) == len(row) for row in rows)
         assert exported.notes["gpu"][layer] == sorted(gpu)
-    assert read_vllm_ascend_map(path) == sets(solution.gpu)
     assert exported.flags is not None
     first, second, config = shlex.split(exported.flags(path))
     assert (first, second) == ("--enable-expert-parallel", "--additional-config")
@@ -309,29 +314,18 @@ def test_the_model_must_be_known_and_fit() -> None:
 
 
 def test_damaged_maps_are_refused(tmp_path: Path) -> None:
-    """Rows of unequal length, slots that hold no expert, a side file of another map."""
+    """Rows of unequal length, slots that hold no expert."""
     given = instance(0)
     exported = moeopt.export(random_plan(given, 0), given, to="sglang", model=shape())
-    path, notes = exported.save(tmp_path / "m.json")
-    good = notes.read_text()
+    path, _ = exported.save(tmp_path / "m.json")
     for content, reason in (
         ('{"physical_to_logical_map": [[0, 1], [0]]}', "equally many slots in every layer"),
         ('{"physical_to_logical_map": [[0, -1]]}', "must be lists of experts"),
         ('{"other": 1}', "must be lists of experts"),
-        ('{"physical_to_logical_map": [[0, 1]]}', "moe_layers: must be a list of layers"),
     ):
         path.write_text(content)
         with pytest.raises(InputError, match=reason):
-            read_sglang_map(path)
-    exported.save(path)
-    notes.write_text(good.replace('"moe_layers": [1', '"moe_layers": [99'))
-    with pytest.raises(InputError, match="moe_layers: must be a list of layers"):
-        read_sglang_map(path)
-    notes.write_text(good.replace('"per_layer": [', '"per_layer": ["x", '))
-    with pytest.raises(InputError, match="per_layer: must be a list of counts"):
-        read_sglang_map(path)
-    with pytest.raises(InputError, match="has no map of Other"):
-        read_vllm_map(path, "Other")
+            rows_by_layer(path)
 
 
 @pytest.mark.parametrize("ep_size", [0, -1, 10**6])

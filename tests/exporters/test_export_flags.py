@@ -5,20 +5,11 @@ import re
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
 from moeopt.core.objective import entries
 from moeopt.exporters.exported import Loss
-from moeopt.exporters.targets.ktransformers import read_deferral_flag
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.problems.deferral.instance import Instance as Deferral
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
-
-
-def test_flags_that_say_nothing_are_refused() -> None:
-    """A count that is none."""
-    with pytest.raises(InputError, match="must have a count"):
-        read_deferral_flag("--kt-max-deferred-experts-per-token x")
-    assert read_deferral_flag("--kt-cpuinfer 8") == 0
 
 
 @pytest.mark.parametrize("kind", ["mixed layers", "nothing must be immediate", "zero times"])
@@ -35,7 +26,6 @@ def test_the_deferral_flag_is_the_best_uniform_count(seed: int, kind: str) -> No
     match = re.fullmatch(r"--kt-max-deferred-experts-per-token (\d+)\n", exported.text)
     assert match is not None
     count = int(match[1])
-    assert count == read_deferral_flag(f"--kt-cpuinfer 3 {exported.text}")
     assert 0 <= count <= instance.top_k
     if exported.loss is None:
         assert set(result.solution.deferred[:-1]) == {count}
@@ -53,10 +43,10 @@ def test_a_uniform_deferral_plan_is_taken_as_it_is() -> None:
     instance = Deferral(**instance.model_dump() | {"max_total_penalty": None})
     for count in range(instance.max_deferred + 1):
         exported = moeopt.export(uniform(instance, count), instance, to="ktransformers-flags")
-        assert (read_deferral_flag(exported.text), exported.loss) == (count, None)
+        assert (exported.text.split()[-1], exported.loss) == (str(count), None)
     single = random_deferral(0, layers=1)
     exported = moeopt.export(uniform(single, 0), single, to="ktransformers-flags")
-    assert read_deferral_flag(exported.text) == 0
+    assert exported.text.split()[-1] == "0"
 
 
 def test_a_loss_on_nothing_has_no_share() -> None:

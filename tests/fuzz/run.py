@@ -1,7 +1,8 @@
 """Fuzz readers for some time each: ``python -m tests.fuzz.run [READER...] --seconds 600``.
 
 Each reader runs in a process of its own with a limit of memory. What is neither read nor refused
-in one line, or takes more than ten seconds, is kept as a file and named; the exit code is 1 then.
+in one line, or takes more than ten CPU seconds or much memory, is kept as a file and named; the
+exit code is 1 then.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def fuzz(name: str, seconds: float, seed: int, out: Path) -> int:
 def _fault(reader: Reader, path: Path, counts: dict[str, int]) -> str | None:
     """Read a file; return what is wrong with how it was read or refused."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    signal.alarm(SLOWEST_S)
+    signal.setitimer(signal.ITIMER_PROF, SLOWEST_S)
     try:
         reader.read(path)
         counts["read"] += 1
@@ -75,7 +76,7 @@ def _fault(reader: Reader, path: Path, counts: dict[str, int]) -> str | None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
     return f"{grown} MiB" if grown > MEMORY_MIB else None
 
@@ -92,7 +93,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzz-found"))
     given = parser.parse_args()
-    signal.signal(signal.SIGALRM, _too_slow)
+    signal.signal(signal.SIGPROF, _too_slow)
     failed = False
     for name in given.readers or READERS:
         child = os.fork()

@@ -9,7 +9,6 @@ a shared cache of few units never hits: what says something is one run for each 
 layer's ways. So beside the trace of all layers there is one for each, and a script that runs them.
 """
 
-import io
 import shlex
 from collections.abc import Callable
 from itertools import chain
@@ -18,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.target import HERE, Target, script
 from moeopt.problems.cache.instance import Instance
@@ -31,7 +29,6 @@ REQUEST = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next_acce
 """One request of oracleGeneral: 24 bytes, unpadded."""
 
 Numbers = NDArray[np.int64]
-Accesses = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 def export_csv(job: Job) -> Exported:
@@ -78,37 +75,6 @@ def next_accesses(objects: Numbers) -> Numbers:
     again = objects[order[1:]] == objects[order[:-1]]
     following[order[:-1][again]] = order[1:][again] + 1
     return following
-
-
-def read_trace_text(text: str, layers: int, experts: int) -> Accesses:
-    """Return the accesses of an exported csv of an instance with these layers and experts."""
-    body = text.partition("\n")[2]
-    try:
-        rows = np.loadtxt(io.StringIO(body), dtype=np.int64, delimiter=",", ndmin=2)
-    except ValueError:
-        raise InputError("trace: must have lines of time, id and size") from None
-    return _accesses(rows[:, 0], rows[:, 1], layers, experts)
-
-
-def read_oracle_general(payload: bytes, layers: int, experts: int) -> Accesses:
-    """Return the accesses of an exported binary trace."""
-    if len(payload) % REQUEST.itemsize:
-        raise InputError(f"trace: its length is no multiple of {REQUEST.itemsize} bytes")
-    rows = np.frombuffer(payload, dtype=REQUEST)
-    return _accesses(rows["time"].astype(int), rows["id"].astype(int), layers, experts)
-
-
-def _accesses(times: Numbers, objects: Numbers, layers: int, experts: int) -> Accesses:
-    """Return the experts by token and layer; tokens after the last request are not known."""
-    if objects.size and not 0 <= int(objects.min()) <= int(objects.max()) < layers * experts:
-        raise InputError(f"trace: id: must be from 0 to {layers * experts - 1}")
-    tokens: list[list[list[int]]] = [
-        [[] for _ in range(layers)] for _ in range(int(times.max(initial=-1)) + 1)
-    ]
-    for time, number in zip(times.tolist(), objects.tolist(), strict=True):
-        layer, expert = divmod(number, experts)
-        tokens[time][layer].append(expert)
-    return tuple(tuple(tuple(used) for used in token) for token in tokens)
 
 
 def ways_of(job: Job) -> list[int]:

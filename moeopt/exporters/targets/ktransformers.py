@@ -12,13 +12,11 @@ other plan the best uniform count is found, which trying them all proves.
 """
 
 import math
-import re
 import shlex
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
@@ -26,7 +24,6 @@ from moeopt.exporters.plans import checked_objective, compared, known_shape, pla
 from moeopt.exporters.target import Option, Target
 from moeopt.exporters.torch_file import torch_file
 from moeopt.problems.deferral.instance import Solution as Deferred
-from moeopt.sim.traces.readers.torch_zip import read_torch
 from moeopt.solvers.run import solve
 
 KEY = "logical_count"
@@ -93,36 +90,6 @@ def ratio_of(chosen: int, total: int) -> float:
     return ratio
 
 
-def read_ktransformers_counts(
-    path: Path, ratio: float, moe_layers: list[int]
-) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts that KTransformers would choose.
-
-    Parameters
-    ----------
-    path, ratio
-        The file of counts and ``--kt-gpu-experts-ratio``.
-    moe_layers
-        The layers with experts, which the runtime takes from the model.
-
-    Raises
-    ------
-    InputError
-        If the file holds no such counts, or its counts leave the runtime a choice.
-    """
-    data = read_torch(path)
-    counts = data.get(KEY) if isinstance(data, dict) else None
-    if not isinstance(counts, np.ndarray) or counts.ndim != 3 or counts.dtype.kind not in "iu":
-        raise InputError(f"{path}: {KEY}: must be a tensor of integers with 3 axes")
-    summed: NDArray[np.int64] = counts.sum(axis=0)[moe_layers]
-    chosen = int(summed.size * ratio)
-    order = np.sort(summed, axis=None)[::-1]
-    if 0 < chosen < summed.size and order[chosen - 1] == order[chosen]:
-        raise InputError(f"{path}: {KEY}: the {chosen} largest counts are not told apart")
-    least = order[chosen - 1] if chosen else order[0] + 1
-    return [tuple(np.flatnonzero(row >= least).tolist()) for row in summed]
-
-
 def export_deferral(job: Job) -> Exported:
     """Return the flag of a deferral plan."""
     count, loss = uniform_count(job)
@@ -145,16 +112,6 @@ def uniform_count(job: Job) -> tuple[int, Loss | None]:
 def deferral_flag(count: int) -> str:
     """Return the flag for a count."""
     return f"{FLAG} {count}"
-
-
-def read_deferral_flag(flags: str) -> int:
-    """Return the count that flags ask for; without the flag nothing is deferred."""
-    if FLAG not in flags:
-        return 0
-    match = re.search(rf"{FLAG}[ =](\d+)(?!\S)", flags)
-    if match is None:
-        raise InputError(f"{FLAG}: must have a count")
-    return int(match[1])
 
 
 TARGETS = (

@@ -7,10 +7,8 @@ Mixtral ``model.layers.N.block_sparse_moe.experts``; the rules match both. They 
 experts that the model's own rule file names: others are called with other arguments.
 """
 
-import re
 from collections.abc import Sequence
 
-from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.plans import placed_whole
 from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class, classes_of
@@ -36,11 +34,6 @@ _RULE = """\
       out_device: "{gpu}"
   recursive: False
 """
-_NAME = re.compile(
-    r'name: "\^model\\\\\.layers\\\\\.\(([\d|]+)\)\\\\\.(?:mlp|\(mlp\|block_sparse_moe\))'
-    r'\\\\\.experts\$"'
-)
-_DEVICE = re.compile(r'generate_device: "([^"]*)"')
 
 
 def export(job: Job) -> Exported:
@@ -52,17 +45,6 @@ def export(job: Job) -> Exported:
     parts = ((on, GPU), (sorted(off), CPU))
     text = "".join(_rule(layers, device, experts) for layers, device in parts)
     return Exported(text.encode(), None, plan.notes(), loss)
-
-
-def read_ktransformers_yaml(text: str) -> tuple[list[int], list[int]]:
-    """Return the layers whose experts the rules put on the GPU, and those on the CPU."""
-    found: dict[str, list[int]] = {GPU: [], CPU: []}
-    for rule in text.split("- match:")[1:]:
-        name, device = _NAME.search(rule), _DEVICE.search(rule)
-        if name is None or device is None or device[1] not in found:
-            raise InputError("rules: one is not for the experts of layers on GPU or CPU")
-        found[device[1]] += map(int, name[1].split("|"))
-    return sorted(found[GPU]), sorted(found[CPU])
 
 
 def other_classes(job: Job) -> tuple[str, ...]:

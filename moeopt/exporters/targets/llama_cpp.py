@@ -23,7 +23,7 @@ one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere tha
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +39,6 @@ from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = "-ngl 999"
 
-MAX_BLOCKS = 2**12
 
 SERVER = '"${LLAMA_SERVER:-llama-server}" -m'
 
@@ -52,11 +51,9 @@ IDS_IN_A_LINE = 256
 
 ON_CPU = "-ngl 999 --cpu-moe"
 
-CPU = "CPU"
+CPU, GPU = "CPU", "CUDA"
 
-_OVERRIDE = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=(CPU|CUDA\d{1,3})")
-
-_PATTERN = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=CPU")
+MAX_BLOCKS = 2**12
 
 
 def export(job: Job) -> Exported:
@@ -110,29 +107,6 @@ def override(layers: tuple[int, ...]) -> str:
     between two of them. Shared experts are called ``shexp``, without the s.
     """
     return "-ot " + ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
-
-
-def read_llama_cpp(flags: str) -> list[int]:
-    """Return the blocks whose experts the flags keep on the CPU.
-
-    Raises
-    ------
-    InputError
-        If there is an override that `export` does not write.
-    """
-    if ALL_LAYERS not in flags:
-        raise InputError(f"flags: must have {ALL_LAYERS}")
-    if count := re.search(r"--n-cpu-moe (\d{1,9})(?!\S)", flags):
-        if int(count[1]) > MAX_BLOCKS:
-            raise InputError(f"--n-cpu-moe: must be at most {MAX_BLOCKS}, not {count[1]}")
-        return list(range(int(count[1])))
-    if "-ot" not in flags:
-        return []
-    given = re.search(r"-ot (\S+)", flags)
-    found = [_PATTERN.fullmatch(part) for part in given[1].split(",")] if given else [None]
-    if None in found:
-        raise InputError("-ot: is not an override of the experts of some blocks")
-    return [int(match[1]) for match in found if match]
 
 
 def export_profile(job: Job) -> Exported:
@@ -208,42 +182,126 @@ def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
     return [*flags, "-ot", ",".join(moved)] if moved else flags
 
 
-def read_split_flags(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], list[str]]:
+SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu-moe"} | {
+    **{"-cmoe": "--cpu-moe", "--split-mode": "-sm", "-dev": "--device", "--gpu-layers": "-ngl"},
+    **{"--n-gpu-layers": "-ngl", "--ctx-size": "-c", "--ubatch-size": "-ub"},
+    **{"--cache-type-k": "-ctk", "--threads": "-t"},
+}
+"""Other spellings -> those that are read here."""
+
+EXPERT_TENSORS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+
+
+def flag_values(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the flags of a command line and their values, in order; "" where there is none.
+
+    A word with a dash begins a flag unless it is a number.
+    """
+    found: list[tuple[str, str]] = []
+    for word in words:
+        if word.startswith("-") and not re.fullmatch(r"-\d+", word):
+            found.append((SHORT.get(word, word), ""))
+        elif found and not found[-1][1]:
+            found[-1] = found[-1][0], word
+    return found
+
+
+def read_split_flags(
+    words: Sequence[str], layers: int, memory: Sequence[float]
+) -> tuple[list[str], list[str]]:
     """Return the device of each layer's attention and experts, as the runtimes read the flags.
 
     Parameters
     ----------
-    layers, gpus
-        Of the model and the machine.
+    words
+        A command line; flags that say nothing of places do not count.
+    layers
+        Of the model.
+    memory
+        Of each GPU: what layers are shared out by without ``-ts``.
 
     Raises
     ------
     InputError
-        If an override is none that `split_flags` writes.
+        If a flag is none, or says what a split cannot: rows of matrices on several GPUs, a layer's
+        experts on several devices.
     """
-    given = dict(zip(flags[::2], flags[1::2], strict=True))
-    offloaded = min(int(given["-ngl"]), layers + 1)
-    names = [f"CUDA{number}" for number in range(gpus)]
+    flags = flag_values(words)
+    given = dict(flags)
+    names = [f"{GPU}{number}" for number in range(len(memory))]
     devices = given["--device"].split(",") if "--device" in given else names
-    shares = [int(share) for share in given["-ts"].split(",")] if "-ts" in given else [1]
+    if unknown := [name for name in devices if name not in names]:
+        raise InputError(f"--device: must be of {', '.join(names)}, not {unknown[0]!r:.40}")
+    mode = given.get("-sm", "layer")
+    if mode not in ("layer", "none"):
+        raise InputError(f"-sm: must be layer or none here, not {mode!r:.40}")
+    devices = devices[:1] if mode == "none" else devices
+    shares = [memory[names.index(name)] for name in devices]
+    if "-ts" in given:
+        shares = [_number("-ts", share) for share in re.split("[,/]", given["-ts"])]
+        if len(shares) > len(devices) or sum(shares) <= 0:
+            raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
+    asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
+    offloaded = layers + 1 if asked < 0 else min(asked, layers + 1)
+    if not devices:
+        offloaded = 0
     first = layers + 1 - offloaded
     attention = [CPU] * min(first, layers)
     for layer in range(first, layers):
-        passed = 0
+        passed = 0.0
         for device, share in zip(devices, shares, strict=False):
             passed += share
             if (layer - first) * sum(shares) < passed * offloaded:
                 attention.append(device)
                 break
+        else:
+            attention.append(devices[len(shares) - 1])
     experts = attention[:]
-    for part in given.get("-ot", "").split(","):
-        if not part:
-            continue
-        found = _OVERRIDE.fullmatch(part)
-        if found is None:
-            raise InputError("-ot: is not an override of the experts of one block")
-        experts[int(found[1])] = found[2]
+    overrides = list(_overrides(flags, (CPU, *names)))
+    for layer in range(layers):
+        attention[layer] = _home(overrides, f"blk.{layer}.attn_output.weight", attention[layer])
+        homes = {
+            _home(overrides, f"blk.{layer}.{tensor}.weight", experts[layer])
+            for tensor in EXPERT_TENSORS
+        }
+        if len(homes) > 1:
+            raise InputError(f"-ot: must have the experts of layer {layer} on one device")
+        [experts[layer]] = homes
     return attention, experts
+
+
+def _overrides(
+    flags: Sequence[tuple[str, str]], buffers: Sequence[str]
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield patterns of tensors' names and where they send them; the first that fits holds."""
+    for flag, value in flags:
+        if flag == "--cpu-moe":
+            yield re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
+        if flag == "--n-cpu-moe":
+            for block in range(min(MAX_BLOCKS, int(_number(flag, value)))):
+                yield re.compile(rf"blk\.{block}\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
+        if flag != "-ot":
+            continue
+        for part in value.split(","):
+            pattern, _, buffer = part.rpartition("=")
+            if buffer not in buffers or not pattern:
+                known = ", ".join(buffers)
+                raise InputError(f"-ot: must be PATTERN=DEVICE of {known}, not {part!r:.60}")
+            try:
+                yield re.compile(pattern), buffer
+            except re.error as error:
+                raise InputError(f"-ot: {pattern!r:.60}: {error}") from None
+
+
+def _home(overrides: Sequence[tuple[re.Pattern[str], str]], name: str, default: str) -> str:
+    return next((to for pattern, to in overrides if pattern.search(name)), default)
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{flag}: must be a number, not {text!r:.40}") from None
 
 
 RUNNING = (

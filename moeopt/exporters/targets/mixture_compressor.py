@@ -9,16 +9,12 @@ computed. The pickle is put together from the few instructions that build dicts 
 
 import shlex
 import struct
-from pathlib import Path
 
-from moeopt.core.errors import InputError
 from moeopt.core.objective import entries
-from moeopt.core.untrusted import reading
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
 from moeopt.exporters.plans import best_restricted, hidden_layers
 from moeopt.exporters.target import Target, by_class, classes_of
 from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.sim.traces.readers.torch_zip import MAX_PICKLE_BYTES, PickleData
 
 LOW, PLAIN, HIGH = 1, 2, 3
 """Codes for one bit less than ``--wbits``, as many, and one more."""
@@ -72,30 +68,6 @@ def pickled(codes: Bits) -> bytes:
     """Return a pickle of a dict of dicts of integers."""
     rows = (_int(number) + _dict(row) for number, row in codes.items())
     return b"\x80\x02}(" + b"".join(rows) + b"u."
-
-
-def read_mixture_compressor(path: Path, middle: int) -> Bits:
-    """Return layer -> expert -> bits of a file of codes, for this ``--wbits``.
-
-    Raises
-    ------
-    InputError
-        If it is no such pickle; nothing in it is carried out.
-    """
-    with reading(path), path.open("rb") as stream:
-        payload = stream.read(MAX_PICKLE_BYTES + 1)
-    data = PickleData(payload, {}, lambda _: None, str(path)).read()
-    rows = data.items() if isinstance(data, dict) else [(None, None)]
-    found: Bits = {}
-    for layer, row in rows:
-        if type(layer) is not int or not isinstance(row, dict):
-            raise InputError(f"{path}: must be layers with their experts, by number")
-        for expert, code in row.items():
-            if type(expert) is not int or type(code) is not int:
-                raise InputError(f"{path}: layer {layer}: must be experts with codes, by number")
-        offset = {LOW: -1, HIGH: 1}
-        found[layer] = {expert: middle + offset.get(code, 0) for expert, code in row.items()}
-    return found
 
 
 def other_models(job: Job) -> tuple[str, ...]:

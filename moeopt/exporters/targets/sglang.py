@@ -14,9 +14,8 @@ without a word.
 import shlex
 from pathlib import Path
 
-from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
     ONTO,
@@ -24,7 +23,6 @@ from moeopt.exporters.slots import (
     Row,
     all_on_gpus,
     as_json,
-    read_gpu,
     read_rows,
     slot_map,
 )
@@ -63,16 +61,6 @@ def ignored(job: Job) -> tuple[str, ...]:
 def rows_by_layer(path: Path) -> dict[int, Row]:
     """Return the slots of all layers of a map."""
     return dict(enumerate(read_rows(read_object(path).get(KEY), f"{path}: {KEY}")))
-
-
-def read_sglang_map(path: Path) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    rows = rows_by_layer(path)
-    notes = path.with_name(path.name + NOTES_SUFFIX)
-    layers = read_object(notes).get("moe_layers")
-    if not isinstance(layers, list) or any(type(la) is not int or la not in rows for la in layers):
-        raise InputError(f"{notes}: moe_layers: must be a list of layers")
-    return read_gpu(notes, [rows[layer] for layer in layers], layers)
 
 
 TARGETS = (

@@ -19,7 +19,7 @@ TARGET = "tensorrt-llm"
 LAYER = re.compile(r"^  (\d{1,9}): \[((?:\d{1,9}(?:, *|(?=\])))*)\]$")
 """A layer on a line of its own, as `export` writes it."""
 
-MAX_BYTES = 2**24
+MAX_BYTES = 2**22
 
 
 def export(job: Job) -> Exported:

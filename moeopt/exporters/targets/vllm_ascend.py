@@ -15,7 +15,7 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
     ONTO,
@@ -24,7 +24,6 @@ from moeopt.exporters.slots import (
     all_on_gpus,
     as_json,
     by_moe_layer,
-    read_gpu,
     slot_map,
 )
 from moeopt.exporters.target import Target
@@ -86,13 +85,6 @@ def read_vllm_ascend_rows(path: Path) -> list[list[list[int]]]:
     if len({(len(row), len(own)) for row in rows for own in row}) > 1:
         raise InputError(f"{path}: layer_list: every device must have equally many experts")
     return rows
-
-
-def read_vllm_ascend_map(path: Path) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    rows = read_vllm_ascend_rows(path)
-    flat = [list(chain(*row)) for row in rows]
-    return read_gpu(path.with_name(path.name + NOTES_SUFFIX), flat)
 
 
 def _row(layer: Any, where: str) -> list[list[int]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
     ONTO,
@@ -21,7 +21,6 @@ from moeopt.exporters.slots import (
     all_on_gpus,
     as_json,
     by_moe_layer,
-    read_gpu,
     read_rows,
     slot_map,
 )
@@ -76,11 +75,6 @@ def export(job: Job) -> Exported:
 def needs_the_plugin(job: Job) -> tuple[str, ...]:
     """Return that vLLM alone refuses the flags."""
     return ("vLLM alone refuses these flags: the file is for its plug-in vllm-plugin-das",)
-
-
-def read_vllm_map(path: Path, model_class: str) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    return read_gpu(path.with_name(path.name + NOTES_SUFFIX), _rows(path, model_class))
 
 
 def _rows(path: Path, model_class: str) -> list[Row]:

@@ -9,7 +9,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.settlements import check_settled, split_name
 from moeopt.core.wording import unknown
 from moeopt.planner.decode import batched
-from moeopt.planner.decode.offer import CPU, GPU, Integers, Offer, Policy
+from moeopt.planner.decode.work import CPU, GPU, Integers, Offer, Policy
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS
 
 

@@ -232,7 +232,7 @@ def predict(
     model = get_model(model) if isinstance(model, str | Path) else model
     expect("machine", machine, Machine, what="a machine, its name or file")
     expect("model", model, ModelShape, what="a model, its name or file")
-    machine = _with_gpus(machine, options.gpus)
+    machine = with_gpus(machine, options.gpus)
     if options.kv_bits is not None:
         bits = kv_bits_of(options.kv_bits)
         bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
@@ -260,7 +260,7 @@ def _chosen_here(options: Options) -> bool:
     return options.n_cpu_moe is None and options.gpu_experts is None and options.plan is None
 
 
-def _with_gpus(machine: Machine, gpus: int | None) -> Machine:
+def with_gpus(machine: Machine, gpus: int | None) -> Machine:
     """Return the machine with so many GPUs like its first."""
     if gpus is None:
         return machine

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.untrusted import check_growth
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.traces.readers.limits import MAX_EXPERT, read_lines, read_text
 
@@ -35,6 +36,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
 
 def parse(text: str, where: str) -> Any:
     """Return the value of a JSON text; no NaN, no endless integers, no bottomless nesting."""
+    check_growth(text, where)
     try:
         return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_real)
     except json.JSONDecodeError as error:
