@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -155,12 +155,23 @@ def rich_text(text: str) -> str:
 
 
 def print_table(
-    columns: Iterable[str], rows: Iterable[Iterable[str]], title: str = "", *, width: int = 200
+    columns: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    title: str = "",
+    *,
+    width: int = 200,
+    numbers: bool = False,
 ) -> None:
-    """Print rows of text as a table, as wide as the terminal or at most `width`."""
+    """Print rows of text as a table, as wide as the terminal or at most `width`.
+
+    With `numbers` all columns but the first are right-justified, and the title stands on the left.
+    """
     from rich.table import Table
 
-    table = Table(*columns, title=title or None)
+    side: Literal["left", "center"] = "left" if numbers else "center"
+    table = Table(title=rich_text(title) if title else None, title_justify=side)
+    for place, column in enumerate(columns):
+        table.add_column(rich_text(column), justify="right" if numbers and place else "left")
     for row in rows:
         table.add_row(*map(rich_text, row))
     rich_console(width=table_width(width)).print(table)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, Where, labels, rich_console, rich_text, table_width
+from moeopt.cli.options import Json, Seed, Where, labels, print_table
 
 if TYPE_CHECKING:
     from moeopt.sim.traces.fit.fitting import Fit
@@ -85,14 +85,9 @@ def _print_json(fit: "Fit") -> None:
 
 
 def _print_table(fit: "Fit") -> None:
-    from rich.table import Table
-
-    console = rich_console(width=table_width(120))
-    title = rich_text(f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it")
-    table = Table("figure", title=title, title_justify="left")
-    for heading in ("real", "synthetic", "error"):
-        table.add_column(heading, justify="right")
-    for row in fit.rows:
-        values = (f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
-        table.add_row(row.figure, *values)
-    console.print(table)
+    title = f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it"
+    rows = (
+        (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
+        for row in fit.rows
+    )
+    print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)

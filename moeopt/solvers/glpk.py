@@ -15,8 +15,7 @@ import numpy as np
 import swiglpk as glpk
 from scipy.sparse import csr_array
 
-from moeopt.core.program import Program, Vector
-from moeopt.core.safe_bound import safe_bound
+from moeopt.core.safe_bound import Program, Vector, safe_bound
 from moeopt.solvers.process import Words, serve_pipes
 
 TOLERANCE = 1e-7

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, rising
 from moeopt.core.device_loads import OWN, STRIPED_READS
-from moeopt.core.sorting import rising
 from moeopt.problems.layout.paths import Device
 
 from .state import Costs, Floats, SearchState, channel_of, links_of, load_of, longest_link, rank
