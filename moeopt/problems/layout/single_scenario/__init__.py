@@ -79,7 +79,7 @@ def solve(instance: Instance, search: Search) -> None:
         seed=search.seed,
         verify=search.verify,
     )
-    search.note, search.enough = run.note, run.enough
+    search.note = run.note
 
 
 def solve_scenario(
