@@ -380,7 +380,7 @@ TRADE = {"machine": "trimoe", "model": "deepseek-v2-lite"}
         ),
         (
             lambda: moeopt.generate("tri_domain", workload="trimoe-skew", bacth=1, **TRADE),
-            "generate tri_domain: bacth: is not a known key; known: batch, layer",
+            "generate tri_domain: bacth: is not a known key; did you mean batch",
         ),
     ],
 )

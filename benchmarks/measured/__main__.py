@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.measured.crossvalidation import cross_validated, fitted_profiles
+from benchmarks.measured.forms import choose
 from benchmarks.measured.points import all_points
 from benchmarks.measured.report import to_markdown
 from moeopt.core.json_files import save
@@ -19,11 +20,15 @@ def main() -> None:
     """Print the page, or write it and the profiles."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the page and the profiles")
-    write = parser.parse_args().write
+    parser.add_argument("--forms", action="store_true", help="which form of the terms to take")
+    given = parser.parse_args()
     points = all_points()
+    if given.forms:
+        print("\n".join(choose(points)))
+        return
     found = cross_validated(points)
     page = to_markdown(points, found)
-    if write:
+    if given.write:
         (ROOT / "docs" / "measured.md").write_text(page)
         for profile in fitted_profiles(points, found):
             save(profile, ROOT / "moeopt/sim/presets/runtimes" / f"{profile.name}.json")

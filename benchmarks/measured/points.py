@@ -289,12 +289,12 @@ def machine_called(name: str) -> Machine:
     if "host_read_gb_s" in data:
         cpu["bandwidth_gb_s"] = dram["striped_gb_s"] = float(data["host_read_gb_s"])
     elif "sockets" in data:
-        sockets, local, across = data["sockets"]
+        sockets, local, across, *computing = data["sockets"]
         cpu["numa"] = {
             "sockets": sockets,
             "local_gb_s": float(local),
             "cross_socket_gb_s": float(across),
-            "placement": "tensor-parallel",
+            "placement": "one-computes" if computing else "tensor-parallel",
         }
         dram["striped_gb_s"] = float(sockets * local)
     else:

@@ -129,20 +129,27 @@ The terms, what is expected of each and how uncertain that is stand in
 `moeopt/sim/machines/runtimes/terms.py` (`PRIOR`). Expectations and uncertainties of six terms were
 changed after a first look at held-out errors, and where nobody measured a host's memory its share
 of the peak is assumed by class (0.75 for AM5, 0.95 for AM4 and Intel's desktops and laptops, 0.8
-for the others; `machines.json`), after such a look too: the held-out figures are honest about
-costs, and kind about these choices.
+for the others; `machines.json`), after such a look too. So was that two sockets under Windows,
+which keeps a process on one group of processors, compute with one (machine 6138), and how nearly
+reads and computing overlap. The held-out figures are honest about costs, and kind about these
+choices; what they are with others, and what they are if the choice is made without the machine
+that it is tried on, `python -m benchmarks.measured --forms` prints.
 """
 
 WRONG = """## What is still wrong
 
-- Two sockets under a runtime that does not place weights by socket: the machines differ by a factor
-  of two to three among themselves (BIOS, operating system, pinning), and no field says which is
-  which.
+- Several sockets under a runtime that does not place weights by socket: reads are as of an even
+  spread over the sockets' memories, which explains two machines of four; the others (6454s under an
+  early llama.cpp; e5-2697a, whose BIOS setting alone makes 2.8 times) are off by up to a factor of
+  two.
+- Models with latent attention under llama.cpp on the A100's virtual machine take three times as
+  long per layer as elsewhere; calibrated on one, other models come out slower than they are.
 - 1-bit formats on old cores (7980xe), a machine with four of eight GPUs in use (7543) and a speed
   whose author calls it too slow (hx370) are off by a factor of two to three. They stay in the
   table.
 - A calibration on one model carries over to another model of the machine worse than hoped for: its
-  two points cannot say which of the terms the machine differs in.
+  two points cannot say which of the terms the machine differs in. That a model's points share an
+  error of 10 % was set by these three machines' curves.
 - Two GPUs are one after the other with the harmonic mean of their bandwidths; how layers are
   divided is the problem `split`.
 - Prompt processing has no public points here: `moeopt predict --prompt` rests on rates alone.

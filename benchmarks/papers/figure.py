@@ -9,10 +9,11 @@ Kind = Literal["predicted", "assumed", "selected", "limit", "input"]
 """Where our value comes from.
 
 predicted: from stated numbers alone. assumed: needs an assumption that has a source independent of
-the figure. selected: an assumption chosen because it fits, taken from the figure itself, or one of
-several readings of which the others do not fit; weak evidence. limit: an upper limit that knows
-what no system can know, so that nothing is predicted. input: the figure is a parameter of the
-model, so that nothing is predicted.
+the figure. selected: an assumption chosen because it fits; weak evidence. limit: an upper limit
+that knows what no system can know. input: the figure is a parameter of the model, or one was taken
+from it, or a cap that the paper states decides it. Nothing is predicted by these two. Where several
+traces, readings or grids of ours could stand for the paper's and it does not say which, the value
+is that of the one farthest off, or the mean of all where they are many.
 """
 
 Values = tuple[float | None, ...]

@@ -29,7 +29,8 @@ FIGURES: dict[str, str] = {
     "T15": f"{PACKAGE}.trimoe.migration:t15",
     "T16": f"{PACKAGE}.trimoe.skew:t16",
     "T17": f"{PACKAGE}.trimoe.skew:t17",
-    **{f"K{n}": f"{PACKAGE}.ktransformers.figures:k{n}" for n in range(1, 12)},
+    "T18": f"{PACKAGE}.trimoe.speedups:t18",
+    **{f"K{n}": f"{PACKAGE}.ktransformers.figures:k{n}" for n in range(1, 16)},
     **{f"E{n}": f"{PACKAGE}.edge.figures:e{n}" for n in range(1, 8)},
     **{
         name: f"{PACKAGE}.cxl.figures:{name.lower()}"

@@ -256,9 +256,7 @@ def _made(problem: str, arguments: Mapping[str, Any]) -> InstanceEnvelope:
     return moeopt.generate(problem, **given)
 
 
-def measured(
-    instances: list[InstanceEnvelope], method: str, work: float, seed: int
-) -> Figures:
+def measured(instances: list[InstanceEnvelope], method: str, work: float, seed: int) -> Figures:
     """Return what a method reaches within so much work on each instance."""
     gaps, proven, total, begin = [], 0, 0, time.process_time()
     for instance in instances:

@@ -98,7 +98,7 @@ def phases(folder: str, trace: Trace) -> Iterator[Case]:
     if number:
         chosen += np.linspace(0, number - 1, min(number, SEQUENCES)).astype(int).tolist()
     for sequence in chosen:
-        options = DESKTOP | {"model": MODELS[folder], "trace": trace, "losses": "rtn"}
+        options = DESKTOP | {"model": MODELS[folder], "trace": trace}
         if sequence is not None:
             options |= {"sequence": sequence}
         known, later = (

@@ -17,9 +17,10 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import moeopt
 from moeopt.core.clock import SolvingClock
@@ -50,7 +51,7 @@ class Setting:
     experts: Sequence[int]
     numa: times.Numa = "interleaved"
     top_k: int | None = None
-    speed_mt_s: float | None = None
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
 def shares(parts: Sequence[int], layers: int) -> list[int]:
@@ -84,7 +85,8 @@ def settings() -> list[Setting]:
     second = [1 if row <= 13 else gpu for row, gpu in enumerate(own(halves, 31))]
     air = shares([1, 1], 46)
     nothing = [HOST] * layers
-    fast = {"speed_mt_s": 6400.0}
+    fast: dict[str, Any] = {"changes": {"dram.speed_mt_s": 6400.0}}
+    win: dict[str, Any] = {"changes": {"cpu.numa.placement": "one-computes"}}
     return [
         Setting("9355", one, large, "IQ3_K", {9: 256, 10: 8448}, alone, own(alone, 15), **fast),
         Setting("9355", one, large, "Q8_0", {13: 256, 14: 8448}, alone, own(alone, 6), **fast),
@@ -112,10 +114,10 @@ def settings() -> list[Setting]:
             "p100", "2xxeon-e5-v4", "qwen3-30b-a3b", "Q4_K_M", {66: 64}, nothing[:48],
             nothing[:48], "first-touch",
         ),
-        Setting("skx", "2xxeon-skx", large, "Q8_0", {67: 64, 68: 8256}, nothing, nothing),
+        Setting("skx", "2xxeon-skx", large, "Q8_0", {67: 64, 68: 8256}, nothing, nothing, **win),
         Setting(
             "skx", "2xxeon-skx", "qwen3-30b-a3b", "Q8_0", {69: 64, 70: 8256}, nothing[:48],
-            nothing[:48],
+            nothing[:48], **win,
         ),
     ]  # fmt: skip
 
@@ -123,8 +125,8 @@ def settings() -> list[Setting]:
 def predicted(setting: Setting, context: int) -> float:
     """Return the tokens/s of a setting."""
     machine = get_machine(setting.machine)
-    if setting.speed_mt_s is not None:
-        machine = moeopt.set_machine(machine, {"dram.speed_mt_s": setting.speed_mt_s})
+    if setting.changes:
+        machine = moeopt.set_machine(machine, setting.changes)
     model = at_bits(get_model(setting.model), setting.bits)
     if setting.top_k is not None:
         model = model.model_copy(update={"top_k": setting.top_k})

@@ -69,21 +69,13 @@ def _as_dict(found: "Calibrated") -> dict[str, object]:
 
 
 def _print(found: "Calibrated") -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from moeopt.cli.options import print_table
 
-    table = Table("model", "bits", "runtime", "CPU blocks", "measured", "calibrated", "error")
+    rows = []
     for one in found.residuals:
         point = one.measurement
-        cells = (
-            point.model.name,
-            f"{point.model.bits:.4g}",
-            point.runtime,
-            "-" if point.n_cpu_moe is None else str(point.n_cpu_moe),
-            f"{point.tokens_per_s:g}",
-            f"{one.predicted:.4g}",
-            f"{100 * one.error:+.1f} %",
-        )
-        table.add_row(*map(escape, cells))
-    Console(width=100).print(table)
+        blocks = "-" if point.n_cpu_moe is None else str(point.n_cpu_moe)
+        speeds = (f"{point.tokens_per_s:g}", f"{one.predicted:.4g}", f"{100 * one.error:+.1f} %")
+        rows.append((point.model.name, f"{point.model.bits:.4g}", point.runtime, blocks, *speeds))
+    columns = ("model", "bits", "runtime", "CPU blocks", "measured", "calibrated", "error")
+    print_table(columns, rows, width=100)

@@ -7,7 +7,6 @@ from time import monotonic
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,7 +20,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from moeopt.cli.options import INTERRUPTED, print_error, shown
+from moeopt.cli.options import INTERRUPTED, print_error, rich_console, rich_text, shown
 from moeopt.cli.solve import GRAVEST_FIRST
 from moeopt.core.objective import Objective
 from moeopt.solvers.result import Result
@@ -62,6 +61,7 @@ class Shown(Watch):
         self._began = monotonic()
         self.total = self.stored = self.ended = 0
         self.failures: list[Failure] = []
+        self.failing: dict[str, None] = {}
         self.was_interrupted = False
         self.left_out = 0
 
@@ -86,7 +86,7 @@ class Shown(Watch):
 
     def started(self, job: Job) -> None:
         """Show a line for the solve."""
-        title = escape(f"{job.instance.name}  {job.key.method}")
+        title = rich_text(f"{job.instance.name}  {job.key.method}")
         self._running[job.key] = (self._each.add_task(title), title)
 
     def improved(
@@ -106,6 +106,7 @@ class Shown(Watch):
     def failed(self, job: Job, failure: Failure) -> None:
         """Say what failed and go on."""
         self.failures.append(failure)
+        self.failing[job.key.method] = None
         self._end(job)
         print_error(f"{job.instance.name}, method {job.key.method}: {failure.message}")
 
@@ -130,7 +131,7 @@ class Shown(Watch):
 @contextmanager
 def showing() -> Iterator[Shown]:
     """Draw a campaign while it runs; one line at its end says what is missing."""
-    console = Console(stderr=True)
+    console = rich_console(stderr=True)
     shown = Shown(console)
     if console.is_terminal:
         with Live(shown.view, console=console, transient=True, redirect_stderr=True):
@@ -149,4 +150,5 @@ def showing() -> Iterator[Shown]:
     if shown.was_interrupted:
         print(f"moeopt: interrupted: {done} of {shown.total} solves done", file=sys.stderr)
     elif shown.failures:
-        print(f"moeopt: {len(shown.failures)} of {shown.total} solves failed", file=sys.stderr)
+        failed = f"{len(shown.failures)} of {shown.total} solves failed"
+        print(f"moeopt: {failed}: {', '.join(shown.failing)}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """``moeopt export``: hand a plan to the runtime that carries it out."""
 
+import re
 import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from moeopt.exporters.exported import Exported, OptionValue
     from moeopt.exporters.target import Option
     from moeopt.solvers.arguments import Limits
+
+LIBRARY = Path("instances")
+"""The folder of instances, as it lies in a checkout: one folder per problem in it."""
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "source": (
@@ -57,7 +61,7 @@ def build_command(complete: bool) -> Callable[..., int]:
     """Return the command; its targets' own options are added on demand only."""
     from_targets: dict[str, Option] = {}
     if complete:
-        from moeopt.exporters.registry import all_targets
+        from moeopt.exporters.targets import all_targets
 
         for target in all_targets().values():
             from_targets |= {option.name: option for option in target.options}
@@ -102,7 +106,7 @@ def _export(
     options: dict[str, Any],
 ) -> int:
     import moeopt
-    from moeopt.exporters.registry import get_target
+    from moeopt.exporters.targets import get_target
 
     given, problem = _loaded(source, instance)
     target = get_target(to, problem.problem)
@@ -130,7 +134,6 @@ def _loaded(
     """Return what the file holds, and the instance, which may be the same."""
     import moeopt
     from moeopt.core.json_files import read_object
-    from moeopt.exporters.find import find_instance
 
     if "instance" not in read_object(source):
         if instance is not None:
@@ -139,16 +142,15 @@ def _loaded(
         return found, found
     solution = moeopt.load_solution(source)
     return solution, (
-        find_instance(solution, source) if instance is None else moeopt.load(instance)
+        _find_instance(solution, source) if instance is None else moeopt.load(instance)
     )
 
 
 def _with_instance(file: Path) -> tuple["SolutionEnvelope", "InstanceEnvelope"]:
     import moeopt
-    from moeopt.exporters.find import find_instance
 
     solution = moeopt.load_solution(file)
-    return solution, find_instance(solution, file)
+    return solution, _find_instance(solution, file)
 
 
 def _print_notes(exported: "Exported") -> None:
@@ -168,3 +170,52 @@ def _print_json(exported: "Exported", path: Path | None) -> None:
     if path is None:
         files["content"] = exported.text
     print(json.dumps(files | exported.all_notes(path)))
+
+
+def _find_instance(solution: "SolutionEnvelope", file: Path) -> "InstanceEnvelope":
+    """Return the instance of a solution: from the solution's folder, or below ``./instances``.
+
+    In the solution's folder any name of file will do. In the library a file is called like its
+    instance, and only such files are looked at.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several.
+    """
+    from moeopt import load
+
+    folder = file.absolute().parent
+    found = [path for path in _json_files(folder) if _holds(path, solution)]
+    if not found:
+        stem = re.sub(r"[^\w.-]+", "-", solution.instance).lstrip(".")
+        below = (LIBRARY / solution.problem).glob(f"*/{stem}.json*")
+        found = [path for path in sorted(below) if _holds(path, solution)]
+    if not found:
+        places = f"neither {folder} nor {LIBRARY / solution.problem} holds it"
+        raise InputError(f"{file}: instance {solution.instance!r} is not found: {places}; "
+                         "give --instance")  # fmt: skip
+    if len(found) > 1:
+        both = " and ".join(map(str, found[:2]))
+        raise InputError(f"{file}: instance {solution.instance!r} stands in {both}: "
+                         "give --instance")  # fmt: skip
+    return load(found[0])
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.glob("*.json*")
+        if path.suffix in (".json", ".gz") and path.is_file()
+    )
+
+
+def _holds(path: Path, solution: "SolutionEnvelope") -> bool:
+    """Tell whether a file holds the instance; one that cannot be read does not."""
+    from moeopt.core.json_files import read_object
+
+    try:
+        data = read_object(path)
+    except InputError:
+        return False
+    return data.get("name") == solution.instance and data.get("problem") == solution.problem

@@ -1,18 +1,24 @@
 """``moeopt gap``: methods against the optimum, as tables, CSV and Parquet."""
 
+import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from moeopt.cli.options import Workers
+from moeopt.cli.options import command
+from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.study.campaign import Campaign
+    from moeopt.study.execute import Watch
     from moeopt.study.rows import Row
+    from moeopt.study.settlements import Running
     from moeopt.study.store import Store
 
 T = TypeVar("T", int, float)
@@ -20,268 +26,316 @@ T = TypeVar("T", int, float)
 COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between methods, not one between the settlements in a method's brackets."""
 
-DONE = 0
+
+@dataclass(frozen=True, kw_only=True)
+class GapOptions(Options):
+    """Options of ``moeopt gap``."""
+
+    methods: str | None = option(
+        None,
+        "Comma-separated names, `heuristics`, `published` (the rule of the problem's papers),"
+        " `exact`, or rules as in --with; default: every heuristic.",
+    )
+    rules: list[str] | None = option(
+        None,
+        "A heuristic of one's own beside the methods: FILE.py:function or package.module:function;"
+        " repeatable.",
+        flag="--with",
+        metavar="RULE",
+    )
+    time_limit: str | None = option(
+        None, "Seconds for each solve; default: 60, or none with --work-limit.", metavar="S[,S]"
+    )
+    work_limit: str | None = option(
+        None,
+        "Units of work for each solve, each about a second of one core: the same table on every"
+        " machine.",
+        metavar="W[,W]",
+    )
+    seed: str = option("0", "Seeds; every method runs with each.", metavar="N[,N]")
+    workers: int = option(1, "Threads; 1 gives the same answer each time.", metavar="N")
+    jobs: int = option(1, "Solves at once, each in a process.", metavar="N")
+    executor: str | None = option(None, "Solve on a Dask cluster.", metavar="dask://HOST:PORT")
+    store: Path | None = option(None, "Keep every result in this file.", metavar="FILE")
+    resume: bool = option(False, "Do not repeat what the store has already.")
+    prove_again: bool = option(
+        False,
+        "Run exact methods also where best_known.json of the instance's library has the proof.",
+    )
+    report: Path | None = option(
+        None,
+        "Folder for gap.csv and, with the extra `report`, index.html; without the extra a note on"
+        " stderr says so, and the exit code stays.",
+        metavar="DIR",
+    )
+    csv: Path | None = option(None, "Every number, as CSV.", metavar="FILE")
+    parquet: Path | None = option(None, "Every number, as Parquet.", metavar="FILE")
+    latex: Path | None = option(None, "The summary as a LaTeX table (booktabs).", metavar="FILE")
+    figures: Path | None = option(
+        None, "The report's figures, as PDF and SVG files.", metavar="DIR"
+    )
+    markdown: bool = option(False, "Print the summary as Markdown, without times.")
+    instances: bool = option(False, "Print also each instance and each family.")
+    as_json: bool = option(False, "One JSON object per solve and line on stdout.", flag="--json")
+    watch: bool = option(False, "Show the store in a browser while it fills; see `report`.")
+    held_out: bool = option(
+        False, "Print also what decisions cost on later loads, where instances have later twins."
+    )
+    settlements: bool = option(
+        False,
+        "Instead: excess under every reading of what the papers leave open, one at a time;"
+        " --methods takes heuristics.",
+    )
+    settlements_all: bool = option(
+        False,
+        "Also `--settlements all`: all of them at once, at --points of the grid; names the ends.",
+    )
+    points: int = option(64, "Points of that grid, the defaults and random ones.", metavar="N")
+    traces: Path | None = option(
+        None,
+        "With --settlements: the folder with the instances' traces, for other batches of them.",
+        metavar="DIR",
+    )
+
+    @property
+    def method_names(self) -> list[str] | None:
+        """The methods, None for the default ones."""
+        if self.methods is None:
+            return None
+        return [name.strip() for name in COMMA.split(self.methods)]
 
 
+SOLVING = ("methods", "time_limit", "work_limit", "seed", "workers")
+"""What a campaign's file decides."""
+
+DECIDING = (*SOLVING, "rules", "prove_again", "jobs", "executor", "resume")
+"""What means nothing where nothing is solved."""
+
+OF_SETTLEMENTS = (
+    *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv", "markdown"),
+    *("settlements", "report", "traces"),
+)
+"""What means something with --settlements."""
+
+OF_ALL_SETTLEMENTS = (
+    *("paths", "methods", "time_limit", "work_limit", "store", "resume", "jobs", "csv"),
+    *("settlements_all", "points", "traces"),
+)
+"""What means something with --settlements all."""
+
+SAID = (
+    *("settlements", "methods", "rules", "time_limit", "work_limit", "seed", "workers"),
+    *("prove_again", "jobs", "executor", "store", "report"),
+)
+"""What decides what a report says."""
+
+
+@command
 def gap_command(
+    *,
     ctx: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(help="Instance files or folders; or one campaign (.toml, .json)."),
     ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            help="Comma-separated names, `heuristics`, `published` (the rule of the problem's "
-            "paper), `exact`, or rules as in --with; default: every heuristic.",
-        ),
-    ] = None,
-    rules: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="RULE",
-            help="A heuristic of one's own beside the methods: FILE.py:function or "
-            "package.module:function; repeatable.",
-        ),
-    ] = None,
-    time_limit: Annotated[
-        str | None,
-        typer.Option(
-            "--time-limit",
-            metavar="S[,S]",
-            help="Seconds for each solve; default: 60, or none with --work-limit.",
-        ),
-    ] = None,
-    work_limit: Annotated[
-        str | None,
-        typer.Option(
-            "--work-limit",
-            metavar="W[,W]",
-            help="Units of work for each solve, each about a second of one core: the same table "
-            "on every machine.",
-        ),
-    ] = None,
-    seed: Annotated[
-        str, typer.Option("--seed", metavar="N[,N]", help="Seeds; every method runs with each.")
-    ] = "0",
-    workers: Workers = 1,
-    jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", help="Solves at once, each in a process.")
-    ] = 1,
-    executor: Annotated[
-        str | None,
-        typer.Option("--executor", metavar="dask://HOST:PORT", help="Solve on a Dask cluster."),
-    ] = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="FILE", help="Keep every result in this file.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Do not repeat what the store has already.")
-    ] = False,
-    prove_again: Annotated[
-        bool,
-        typer.Option(
-            "--prove-again",
-            help="Run exact methods also where best_known.json of the instance's library has the "
-            "proof.",
-        ),
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="DIR",
-            help="Folder for gap.csv and, with the extra `report`, index.html; without the extra "
-            "a note on stderr says so, and the exit code stays.",
-        ),
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Every number, as CSV.")
-    ] = None,
-    parquet: Annotated[
-        Path | None, typer.Option("--parquet", metavar="FILE", help="Every number, as Parquet.")
-    ] = None,
-    latex: Annotated[
-        Path | None,
-        typer.Option("--latex", metavar="FILE", help="The summary as a LaTeX table (booktabs)."),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(
-            "--figures", metavar="DIR", help="The report's figures, as PDF and SVG files."
-        ),
-    ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the summary as Markdown, without times.")
-    ] = False,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Show the store in a browser while it fills; see `report`."),
-    ] = False,
-    held_out: Annotated[
-        bool,
-        typer.Option(
-            "--held-out",
-            help="Print also what decisions cost on later loads, where instances have later twins.",
-        ),
-    ] = False,
-    settlements: Annotated[
-        bool,
-        typer.Option(
-            "--settlements",
-            help="Instead: excess under every reading of what the papers leave open, one at a "
-            "time; --methods takes heuristics.",
-        ),
-    ] = False,
+    options: GapOptions,
 ) -> int:
     """Print how far methods are above the optimum, per instance and per family.
 
-    With --store and no paths: of what the store holds.
+    With --store and no paths: of what the store holds. A solve that fails, such as one by a rule of
+    one's own, gets a line on stderr and a row; the others go on, and the exit code is that of the
+    gravest failure (2 for a rule), 0 if there is none.
     """
-    from moeopt.cli.gap_report import command_of, need_extra, write_figures, write_report
+    from moeopt.cli.gap_report import need_extra, write_figures, write_report
     from moeopt.core.errors import InputError
     from moeopt.study.store import Store
 
-    if resume and store is None:
+    if options.resume and options.store is None:
         raise InputError("--resume: needs --store, the file to go on with")
-    if watch and (store is None or not paths):
+    if options.watch and (options.store is None or not paths):
         raise InputError("--watch: needs --store, the file that is shown, and what is solved")
-    if figures is not None:
+    if options.figures is not None:
         need_extra("--figures")
-    if settlements:
-        from moeopt.cli.gap_settlements import SOLVING, settlements_command
-
-        _refuse_others(ctx, SOLVING, "--settlements")
-        chosen = None if methods is None else [name.strip() for name in COMMA.split(methods)]
-        seconds, work = _limits(time_limit, work_limit)
-        with Store() as memory:
-            kept = store or memory
-            readings, code = settlements_command(
-                paths or [],
-                chosen,
-                None if seconds is None else seconds[0],
-                None if work is None else work[0],
-                store=kept,
-                resume=resume,
-                jobs=jobs,
-                csv=csv,
-                markdown=markdown,
-            )
-            if report is not None:
-                from moeopt.study.settlements import spans
-
-                given = _campaign(
-                    ctx, paths or [], methods, [], (time_limit, work_limit), seed, workers
-                )
-                rows, _ = _run(given, kept, resume=True, jobs=jobs, executor=None, watch=False)
-                write_report(rows, kept, report, command_of(ctx), spans(readings))
-        return code
+    if options.traces is not None and not (options.settlements or options.settlements_all):
+        raise InputError("--traces: goes with --settlements")
     with Store() as memory:
-        kept = store or memory
+        kept = options.store or memory
+        if options.settlements_all:
+            others = [name for name in ctx.params if name not in OF_ALL_SETTLEMENTS]
+            _refuse(ctx, others, "goes not with --settlements all")
+            return _jointly(paths or [], options, kept)
+        if options.settlements:
+            others = [name for name in ctx.params if name not in OF_SETTLEMENTS]
+            _refuse(ctx, others, "goes not with --settlements")
+            return _settlements(ctx, paths or [], options, kept)
         if paths:
-            campaign = _campaign(
-                ctx, paths, methods, rules or [], (time_limit, work_limit), seed, workers
-            )
-            campaign = campaign.proving_again() if prove_again else campaign
-            rows, code = _run(campaign, kept, resume, jobs, executor, watch=watch)
-        elif store is not None:
-            rows, code = _stored(ctx, store), DONE
+            campaign = _campaign(ctx, paths, options)
+            rows, code = _run(campaign, kept, options)
+        elif options.store is not None:
+            _refuse(ctx, DECIDING, "without paths the store decides that")
+            with Store(options.store, create=False) as store:
+                rows, code = store.rows(), 0
         else:
             raise InputError("Missing argument 'PATHS': instances, a campaign, or --store FILE")
-        if report is not None:
-            write_report(rows, kept, report, command_of(ctx))
-        if figures is not None:
-            write_figures(rows, kept, figures)
-        _write(rows, csv, parquet, latex)
-        _print(rows, markdown)
-        if held_out:
-            from moeopt.cli.gap_held_out import print_held_out
-
-            print_held_out(rows, kept, markdown)
+        if options.report is not None:
+            write_report(rows, kept, options.report, _command_of(ctx))
+        if options.figures is not None:
+            write_figures(rows, kept, options.figures)
+        _write(rows, options)
+        _print(rows, kept, options)
     return code
 
 
-def _campaign(
-    ctx: typer.Context,
-    paths: Sequence[Path],
-    methods: str | None,
-    rules: Sequence[str],
-    limits: tuple[str | None, str | None],
-    seed: str,
-    workers: int,
-) -> "Campaign":
+def _settlements(
+    ctx: typer.Context, paths: Sequence[Path], options: GapOptions, kept: "Path | Store"
+) -> int:
+    """Solve under every reading, print the table and write what is asked for."""
+    from moeopt.cli.campaign_progress import showing
+    from moeopt.cli.gap_report import write_report
+    from moeopt.cli.gap_tables import print_settlements
+    from moeopt.core.errors import InputError
+    from moeopt.study.export import write_text
+    from moeopt.study.settlements import sensitivity, spans, to_csv, to_markdown
+
+    if not paths:
+        raise InputError("Missing argument 'PATHS': instances or folders")
+    with showing() as watch:
+        readings = sensitivity(
+            paths,
+            options.method_names,
+            _running(options, kept, watch),
+        )
+    if options.csv is not None:
+        write_text(to_csv(readings), options.csv)
+    if options.markdown:
+        print(to_markdown(readings), end="")
+    else:
+        print_settlements(readings)
+    if options.report is not None:
+        rows, _ = _run(_campaign(ctx, paths, options), kept, options)
+        write_report(rows, kept, options.report, _command_of(ctx), spans(readings))
+    return watch.exit_code
+
+
+def _running(options: GapOptions, kept: "Path | Store", watch: "Watch") -> "Running":
+    """Return how instances are solved under settlements."""
+    from moeopt.study.settlements import Running
+
+    seconds, work = _limits(options)
+    return Running(
+        time_limit_s=None if seconds is None else seconds[0],
+        work_limit=None if work is None else work[0],
+        store=kept,
+        resume=options.resume,
+        jobs=options.jobs,
+        watch=watch,
+        traces=options.traces,
+    )
+
+
+def _jointly(paths: Sequence[Path], options: GapOptions, kept: "Path | Store") -> int:
+    """Solve on a grid of all settlements and print each rule's range with its ends."""
+    from moeopt.cli.campaign_progress import showing
+    from moeopt.core.errors import InputError
+    from moeopt.study.export import write_text
+    from moeopt.study.settlements import joint_sentences, joint_to_csv, jointly
+
+    if not paths:
+        raise InputError("Missing argument 'PATHS': instances or folders")
+    if options.points < 1:
+        raise InputError(f"--points: must be at least 1, not {options.points}")
+    with showing() as watch:
+        found, size = jointly(
+            paths,
+            options.method_names,
+            points=options.points,
+            running=_running(options, kept, watch),
+        )
+    if options.csv is not None:
+        write_text(joint_to_csv(found), options.csv)
+    print("\n".join(joint_sentences(found, size)))
+    return watch.exit_code
+
+
+def _campaign(ctx: typer.Context, paths: Sequence[Path], options: GapOptions) -> "Campaign":
     """Return the campaign in a file, with the rules beside it, or the one of the options."""
     from moeopt.core.errors import InputError
     from moeopt.study.campaign import Campaign, Part, is_campaign, make_settings, read_campaign
 
+    rules = options.rules or []
     files = [path for path in paths if is_campaign(path)]
     if files:
         if len(paths) > 1:
             raise InputError(f"{files[0]}: a campaign goes alone, without other paths")
-        _refuse(
-            ctx,
-            ("methods", "time_limit", "work_limit", "seed", "workers"),
-            f"{files[0]}: the campaign decides that",
+        _refuse(ctx, SOLVING, f"{files[0]}: the campaign decides that")
+        campaign = read_campaign(files[0]).beside(rules)
+    else:
+        seconds, work = _limits(options)
+        settings = make_settings(
+            methods=options.method_names,
+            time_limits_s=seconds,
+            work_limits=work,
+            seeds=_numbers("--seed", options.seed, int),
+            workers=options.workers,
+            rules=rules,
         )
-        return read_campaign(files[0]).beside(rules)
-    seconds, work = _limits(*limits)
-    settings = make_settings(
-        methods=None if methods is None else [name.strip() for name in COMMA.split(methods)],
-        time_limits_s=seconds,
-        work_limits=work,
-        seeds=_numbers("--seed", seed, int),
-        workers=workers,
-        rules=rules,
-    )
-    return Campaign([Part(paths, settings)])
+        campaign = Campaign([Part(paths, settings)])
+    return campaign.proving_again() if options.prove_again else campaign
 
 
-def _refuse_others(ctx: typer.Context, known: Sequence[str], who: str) -> None:
-    """Refuse every option but those that are known."""
-    _refuse(ctx, [name for name in ctx.params if name not in known], f"goes not with {who}")
+def _flag(parameter: str) -> str:
+    """Return the option of one of the command's parameters."""
+    own = {"rules": "--with", "as_json": "--json"}
+    return own.get(parameter) or f"--{parameter.replace('_', '-')}"
 
 
-def _refuse(ctx: typer.Context, options: Sequence[str], who: str) -> None:
-    """Refuse options that would be overruled by what a file says."""
-    from moeopt.cli.gap_report import flag
+def _is_given(ctx: typer.Context, parameter: str) -> bool:
+    source = ctx.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse(ctx: typer.Context, parameters: Sequence[str], why: str) -> None:
+    """Refuse options that would be overruled."""
     from moeopt.core.errors import InputError
 
-    for option in options:
-        source = ctx.get_parameter_source(option)
-        if source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"{flag(option)}: {who}")
+    for one in parameters:
+        if _is_given(ctx, one):
+            raise InputError(f"{_flag(one)}: {why}")
 
 
-def _limits(
-    time_limit: str | None, work_limit: str | None
-) -> tuple[list[float] | None, list[float] | None]:
+def _command_of(ctx: typer.Context) -> str:
+    """Return the command line that makes the same report; a store is used instead of solving."""
+    words = ["moeopt", "gap", *map(str, ctx.params["paths"] or ())]
+    for name in SAID:
+        if _is_given(ctx, name):
+            given = ctx.params[name]
+            for value in given if isinstance(given, list | tuple) else [given]:
+                words += [_flag(name)] if value is True else [_flag(name), str(value)]
+    if ctx.params["paths"] and ctx.params["store"]:
+        words.append("--resume")
+    return shlex.join(words)
+
+
+def _limits(options: GapOptions) -> tuple[list[float] | None, list[float] | None]:
     """Return what both options say, seconds and units of work."""
-    seconds = None if time_limit is None else _numbers("--time-limit", time_limit, float)
-    return seconds, None if work_limit is None else _numbers("--work-limit", work_limit, float)
+    given = {"--time-limit": options.time_limit, "--work-limit": options.work_limit}
+    seconds, work = (t if t is None else _numbers(flag, t, float) for flag, t in given.items())
+    return seconds, work
 
 
-def _numbers(option: str, text: str, number: Callable[[str], T]) -> list[T]:
+def _numbers(flag: str, text: str, number: Callable[[str], T]) -> list[T]:
     from moeopt.core.errors import InputError
     from moeopt.core.wording import shown
 
     try:
         return [number(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(
-            f"{option}: must be numbers, separated by commas, not {shown(text)}"
-        ) from None
+        reason = f"must be numbers, separated by commas, not {shown(text)}"
+        raise InputError(f"{flag}: {reason}") from None
 
 
 def _run(
-    campaign: "Campaign",
-    store: "Path | Store",
-    resume: bool,
-    jobs: int,
-    executor: str | None,
-    *,
-    watch: bool,
+    campaign: "Campaign", store: "Path | Store", options: GapOptions
 ) -> tuple[list["Row"], int]:
     """Solve, and return the rows and the exit code: that of the gravest failure."""
     from moeopt.cli.campaign_progress import showing
@@ -289,50 +343,45 @@ def _run(
     from moeopt.study.pool import oversubscribed
     from moeopt.study.study import run_campaign
 
+    jobs, executor = options.jobs, options.executor
     warning = None if executor else oversubscribed(jobs, campaign.workers)
     if warning:
         print(f"moeopt: warning: {warning}", file=sys.stderr)
     with showing() as shown:
-        told = shown_live(store, shown) if watch and isinstance(store, Path) else shown
+        live = options.watch and isinstance(store, Path)
+        told = shown_live(store, shown) if live and isinstance(store, Path) else shown
+        resume = options.resume or options.settlements
         rows = run_campaign(
             campaign, store=store, resume=resume, jobs=jobs, executor=executor, watch=told
         )
     return rows, shown.exit_code
 
 
-def _stored(ctx: typer.Context, path: Path) -> list["Row"]:
-    from moeopt.study.store import Store
-
-    others = (
-        *("methods", "rules", "time_limit", "work_limit", "seed", "workers", "prove_again"),
-        *("jobs", "executor", "resume"),
-    )
-    _refuse(ctx, others, "without paths the store decides that")
-    with Store(path, create=False) as store:
-        return store.rows()
-
-
-def _write(
-    rows: "Sequence[Row]", csv: Path | None, parquet: Path | None, latex: Path | None
-) -> None:
+def _write(rows: "Sequence[Row]", options: GapOptions) -> None:
     from moeopt.study.export import export_csv, export_latex, export_parquet
 
-    if csv is not None:
-        export_csv(rows, csv)
-    if parquet is not None:
-        export_parquet(rows, parquet)
-    if latex is not None:
-        export_latex(rows, latex)
+    if options.csv is not None:
+        export_csv(rows, options.csv)
+    if options.parquet is not None:
+        export_parquet(rows, options.parquet)
+    if options.latex is not None:
+        export_latex(rows, options.latex)
 
 
-def _print(rows: "Sequence[Row]", markdown: bool) -> None:
-    if markdown:
-        from moeopt.study.table import front_markdown, standings, summarise, to_markdown
+def _print(rows: "Sequence[Row]", kept: "Path | Store", options: GapOptions) -> None:
+    from moeopt.cli.gap_tables import print_held_out, print_tables
+    from moeopt.study.export import record
+    from moeopt.study.table import front_markdown, standings, summarise, to_markdown
 
+    if options.as_json:
+        for row in rows:
+            print(json.dumps(record(row)))
+        return
+    if not options.markdown:
+        print_tables(rows, everything=options.instances)
+    else:
         if len({row.result.problem for row in rows}) > 1:
             print(front_markdown(standings(rows)))
         print(to_markdown(summarise(rows)), end="")
-    else:
-        from moeopt.cli.gap_tables import print_tables
-
-        print_tables(rows)
+    if options.held_out:
+        print_held_out(rows, kept, options.markdown)

@@ -1,32 +1,14 @@
 """What ``moeopt gap`` writes into folders: --report gap.csv and HTML, --figures PDF and SVG."""
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from moeopt.study.rows import Row
     from moeopt.study.store import Store
-
-ASKED = (
-    *(
-        "settlements",
-        "methods",
-        "rules",
-        "time_limit",
-        "work_limit",
-        "seed",
-        "workers",
-        "prove_again",
-    ),
-    *("jobs", "executor", "store", "report"),
-)
-"""The options that decide what a report says."""
 
 
 def write_report(
@@ -113,22 +95,3 @@ def opened(kept: "Path | Store") -> "AbstractContextManager[Store]":
     from moeopt.study.store import Store
 
     return nullcontext(kept) if isinstance(kept, Store) else Store(kept, create=False)
-
-
-def flag(parameter: str) -> str:
-    """Return the option of one of the command's parameters."""
-    return "--with" if parameter == "rules" else f"--{parameter.replace('_', '-')}"
-
-
-def command_of(ctx: typer.Context) -> str:
-    """Return the command line that makes the same report; a store is used instead of solving."""
-    words = ["moeopt", "gap", *map(str, ctx.params["paths"] or ())]
-    for name in ASKED:
-        source = ctx.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            given = ctx.params[name]
-            for value in given if isinstance(given, list | tuple) else [given]:
-                words += [flag(name)] if value is True else [flag(name), str(value)]
-    if ctx.params["paths"] and ctx.params["store"]:
-        words.append("--resume")
-    return shlex.join(words)

@@ -1,14 +1,22 @@
-"""The tables that ``moeopt gap`` prints: excess per instance and per family."""
+"""The tables that ``moeopt gap`` prints: by instance, by family, by reading, on later loads."""
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
+from rich import box
 from rich.table import Table
 
-from moeopt.cli.options import shown
+from moeopt.cli.gap_report import opened
+from moeopt.cli.options import (
+    print_lines,
+    print_table,
+    rich_console,
+    rich_text,
+    shown,
+    table_width,
+)
 from moeopt.core.objective import entries
 from moeopt.study.rows import Row, named
 from moeopt.study.table import (
@@ -23,33 +31,92 @@ from moeopt.study.table import (
     summarise,
 )
 
-MOST_INSTANCES, MOST_METHODS, MOST_LINES = 60, 20, 80
-"""What is printed instance by instance, and family by family; more than that cannot be read."""
+if TYPE_CHECKING:
+    from moeopt.study.report.heldout import HeldOutRow
+    from moeopt.study.settlements import Reading
+    from moeopt.study.store import Store
+
+HELD_OUT = (
+    *("decided by", "scheduled by", "later loads", "known", "later", "95 %", "largest"),
+    *("of the possible gain", "decisions", "pairs"),
+)
+
+FEW_INSTANCES, FEW_METHODS, FEW_LINES = 8, 8, 15
+"""Up to so many are printed one by one without `--instances`: as much as is read at a glance."""
+
+WIDTH, WIDE = 100, 200
+"""Columns of a page where there is no terminal, and of tables that were asked for in full."""
+
+SHORT = {
+    "none": "nothing",
+    "before": "earlier loads",
+    "step": "this step",
+    "hindsight": "hindsight",
+}
+"""By which loads a rule decided, in a narrow column."""
+
+ORDER = ("", *SHORT)
 
 
-def print_tables(rows: Sequence[Row]) -> None:
-    """Print a row per instance, then one per family and method.
+def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
+    """Print what the methods' excess comes to, in few lines.
 
-    Where there are too many of either, only what problems come to, and where the rest is.
+    Parameters
+    ----------
+    everything
+        Print before it a row per instance, and a line per family and method.
     """
-    console = Console(width=None if sys.stdout.isatty() else 200)
     summaries = summarise(rows)
     problems = list(dict.fromkeys(row.result.problem for row in rows))
     instances = len({row.key.instance for row in rows})
     methods = len({s.method for s in summaries})
-    left_out = []
-    if len(problems) == 1 and instances <= MOST_INSTANCES and methods <= MOST_METHODS:
-        console.print(_instances(rows))
-    elif rows:
-        left_out.append(f"{instances} instances one by one")
-    if len(summaries) > MOST_LINES:
-        families = len({(s.problem, s.family) for s in summaries})
-        left_out.append(f"{families} families")
+    few = instances <= FEW_INSTANCES and methods <= FEW_METHODS and len(problems) == 1
+    if few or everything:
+        rich_console(width=table_width(WIDE)).print(_instances(rows))
+    families = len({(s.problem, s.family) for s in summaries})
+    if everything:
+        rich_console(width=table_width(WIDE)).print(_families(summaries))
+    elif families > 1 and len(summaries) > FEW_LINES:
         summaries = [s for one in standings(rows) for s in (one.defaults, one.others) if s]
-    console.print(_families(summaries))
-    if left_out:
-        where = "--report DIR, --csv FILE or --markdown"
-        console.print(f"Not printed: {' and '.join(left_out)}; see {where}.", markup=False)
+    if not everything:
+        rich_console(width=table_width(WIDTH)).print(_overview(summaries))
+        left_out = [f"{instances} instances one by one"] * (not few)
+        left_out += [f"{families} families"] * ({s.family for s in summaries} == {ALL})
+        if rows and left_out:
+            where = "--instances prints them; --csv FILE has every number, --report DIR is a page"
+            print_lines([f"Left out: {' and '.join(left_out)}; {where}."])
+
+
+def _overview(summaries: Sequence[Summary]) -> Table:
+    """Return a line per method, the best of each kind of information first."""
+    families = by_family(summaries)
+    known = ""
+    if len(families) == 1:
+        parts = {s.settled: (s.instances, s.proven, s.cells) for s in summaries}
+        instances, proven, cells = (sum(counts) for counts in zip(*parts.values(), strict=True))
+        sure = "all proven" if proven == instances else f"{proven} of them proven"
+        known = f"{instances} instances, {sure}, {cells} independent; "
+    failures = any(s.failed for s in summaries)
+    columns = ["method", "decided by", "optimal", "median", "95 %", "max", *["failed"] * failures]
+    if len(families) > 1:
+        columns = ["family", "instances", *columns]
+    table = Table(*columns, title=f"{known}excess over the optimum", box=box.SIMPLE_HEAD)
+    for family, group in families.items():
+        for s in sorted(group, key=_rank):
+            name = f"{s.method} *" if s.settled else s.method
+            row = [name, SHORT.get(s.kind, ""), percent(s.optimal), percent(s.excess_median)]
+            row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
+            if len(families) > 1:
+                row = [family.removesuffix(f"/{ALL}"), f"{s.proven} of {s.instances}", *row]
+            table.add_row(*map(rich_text, row))
+    if any(s.settled for s in summaries):
+        table.caption = f"* {OTHER_SAID}"
+    return table
+
+
+def _rank(s: Summary) -> tuple[int, bool, float]:
+    """Return by what methods are sorted: the kind of information, then the median."""
+    return ORDER.index(s.kind), s.excess_median is None, s.excess_median or 0.0
 
 
 def _instances(rows: Sequence[Row]) -> Table:
@@ -59,7 +126,7 @@ def _instances(rows: Sequence[Row]) -> Table:
     seeds = {row.key.seed for row in rows}
     over = f", median of {len(seeds)} seeds" if len(seeds) > 1 else ""
     title = f"excess over the optimum{over}"
-    table = Table("instance", "best known", "bound", *map(escape, methods), title=title)
+    table = Table("instance", "best known", "bound", *map(rich_text, methods), title=title)
     for column in table.columns:
         column.overflow = "fold"
     by_instance: dict[tuple[str, str], dict[str, list[Row]]] = {}
@@ -74,7 +141,7 @@ def _instances(rows: Sequence[Row]) -> Table:
         best = shown(result.problem, min(known, key=entries, default=None))
         bound = shown(result.problem, group[0].best_bound)
         texts = [_excess(cells[m]) if m in cells else "" for m in methods]
-        table.add_row(escape(result.instance), best, bound, *texts)
+        table.add_row(rich_text(result.instance), best, bound, *texts)
     return table
 
 
@@ -104,7 +171,57 @@ def _families(summaries: Sequence[Summary]) -> Table:
             cells = [str(s.instances), str(s.proven), str(s.cells), *shares]
             cells += [percent(s.excess_max), seconds, ended, *[str(s.failed)] * failures]
             name = f"{s.method} *" if s.settled else s.method
-            table.add_row(escape(family), escape(name), MEANING.get(s.kind, ""), *cells)
+            table.add_row(rich_text(family), rich_text(name), MEANING.get(s.kind, ""), *cells)
     if any(s.settled for s in summaries):
         table.caption = f"* {OTHER_SAID}"
     return table
+
+
+def print_held_out(rows: Sequence[Row], kept: "Path | Store", markdown: bool) -> None:
+    """Print a table for each problem that has instances of observed and of later loads."""
+    from moeopt.study.report.heldout import held_out
+    from moeopt.study.report.study import Study
+
+    with opened(kept) as store:
+        study = Study.of(rows, store, "")
+    none = True
+    for problem, of in study.problems.items():
+        found = held_out(problem, of, study.instances, study.labels)
+        none = none and not found
+        if not found:
+            continue
+        title = f"{problem}: on loads that came later, excess over their own optima"
+        if markdown:
+            print(f"\n{title}\n\n| {' | '.join(HELD_OUT)} |\n|{'---|' * 3}{'---:|' * 7}")
+            for cells in map(_cells, found):
+                print(f"| {' | '.join(cells)} |")
+        else:
+            print_table(HELD_OUT, map(_cells, found), title)
+        for line in _proof(found):
+            print(line)
+    if none:
+        print("no instance has later loads of the same among the others")
+
+
+def _cells(one: "HeldOutRow") -> list[str]:
+    interval = "-" if one.interval is None else " to ".join(map(percent, one.interval))
+    shares = (percent(one.known), percent(one.later), interval, percent(one.later_max))
+    counts = (percent(one.share), str(one.decisions), str(one.pairs))
+    return [one.method, one.schedule or "-", one.distance, *shares, *counts]
+
+
+def _proof(found: "Sequence[HeldOutRow]") -> Iterator[str]:
+    """Yield how far hindsight is proven, where it is not to the end."""
+    for one in found:
+        if one.gap:
+            gap = f"proven within {percent(one.gap)} at the median"
+            yield f"{one.method}, {one.distance}: {gap}; shares are counted to its bound"
+
+
+def print_settlements(readings: "Sequence[Reading]") -> None:
+    """Print the excess under every reading, and what that comes to."""
+    from moeopt.study.settlements import HEADS, cells, sentences
+
+    title = "excess over the optimum, one settlement at a time"
+    print_table((*HEADS, "optimal"), map(cells, readings), title)
+    print_lines(sentences(readings))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Seed, Where, file_name, read_counts
+from moeopt.cli.options import Seed, Where, file_name, human, read_counts
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -93,8 +93,8 @@ def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
     if isinstance(holdout, Stretch):
         annotations["later"] = LATER
     for name, info in fields.items():
-        option = Annotated[info.annotation, typer.Option(help=info.description)]  # type: ignore[name-defined]
-        annotations[name] = (option, info.default)
+        option = typer.Option(help=info.description, parser=human(name, info.annotation))
+        annotations[name] = (Annotated[info.annotation, option], info.default)
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)

@@ -1,13 +1,14 @@
 """``moeopt holdout``: what decisions on observed loads cost on later ones."""
 
 import json
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, shown
+from moeopt.cli.options import Json, command, print_lines, print_table, shown
+from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.problems.tri_domain.fixed_layout import ScheduleName
@@ -24,70 +25,52 @@ CLOSE = 0.005
 """Two ends of a share that are no further apart are shown as one."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class HoldoutOptions(Options):
+    """Options of ``moeopt holdout``."""
+
+    methods: str | None = option(
+        None,
+        "Comma-separated names, or rules as in --with; default: the exact method, and robust where"
+        " there is one. The sample rule always stands beside them.",
+    )
+    rules: list[str] | None = option(
+        None,
+        "A heuristic of one's own beside the methods: FILE.py:function or package.module:function;"
+        " repeatable.",
+        flag="--with",
+        metavar="RULE",
+    )
+    schedule: str = option("both", "Who schedules a layout.", metavar="exact|trimoe|both")
+    sample_rule: str | None = option(None, "Heuristic from which shares of hindsight's gain count.")
+    time_limit: float = option(10.0, "Seconds for each decision.", metavar="S")
+    reference_limit: float = option(
+        30.0,
+        "Seconds for each later window's optimum, and for the best single decision.",
+        metavar="S",
+    )
+    work_limit: float | None = option(
+        None,
+        "Units of work for each decision in place of seconds, thrice for references.",
+        metavar="W",
+    )
+    seed: int = option(0, "Seed of everything random.", metavar="N")
+    futures: str | None = option(
+        None,
+        "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
+        metavar="NAME=NUMBER,...",
+    )
+    unchecked: bool = option(False, "Take the later loads for such, whatever they say.")
+
+
+@command
 def holdout_command(
+    *,
     observed: Annotated[Path, typer.Argument(help="Instance that methods decide on.")],
     later: Annotated[
         list[Path], typer.Argument(help="Instances of later loads of the same.", show_default=False)
     ],
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            help="Comma-separated names, or rules as in --with; default: the exact method, and "
-            "robust where there is one. The sample rule always stands beside them.",
-        ),
-    ] = None,
-    rules: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="RULE",
-            help="A heuristic of one's own beside the methods: FILE.py:function or "
-            "package.module:function; repeatable.",
-        ),
-    ] = None,
-    schedule: Annotated[
-        str,
-        typer.Option("--schedule", metavar="exact|trimoe|both", help="Who schedules a layout."),
-    ] = "both",
-    sample_rule: Annotated[
-        str | None,
-        typer.Option(
-            "--sample-rule", help="Heuristic from which shares of hindsight's gain count."
-        ),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for each decision.")
-    ] = 10.0,
-    reference_limit: Annotated[
-        float,
-        typer.Option(
-            "--reference-limit",
-            metavar="S",
-            help="Seconds for each later window's optimum, and for the best single decision.",
-        ),
-    ] = 30.0,
-    work_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--work-limit",
-            metavar="W",
-            help="Units of work for each decision in place of seconds, thrice for references.",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    futures: Annotated[
-        str | None,
-        typer.Option(
-            "--futures",
-            metavar="NAME=NUMBER,...",
-            help="Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
-        ),
-    ] = None,
-    unchecked: Annotated[
-        bool,
-        typer.Option("--unchecked", help="Take the later loads for such, whatever they say."),
-    ] = False,
+    options: HoldoutOptions,
     as_json: Json = False,
 ) -> int:
     """Decide on observed loads, execute on later ones, and say how far that is from the best.
@@ -98,22 +81,22 @@ def holdout_command(
     from moeopt.cli.gap import COMMA
     from moeopt.core.errors import InputError
 
-    if schedule not in SCHEDULES:
-        raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {schedule!r}")
-    asked = None if methods is None else [name.strip() for name in COMMA.split(methods)]
+    if options.schedule not in SCHEDULES:
+        raise InputError(f"--schedule: must be {', '.join(SCHEDULES)}, not {options.schedule!r}")
+    methods = options.methods
     found = moeopt.holdout(
         moeopt.load(observed),
         [moeopt.load(path) for path in later],
-        asked,
-        beside=rules or (),
-        schedule=SCHEDULES[schedule],
-        sample_rule=sample_rule,
-        time_limit_s=time_limit,
-        reference_limit_s=reference_limit,
-        work_limit=work_limit,
-        seed=seed,
-        futures=None if futures is None else moeopt.Futures.from_text(futures),
-        check=not unchecked,
+        None if methods is None else [name.strip() for name in COMMA.split(methods)],
+        beside=options.rules or (),
+        schedule=SCHEDULES[options.schedule],
+        sample_rule=options.sample_rule,
+        time_limit_s=options.time_limit,
+        reference_limit_s=options.reference_limit,
+        work_limit=options.work_limit,
+        seed=options.seed,
+        futures=None if options.futures is None else moeopt.Futures.from_text(options.futures),
+        check=not options.unchecked,
     )
     if as_json:
         for line in found.to_dicts():
@@ -124,24 +107,15 @@ def holdout_command(
 
 
 def _print(found: "HeldOut") -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    for line in _head(found):
-        console.print(escape(line), highlight=False)
+    print_lines(_head(found))
     unit = "excess over own optima" if found.own.proven else "excess over own optima, at most"
-    table = Table(
+    columns = (
         *("decided by", "scheduled by", "observed", "later", unit, "worst window"),
         *("of the possible gain", "s"),
     )
-    for row in found.rows:
-        cells = [row.method, row.schedule, *_figures(found, row), f"{row.seconds:.2f}"]
-        table.add_row(*map(escape, cells))
-    console.print(table)
-    for line in _notes(found):
-        console.print(escape(line), highlight=False)
+    rows = ((r.method, r.schedule, *_figures(found, r), f"{r.seconds:.2f}") for r in found.rows)
+    print_table(columns, rows)
+    print_lines(_notes(found))
 
 
 def _head(found: "HeldOut") -> list[str]:

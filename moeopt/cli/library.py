@@ -9,6 +9,7 @@ import typer
 
 from moeopt.cli.options import Json, print_error
 from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.wording import unknown
 
 if TYPE_CHECKING:
     from moeopt.library.entries import Entry
@@ -184,7 +185,7 @@ def table_command(
         return 0
     folders = {folder.name: folder for folder in problem_folders(library)}
     if problem not in folders:
-        raise InputError(f"PROBLEM: {problem!r} is unknown; known: {', '.join(folders)}")
+        raise InputError(f"PROBLEM: {unknown(problem, folders)}")
     print(problem_table(folders[problem]), end="")
     return 0
 

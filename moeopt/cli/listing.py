@@ -1,56 +1,40 @@
 """``moeopt list``: what there is, by name."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class Kind(StrEnum):
-    """What can be listed."""
-
-    problems = "problems"
-    methods = "methods"
-    settlements = "settlements"
-    machines = "machines"
-    gpus = "gpus"
-    hosts = "hosts"
-    models = "models"
-    quantisations = "quantisations"
-    runtimes = "runtimes"
-    workloads = "workloads"
-    instances = "instances"
-    targets = "targets"
+KINDS = (
+    *("problems", "methods", "settlements", "machines", "gpus", "hosts", "models"),
+    *("quantisations", "runtimes", "workloads", "instances", "targets"),
+)
+"""What can be listed."""
 
 
 def list_command(
-    kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.", show_default=False)],
     path: Annotated[Path, typer.Option("--path", help="Folder of the instance library.")] = Path(
         "instances"
     ),
 ) -> int:
     """List what there is; `--machine` takes one of machines, GPU+HOST, or HOST alone."""
-    if kind in (Kind.problems, Kind.methods):
-        _list_problems(with_methods=kind is Kind.methods)
-    elif kind is Kind.settlements:
-        _list_settlements()
-    elif kind is Kind.instances:
+    from moeopt.sim.presets import names, parts
+
+    if kind in ("problems", "methods"):
+        _list_problems(with_methods=kind == "methods")
+    elif kind == "instances":
         _list_instances(path)
-    elif kind is Kind.targets:
-        _list_targets()
-    elif kind is Kind.quantisations:
-        _list_quantisations()
-    elif kind in (Kind.gpus, Kind.hosts):
-        from moeopt.sim.presets import parts
-
-        for name in parts.gpu_names() if kind is Kind.gpus else parts.host_names():
-            print(name)
+    elif kind in OTHERS:
+        OTHERS[kind]()
+    elif kind in KINDS:
+        own = {"gpus": parts.gpu_names, "hosts": parts.host_names}
+        print("\n".join(own[kind]() if kind in own else names(kind)))
     else:
-        from moeopt.sim.presets import names
+        from moeopt.core.errors import InputError
+        from moeopt.core.wording import unknown
 
-        for name in names(kind.value):
-            print(name)
+        raise InputError(f"list: {unknown(kind, KINDS)}")
     return 0
 
 
@@ -89,7 +73,7 @@ def _list_quantisations() -> None:
 
 
 def _list_targets() -> None:
-    from moeopt.exporters.registry import all_targets
+    from moeopt.exporters.targets import all_targets
 
     for target in all_targets().values():
         options = ", ".join(option.flag for option in target.options)
@@ -110,3 +94,11 @@ def _list_instances(path: Path) -> None:
             known = best.get(file, {})
             fields = [known.get(name) for name in ("objective", "status", "bound")]
             print("\t".join(map(str, [index.parent / file, *fields])))
+
+
+OTHERS = {
+    "settlements": _list_settlements,
+    "quantisations": _list_quantisations,
+    "targets": _list_targets,
+}
+"""Kinds that are more than names."""

@@ -131,6 +131,7 @@ def _changes(given: list[str]) -> dict[str, object]:
     import json
 
     from moeopt.core.errors import InputError
+    from moeopt.core.units import gib_of
     from moeopt.core.wording import shortened
 
     wrong = [text for text in given if not text.partition("=")[1] or text.startswith("=")]
@@ -146,7 +147,7 @@ def _changes(given: list[str]) -> dict[str, object]:
         try:
             changes[field] = json.loads(value)
         except (ValueError, RecursionError):
-            changes[field] = value
+            changes[field] = gib_of(field, value) if field.endswith("_gb") else value
     return changes
 
 

@@ -4,9 +4,11 @@ Everything heavy is imported inside the subcommands, so that ``moeopt --help`` a
 """
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TextIO
 
 import typer
@@ -32,13 +34,16 @@ from moeopt.cli import (
     simulate,
     solve,
     trace,
-    warm,
 )
 from moeopt.cli.options import INTERRUPTED, print_error
 from moeopt.core.errors import MoeoptError, MoeoptWarning
+from moeopt.core.escaping import TerminalStream
 from moeopt.core.native_output import drop_native_stdout
 
 USAGE = 2
+
+TERMINATED = 128 + signal.SIGTERM
+"""The exit code after SIGTERM, by the shell's custom."""
 
 
 def build_app(argv: Sequence[str]) -> typer.Typer:
@@ -64,7 +69,7 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
     app.command("predict")(predict.predict_command)
     app.command("calibrate")(calibrate.calibrate_command)
     app.command("profile")(profile.profile_command)
-    app.command("warm")(warm.warm_command)
+    app.command("warm")(solve.warm_command)
     app.add_typer(generate.build_app(complete="generate" in argv[:1]), name="generate")
     app.add_typer(trace.build_app(), name="trace")
     app.add_typer(losses.build_app(), name="losses")
@@ -76,14 +81,30 @@ def build_app(argv: Sequence[str]) -> typer.Typer:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code; errors are one line on stderr."""
-    return run_app(build_app(argv), argv, "moeopt")
+    words = list(argv)
+    for at in range(len(words) - 1):
+        if words[at : at + 2] == ["--settlements", "all"]:  # typer's options take a word or none
+            words[at : at + 2] = ["--settlements-all"]
+            break
+    return run_app(build_app(words), words, "moeopt")
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run) -> None:
     """Run a command line and leave with its exit code; stdout is for results alone."""
     drop_native_stdout()
+    sys.stdout, sys.stderr = TerminalStream(sys.stdout), TerminalStream(sys.stderr)
     warnings.showwarning = _show_warning
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    terminated: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        """End as after Ctrl-C: what is done is kept, and a line says so."""
+        terminated.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    with suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGTERM, end)
+    code = run(sys.argv[1:] if argv is None else argv)
+    sys.exit(TERMINATED if terminated and code == INTERRUPTED else code)
 
 
 def run_app(app: typer.Typer, argv: Sequence[str], name: str) -> int:

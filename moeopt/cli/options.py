@@ -3,16 +3,20 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from moeopt.core.options import Options
+from moeopt.core.units import gib_of, whole_of
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
 
@@ -88,6 +92,20 @@ def _typed(of: "Field[Any]") -> Any:
     return Annotated[kind, typer.Option(flag, help=known["help"], metavar=known["metavar"])]
 
 
+def human(name: str, kind: object) -> Callable[[str], object] | None:
+    """Return what reads a number as people write it: 8k tokens, 512MiB of memory, q8_0."""
+    kinds = {one for one in get_args(kind) if one is not NoneType} or {kind}
+    if name == "kv_bits":
+        from moeopt.sim.machines.runtimes.memory import kv_bits_of
+
+        return kv_bits_of
+    if kinds == {int}:
+        return lambda text: whole_of(name, text)
+    if kinds == {float} and name.endswith("_gib"):
+        return lambda text: gib_of(name, text)
+    return None
+
+
 def labels(where: list[str] | None) -> dict[str, str]:
     """Return what ``--where`` says, label -> value."""
     from moeopt.core.errors import InputError
@@ -109,6 +127,61 @@ def read_counts(file: Path | None, where: list[str] | None) -> "Counts | None":
             raise InputError("--where: chooses rows of a file of --counts, which is missing")
         return None
     return load_counts(file, where=labels(where))
+
+
+def rich_console(*, stderr: bool = False, width: int | None = None) -> "Console":
+    """Return rich's console on stdout or stderr; what it prints of others goes through `rich_text`.
+
+    Its own colours are control characters, which the streams of `main` escape.
+    """
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=getattr(stream, "stream", stream), width=width)
+
+
+def table_width(otherwise: int) -> int | None:
+    """Return how wide a table is: as the terminal, or a number of columns where there is none."""
+    return None if sys.stdout.isatty() else otherwise
+
+
+def rich_text(text: str) -> str:
+    """Return a text that rich prints as it is, without control characters."""
+    from rich.markup import escape
+
+    from moeopt.core.escaping import terminal_text
+
+    return escape(terminal_text(text))
+
+
+def print_table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    title: str = "",
+    *,
+    width: int = 200,
+    numbers: bool = False,
+) -> None:
+    """Print rows of text as a table, as wide as the terminal or at most `width`.
+
+    With `numbers` all columns but the first are right-justified, and the title stands on the left.
+    """
+    from rich.table import Table
+
+    side: Literal["left", "center"] = "left" if numbers else "center"
+    table = Table(title=rich_text(title) if title else None, title_justify=side)
+    for place, column in enumerate(columns):
+        table.add_column(rich_text(column), justify="right" if numbers and place else "left")
+    for row in rows:
+        table.add_row(*map(rich_text, row))
+    rich_console(width=table_width(width)).print(table)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of text beside tables, wrapped as they are."""
+    console = rich_console(width=table_width(200))
+    for line in lines:
+        console.print(rich_text(line), highlight=False)
 
 
 def print_error(message: str) -> None:

@@ -1,6 +1,7 @@
 """``moeopt predict``: tokens per second of a runtime on a machine, with an interval."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moeopt.cli.options import Json
+from moeopt.core.errors import InputError
 
 if TYPE_CHECKING:
+    from moeopt.planner.split import SplitPlan
     from moeopt.sim.machines.runtimes.predict import Prediction, Wanted
 
 
@@ -44,14 +47,21 @@ def predict_command(
     ] = None,
     ubatch: Annotated[int, typer.Option(help="Tokens of a prompt computed together.")] = 512,
     gpus: Annotated[int | None, typer.Option(help="So many of the machine's GPU.")] = None,
+    flags: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead: a command line's flags, -ts, -ot, --n-cpu-moe, -sm, -ngl, -c, -ctk, -ub,"
+            " --numa; default with several GPUs or nodes: the runtime's own fit."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Predict the decode speed of a runtime, with an 80 % interval and the bottleneck.
 
     Exit code 3 if it does not fit: with what is missing and the nearest quantisation that fits.
     """
-    from moeopt.core.errors import InputError
-    from moeopt.sim.machines.runtimes.predict import predict
+    from moeopt.planner.split import split_page
+    from moeopt.sim.machines.runtimes.predict import Prediction
     from moeopt.sim.plan.schema import load_plan
 
     if counts is not None and plan is None:
@@ -74,23 +84,46 @@ def predict_command(
         wanted["popularity"] = load_counts(counts).counts.sum(axis=0).astype(float)
     widths: list[str | None] = [*bits] if bits else [None]
     if len(machine) * len(widths) > 1:
-        return _table(machine, model, widths, wanted, as_json)
-    found = predict(machine[0], model, **(wanted | {"bits": widths[0]}))
+        return _table(machine, model, widths, wanted, flags, as_json)
+    found = _one(machine[0], model, wanted | {"bits": widths[0]}, flags)
     if as_json:
         print(json.dumps(found.to_dict()))
-    else:
+    elif isinstance(found, Prediction):
         print(page(found, machine[0], model, widths[0]))
+    else:
+        print(split_page(found))
     for note in found.notes:
         print(f"moeopt: warning: {note}", file=sys.stderr)
     return 0
 
 
+def _one(machine: str, model: str, wanted: "Wanted", flags: str | None) -> "Prediction | SplitPlan":
+    """Predict one machine; with several GPUs or nodes, or by flags, as a split."""
+    from moeopt.planner.split import predict_wanted
+    from moeopt.sim.machines.runtimes.memory import WITH_GRAPH
+    from moeopt.sim.machines.runtimes.predict import predict, with_gpus
+    from moeopt.sim.presets import get_machine
+
+    owned = with_gpus(get_machine(machine), wanted.get("gpus"))
+    several = len(owned.every_gpu) > 1 or len(owned.nodes) > 1
+    by_experts = wanted.get("plan") is not None or wanted.get("gpu_experts") is not None
+    if by_experts and flags is not None:
+        raise InputError("--flags: not with --plan or --gpu-experts")
+    if flags is None and (by_experts or not several or wanted.get("runtime") not in WITH_GRAPH):
+        return predict(owned, model, **(wanted | {"gpus": None}))
+    return predict_wanted(owned, model, wanted, None if flags is None else shlex.split(flags))
+
+
 def _table(
-    machines: list[str], model: str, widths: list[str | None], wanted: "Wanted", as_json: bool
+    machines: list[str],
+    model: str,
+    widths: list[str | None],
+    wanted: "Wanted",
+    flags: str | None,
+    as_json: bool,
 ) -> int:
     """Print a row for every machine and quantisation; 3 if none of them fits."""
     from moeopt.sim.machines.runtimes.memory import NoRoomError
-    from moeopt.sim.machines.runtimes.predict import predict
 
     fitting = 0
     if not as_json:
@@ -99,7 +132,7 @@ def _table(
         for bits in widths:
             row: dict[str, object] = {"machine": machine, "bits": bits}
             try:
-                found = predict(machine, model, **(wanted | {"bits": bits}))
+                found = _one(machine, model, wanted | {"bits": bits}, flags)
             except NoRoomError as error:
                 said = f"does not fit: {error}"
                 print(

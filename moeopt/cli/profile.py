@@ -1,11 +1,14 @@
 """``moeopt profile``: measure an expert on this machine and write a machine file."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from moeopt.cli.options import Json
 
 
 def profile_command(
@@ -19,16 +22,18 @@ def profile_command(
     ] = None,
     repeats: Annotated[int, typer.Option(help="Runs per token count; the median counts.")] = 9,
     warm_up: Annotated[int, typer.Option(help="Runs before them that do not count.")] = 3,
+    as_json: Json = False,
 ) -> int:
     """Time an expert's three matrix products with torch; write the machine with the table."""
     import datetime
 
+    from moeopt.cli.machine import check_place
     from moeopt.cli.options import stem
     from moeopt.core.json_files import save
     from moeopt.sim.machines.profile import TOKENS, Settings, profile
     from moeopt.sim.presets import get_machine, get_model
 
-    _check_writable(out)
+    check_place(out)
     settings = Settings(
         device=device,  # type: ignore[arg-type]  # checked by profile()
         threads=threads,
@@ -45,18 +50,12 @@ def profile_command(
         on_point=_show,
     )
     save(measured.model_copy(update={"name": stem(out)}), out)
-    print(f"{out}: {measured.time_tables[-1].source}")
+    table = measured.time_tables[-1]
+    if as_json:
+        print(json.dumps({"file": str(out)} | table.model_dump(mode="json")))
+    else:
+        print(f"{out}: {table.source}")
     return 0
-
-
-def _check_writable(out: Path) -> None:
-    """Refuse a place that cannot be written before minutes are spent on measuring."""
-    from moeopt.core.errors import InputError
-
-    if out.is_dir():
-        raise InputError(f"--out: {out} is a folder; name a file")
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out: {out}: there is no folder {out.absolute().parent}")
 
 
 def _tokens(text: str) -> tuple[int, ...]:

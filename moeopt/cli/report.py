@@ -1,11 +1,14 @@
 """``moeopt report``: a store as a page in the browser while a campaign fills it."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from moeopt.cli.options import Json
 
 if TYPE_CHECKING:
     from moeopt.study.execute import Watch
@@ -22,6 +25,7 @@ def report_command(
         bool, typer.Option("--serve", help="Show the stores in a browser, until Ctrl-C.")
     ] = False,
     port: Annotated[int, typer.Option("--port", help="Of --serve; 0: any that is free.")] = 0,
+    as_json: Json = False,
 ) -> int:
     """Write the report of a store, or show stores live: read-only, on the loopback address."""
     from moeopt.cli.gap_report import write_report
@@ -41,7 +45,11 @@ def report_command(
         raise InputError("--out: takes one store")
     with Store(stores[0], create=False) as store:
         command = shlex.join(["moeopt", "report", str(stores[0]), "--out", str(out)])
-        write_report(store.rows(), store, out, command)
+        rows = store.rows()
+        write_report(rows, store, out, command)
+    if as_json:
+        files = [str(path) for name in ("index.html", "gap.csv") if (path := out / name).exists()]
+        print(json.dumps({"store": str(stores[0]), "solves": len(rows), "files": files}))
     return 0
 
 

@@ -2,22 +2,15 @@
 
 import sys
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import (
-    Json,
-    OwnTimeLimit,
-    Seed,
-    Workers,
-    WorkLimit,
-    print_error,
-    shown,
-    stem,
-)
+from moeopt.cli.options import Json, command, print_error, shown, stem
 from moeopt.core.errors import InputError, MoeoptError
+from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope
@@ -27,42 +20,46 @@ DONE, BAD_INPUT, INFEASIBLE, NO_SOLUTION, MISMATCH = 0, 2, 3, 4, 5
 GRAVEST_FIRST = (MISMATCH, BAD_INPUT, NO_SOLUTION, INFEASIBLE, DONE)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SolveOptions(Options):
+    """Options of ``moeopt solve``."""
+
+    method: str = option(
+        "auto",
+        "See `moeopt list methods`; or a rule of your own: FILE.py:function or"
+        " package.module:function.",
+    )
+    time_limit: float | None = option(
+        None,
+        "Seconds for building and solving; default: 60, or none with --work-limit.",
+        metavar="S",
+    )
+    work_limit: float | None = option(
+        None,
+        "Units of work, each about a second of one core: the same answer on every machine.",
+        metavar="W",
+    )
+    seed: int = option(0, "Seed of everything random.", metavar="N")
+    workers: int = option(1, "Threads; 1 gives the same answer each time.", metavar="N")
+    engine: str | None = option(None, "Of milp: highs, cbc, scip, gurobi, cplex.")
+    verify: bool | None = option(
+        None,
+        "Confirm in integers what a proof takes from floats; default: a quick try.",
+        flag="--verify/--no-verify",
+    )
+    futures: str | None = option(
+        None,
+        "Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
+        metavar="NAME=NUMBER,...",
+    )
+    out: Path | None = option(None, "Save the solution to this file or folder.")
+
+
+@command
 def solve_command(
+    *,
     instances: Annotated[list[Path], typer.Argument(help="Instance files.", show_default=False)],
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="See `moeopt list methods`; or a rule of your own: FILE.py:function or "
-            "package.module:function.",
-        ),
-    ] = "auto",
-    time_limit: OwnTimeLimit = None,
-    work_limit: WorkLimit = None,
-    seed: Seed = 0,
-    workers: Workers = 1,
-    engine: Annotated[
-        str | None, typer.Option("--engine", help="Of milp: highs, cbc, scip, gurobi, cplex.")
-    ] = None,
-    verify: Annotated[
-        bool | None,
-        typer.Option(
-            "--verify/--no-verify",
-            help="Confirm in integers what a proof takes from floats; default: a quick try.",
-            show_default=False,
-        ),
-    ] = None,
-    futures: Annotated[
-        str | None,
-        typer.Option(
-            "--futures",
-            metavar="NAME=NUMBER,...",
-            help="Of robust: samples=128, quantile=0.9 (else the mean), horizon=8.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Save the solution to this file or folder.")
-    ] = None,
+    options: SolveOptions,
     as_json: Json = False,
 ) -> int:
     """Solve instances; exit 0 solved, 2 bad input, 3 infeasible, 4 nothing found, 5 a bug."""
@@ -70,7 +67,7 @@ def solve_command(
     from moeopt.cli.progress import solving
     from moeopt.solvers.rules import load_rule
 
-    targets = _targets(instances, out)
+    targets, method, futures = _targets(instances, options.out), options.method, options.futures
     chosen = load_rule(method) if ":" in method else method
     outlook = None if futures is None else Futures.from_text(futures)
     codes = []
@@ -82,12 +79,12 @@ def solve_command(
                 result = solve(
                     instance,
                     chosen,
-                    time_limit_s=time_limit,
-                    work_limit=work_limit,
-                    seed=seed,
-                    workers=workers,
-                    engine=engine,
-                    verify=verify,
+                    time_limit_s=options.time_limit,
+                    work_limit=options.work_limit,
+                    seed=options.seed,
+                    workers=options.workers,
+                    engine=options.engine,
+                    verify=options.verify,
                     futures=outlook,
                     on_progress=on_progress,
                 )
@@ -190,3 +187,22 @@ def _draw(result: "Result", instance: "InstanceEnvelope") -> None:
 def _warn_skipped(rest: list[Path]) -> None:
     if rest:
         print(f"moeopt: interrupted: {len(rest)} instances not solved", file=sys.stderr)
+
+
+def warm_command(
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes; default: one per processor.")
+    ] = None,
+) -> int:
+    """Compile the kernels of all problems now, so that no solve waits for one: servers, CI.
+
+    They are kept in the user's cache folder, or in $MOEOPT_CACHE_DIR; done once, it ends at once.
+    """
+    from moeopt.solvers.warm import warm
+
+    def tell(problem: str, compiled: int, done: int, total: int) -> None:
+        print(f"moeopt: {done}/{total} {problem}: {compiled} compiled", file=sys.stderr)
+
+    found = warm(jobs, on_progress=tell)
+    print(f"{found.compiled} kernels compiled in {found.seconds:.1f} s, kept in {found.folder}")
+    return 0

@@ -1,12 +1,11 @@
 """``moeopt trace fit``: parameters of a synthetic workload that behaves like a real trace."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Seed, Where, labels
+from moeopt.cli.options import Json, Seed, Where, labels, print_table
 
 if TYPE_CHECKING:
     from moeopt.sim.traces.fit.fitting import Fit
@@ -86,16 +85,9 @@ def _print_json(fit: "Fit") -> None:
 
 
 def _print_table(fit: "Fit") -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    title = escape(f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it")
-    table = Table("figure", title=title, title_justify="left")
-    for heading in ("real", "synthetic", "error"):
-        table.add_column(heading, justify="right")
-    for row in fit.rows:
-        values = (f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
-        table.add_row(row.figure, *values)
-    console.print(table)
+    title = f"{fit.workload.name}, {fit.workload.source}; a synthetic trace beside it"
+    rows = (
+        (row.figure, f"{row.real:.3f}", f"{row.synthetic:.3f}", f"{row.error:+.3f}")
+        for row in fit.rows
+    )
+    print_table(("figure", "real", "synthetic", "error"), rows, title, width=120, numbers=True)

@@ -1,16 +1,21 @@
 """``moeopt trace info``: the statistics that the papers quote, of a routing trace."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, Where, labels
+from moeopt.cli.options import (
+    Json,
+    Where,
+    labels,
+    print_table,
+    rich_console,
+    rich_text,
+    table_width,
+)
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from moeopt.sim.traces.repeats import Repeats
     from moeopt.sim.traces.statistics.routing import Routing
     from moeopt.sim.traces.statistics.summary import Summary
@@ -51,16 +56,14 @@ def info_command(
         again = None if repeats is None else repeats.to_dict()
         print(json.dumps(sizes | {"layer": layer, "repeats": again} | summary.to_dict()))
         return 0
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = rich_console(width=table_width(120))
     listed = ", ".join(f"{value} {name}" for name, value in list(sizes.items())[1:])
-    console.print(f"{sizes['name']}: {listed}", markup=False, highlight=False, soft_wrap=True)
+    console.print(rich_text(f"{sizes['name']}: {listed}"), highlight=False, soft_wrap=True)
     if repeats is not None:
-        console.print(repeats.in_words(), markup=False, highlight=False, soft_wrap=True)
-    _print_figures(console, summary)
+        console.print(rich_text(repeats.in_words()), highlight=False, soft_wrap=True)
+    _print_figures(summary)
     if summary.hits:
-        _print_hits(console, summary)
+        _print_hits(summary)
     return 0
 
 
@@ -106,42 +109,33 @@ def _sizes(trace: "Trace", routing: "Routing") -> dict[str, str | int]:
     }
 
 
-def _print_figures(console: "Console", summary: "Summary") -> None:
-    from rich.table import Table
-
-    table = Table("statistic", title="Mean and range over the layers", title_justify="left")
-    for heading in ("mean", "least", "most"):
-        table.add_column(heading, justify="right")
+def _print_figures(summary: "Summary") -> None:
+    rows = []
     for figure in summary.figures:
         known = figure.layers[figure.layers == figure.layers].tolist()
         least, most = (min(known), max(known)) if known else (None, None)
         mean = figure.mean if known else None
-        table.add_row(figure.meaning, _number(mean), _number(least), _number(most))
+        rows.append([figure.meaning, *map(_number, (mean, least, most))])
     for name, value in zip(("same quota per layer", "global"), summary.coverage, strict=True):
-        row = f"accesses covered by the hottest 25 % of the experts, {name}"
-        table.add_row(row, _number(value), "", "")
-    console.print(table)
+        covered = f"accesses covered by the hottest 25 % of the experts, {name}"
+        rows.append([covered, _number(value), "", ""])
+    columns = ("statistic", "mean", "least", "most")
+    print_table(columns, rows, "Mean and range over the layers", width=120, numbers=True)
 
 
-def _print_hits(console: "Console", summary: "Summary") -> None:
-    from rich.table import Table
-
+def _print_hits(summary: "Summary") -> None:
     from moeopt.sim.traces.statistics.routing import average
 
-    title = "Hit rates per access by experts cached in each layer; any, all: per token, LRU"
-    table = Table("cached", title=title, title_justify="left")
-    for heading in (*(policy.replace("_", " ") for policy in POLICIES), "any", "all"):
-        table.add_column(heading, justify="right")
-    lru = summary.hits["lru"]
+    lru, rows = summary.hits["lru"], []
     for capacity in summary.hits["fifo"].capacities.tolist():
-        row = []
-        for policy in POLICIES:
-            rates = summary.hits[policy]
-            row.append(average(rates.each[:, rates.at(capacity)]))
+        rates = (summary.hits[policy] for policy in POLICIES)
+        row = [average(of.each[:, of.at(capacity)]) for of in rates]
         column = lru.at(capacity)
         row += [average(lru.any[:, column]), average(lru.all[:, column])]
-        table.add_row(str(capacity), *(_number(value) for value in row))
-    console.print(table)
+        rows.append([str(capacity), *map(_number, row)])
+    title = "Hit rates per access by experts cached in each layer; any, all: per token, LRU"
+    columns = ("cached", *(policy.replace("_", " ") for policy in POLICIES), "any", "all")
+    print_table(columns, rows, title, width=120, numbers=True)
 
 
 def _number(value: float | None) -> str:

@@ -11,7 +11,7 @@ steps, nodes or nonzeros per second.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
@@ -19,19 +19,13 @@ from time import perf_counter
 class SolvingClock:
     """Wall time less that in which any thread of one solve compiles, loads or awaits a kernel.
 
-    Threads that a solve starts go by its clock: see `go_by`. Reading it takes no lock.
-
-    Attributes
-    ----------
-    until
-        When heuristics, which are given an instance and no limit, are to come to an end.
+    Threads that a solve starts go by its clock: see `go_by_mine`. Reading it takes no lock.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._compiling = 0
         self._state: tuple[float, float | None] = 0.0, None  # seconds so far, since when it stands
-        self.until = float("inf")
 
     def seconds(self) -> float:
         """Return seconds since some moment, without those of compiling."""
@@ -126,38 +120,86 @@ class WorkClock(SolvingClock):
         return self._end_s != float("inf") and self.seconds() >= self._end_s
 
 
-_of_thread = threading.local()
+class _OfThread(threading.local):
+    """What a thread goes by.
+
+    Attributes
+    ----------
+    until
+        When heuristics, which are given an instance and no limit, are to come to an end.
+    gives_up
+        Whether somebody takes it from there where `checkpoint` gives up.
+    """
+
+    clock: SolvingClock | None = None
+    until = float("inf")
+    gives_up = False
+
+
+_of_thread = _OfThread()
 
 
 def solving_clock() -> SolvingClock:
     """Return the clock that this thread goes by; it has one of its own unless told otherwise."""
-    clock: SolvingClock | None = getattr(_of_thread, "clock", None)
+    clock = _of_thread.clock
     if clock is None:
         clock = _of_thread.clock = SolvingClock()
     return clock
 
 
-def go_by(clock: SolvingClock) -> None:
-    """Let this thread, which another one has started, go by that one's clock."""
-    _of_thread.clock = clock
+def go_by_mine() -> Callable[[], None]:
+    """Return what lets a thread that this one starts go by its clock, and end when it is to end."""
+    clock, until, gives_up = solving_clock(), _of_thread.until, _of_thread.gives_up
+
+    def go_by() -> None:
+        _of_thread.clock, _of_thread.until, _of_thread.gives_up = clock, until, gives_up
+
+    return go_by
+
+
+@contextmanager
+def told(until: float, gives_up: bool = False) -> Iterator[None]:
+    """Let `out_of_time`, and `checkpoint`, go by this time of the clock, or what is set already."""
+    before = _of_thread.until, _of_thread.gives_up
+    _of_thread.until, _of_thread.gives_up = min(before[0], until), gives_up
+    try:
+        yield
+    finally:
+        _of_thread.until, _of_thread.gives_up = before
 
 
 def out_of_time() -> bool:
     """Tell a heuristic that the limit of the solve it runs in has passed; outside of one never."""
-    clock = solving_clock()
-    return clock.now() >= clock.until
+    return solving_clock().now() >= _of_thread.until
 
 
 def spend(units: float) -> None:
     """Report work done, in units of about a second of one core; a wall clock takes no notice."""
-    clock: SolvingClock | None = getattr(_of_thread, "clock", None)
+    clock = _of_thread.clock
     if clock is not None:
         clock.spend(units)
 
 
+class TimeLimitError(Exception):
+    """Raised inside a method to abandon the work when the limit has passed."""
+
+
+def checkpoint(units: float) -> None:
+    """Report work done; give the rest up if `out_of_time` and somebody takes it from there.
+
+    Raises
+    ------
+    TimeLimitError
+        For who waits for the answer to catch.
+    """
+    spend(units)
+    if _of_thread.gives_up and out_of_time():
+        raise TimeLimitError
+
+
 def counts_work() -> bool:
     """Tell whether this thread goes by work: solvers then need limits other than seconds."""
-    return isinstance(getattr(_of_thread, "clock", None), WorkClock)
+    return isinstance(_of_thread.clock, WorkClock)
 
 
 @contextmanager
@@ -170,9 +212,10 @@ def by_work(limit_s: float = float("inf")) -> Iterator[WorkClock]:
         A time limit beside, in seconds.
     """
     before, clock = solving_clock(), WorkClock(limit_s)
-    go_by(clock)
+    until, _of_thread.until = _of_thread.until, float("inf")  # it is by the other clock
+    _of_thread.clock = clock
     try:
         yield clock
     finally:
-        go_by(before)
+        _of_thread.clock, _of_thread.until = before, until
         before.spend(clock.units)

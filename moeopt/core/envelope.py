@@ -3,8 +3,9 @@
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 import numpy as np
 from pydantic import (
@@ -17,11 +18,10 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from moeopt.core.arrays import MAX_NUMBER as MAX_NUMBER
+from moeopt.core.arrays import Table, as_argument
 from moeopt.core.errors import InputError
 from moeopt.core.wording import describe, shown
-
-MAX_NUMBER = 2**42
-"""Largest number in an instance: 73 minutes in ns, 4 TiB in bytes. Sums of 2**20 stay in int64."""
 
 MAX_BITS, MAX_WIDTHS = 64, 16
 """Widest expert, and most widths of a table of losses."""
@@ -125,10 +125,19 @@ def plain(value: Any, depth: int = 0) -> Any:
 class InstanceEnvelope(Data):
     """Fields shared by the instances of all problems.
 
+    Files of `schema_version` 1 and 2 are read alike, and what they lack is absent; 2 is written
+    where a field is stated that files of version 1 do not have.
+
     A problem's ``Instance`` narrows `problem` to its own name and adds its data. Without a `name`
     an instance made in code is called after the problem and a hash of its data: solutions of
     another one are not taken for its own. Files state a name.
     """
+
+    TABLES: ClassVar[tuple[Table, ...]] = ()
+    """Which of its fields `from_arrays` takes as arrays."""
+
+    ABSENT: ClassVar[Mapping[str, object]] = {}
+    """What `from_arrays` takes for fields that a file must state."""
 
     problem: str
     schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1
@@ -136,8 +145,58 @@ class InstanceEnvelope(Data):
     provenance: dict[str, Any] | None = None
     quantum_ns: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)] | None = None
 
+    @classmethod
+    def from_arrays(cls, **given: object) -> Self:
+        """Return the instance of arrays: NumPy's, or nested lists, of integers and flags.
+
+        The class says which fields of its rows are arrays, with an entry per row, and its example
+        shows a call. -1 stands where a file has null; one integer stands for all rows. The
+        instance's other fields are given by their names. Without a `name` it is called after the
+        problem and its data.
+
+        Raises
+        ------
+        InputError
+            If an argument is missing or unknown, or not an array of integers of this shape and
+            range; one line with the argument, the index and the value.
+        """
+        fields = dict(cls.ABSENT) | cls._arranged(given)
+        if fields.get("name") is None:
+            fields.pop("name", None)
+        try:
+            return cls(**fields)
+        except InputError as error:
+            field, colon, reason = str(error).partition(": ")
+            raise InputError(f"{as_argument(field)}{colon}{reason}") from None
+
+    @classmethod
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        """Return fields of the instance for a caller's arguments, which it may take apart."""
+        for table in cls.TABLES:
+            row: type[BaseModel] = get_args(cls.model_fields[table.name].annotation)[0]
+            mine = {name: given.pop(name) for name in _own(row, cls) if name in given}
+            given[table.name] = table.rows(row, table.columns(row, mine))
+        return given
+
+    def restated(self, **fields: object) -> Self:
+        """Return a copy that states other values, of the version that these make it."""
+        copied = self.model_copy(update=fields)
+        return copied.model_copy(update={"schema_version": 2 if copied.says_newer() else 1})
+
+    def says_newer(self) -> bool:
+        """Tell whether it states a field that files of version 1 do not have."""
+        rows = [value for _, value in self if isinstance(value, tuple)]
+        parts = [part for of in rows for part in of if isinstance(part, BaseModel)]
+        return any(
+            not absent(getattr(model, name))
+            for model in (self, *parts)
+            for name, absent in _left_out(type(model)).items()
+        )
+
     @model_validator(mode="after")
-    def _has_a_name(self) -> Self:
+    def _has_a_version_and_a_name(self) -> Self:
+        if self.schema_version == 1 and self.says_newer():
+            self.__dict__["schema_version"] = 2
         if "name" not in self.model_fields_set:
             digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()
             self.__dict__["name"] = f"{self.problem}-{digest[:8]}"
@@ -175,6 +234,18 @@ class InstanceEnvelope(Data):
         return f"<{self.problem} instance {self.name!r}: {self.size()}; minimises {minimised}>"
 
     __str__ = __repr__
+
+
+def _own(row: type[BaseModel], instance: type[BaseModel]) -> list[str]:
+    """Return the fields of a row by which no field of the instance is called."""
+    return [name for name in row.model_fields if name not in instance.model_fields]
+
+
+@cache
+def _left_out(model: type[BaseModel]) -> dict[str, Callable[[object], bool]]:
+    """Return the fields that are not written to files where a condition holds, with it."""
+    fields = model.model_fields.items()
+    return {name: info.exclude_if for name, info in fields if info.exclude_if is not None}
 
 
 class SolutionEnvelope(Data):

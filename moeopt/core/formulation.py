@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar
+from typing import ClassVar
 
 FLOAT_RANGE = 10**7
 """Largest number in a MILP. HiGHS was seen to prove wrong optima at coefficients of 10**9."""
@@ -29,7 +29,7 @@ class Formulation:
     every constraint to such a method, so that any of them can be left out.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
     """What CP-SAT is told beside the limits."""
 
     @classmethod

@@ -1,11 +1,11 @@
-"""Schema 2 of the TriMoE problems: memory channels, shares of a striped read, the GPU's base load.
+"""The host's memory in the TriMoE problems: channels, shares of a striped read, the base load.
 
 A host's striped read keeps every memory *channel* busy for its whole length, while the DIMMs of a
-channel take turns: with two of them each supplies half. Schema 1 charges every DIMM in full and has
-no channels. Whatever is absent means what schema 1 says.
+channel take turns: with two of them each supplies half. Where nothing is stated every DIMM is
+charged in full and there are no channels.
 """
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,8 +14,8 @@ from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, field_err
 MAX_SHARE = 1024
 
 
-def absent(value: Any) -> bool:
-    """Tell whether a field of schema 2 is left out; such a field is not written to files."""
+def absent(value: object) -> bool:
+    """Tell whether an optional field is left out; such a field is not written to files."""
     return value is None
 
 
@@ -23,14 +23,14 @@ Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_SHARE)]
 
 
 class HostMemory(InstanceEnvelope):
-    """The fields that instances of schema 2 of `tri_domain`, `layout` and `relayout` share.
+    """The optional fields that instances of `tri_domain`, `layout` and `relayout` share.
 
     Parameters
     ----------
     channels
         The memory channel of each DIMM. A host's read of a striped expert keeps every channel busy,
-        that of a localized one its DIMM's channel, for as long as schema 1 says of the DIMM; NDP
-        work keeps none busy. Absent: channels are no limit.
+        that of a localized one its DIMM's channel, for as long as the read takes; NDP work keeps
+        none busy. Absent: channels are no limit.
     dimm_share
         Numerator and denominator: which part of a striped read's time each DIMM is busy, rounded up
         to whole ns for each read; ``[1, 2]`` where two DIMMs share a channel. Absent: all of it.
@@ -54,10 +54,7 @@ class HostMemory(InstanceEnvelope):
         return share
 
     @model_validator(mode="after")
-    def _fields_of_schema_2(self) -> Self:
-        for name in ("channels", "dimm_share", "gpu_base_ns"):
-            if self.schema_version == 1 and getattr(self, name) is not None:
-                raise field_error([name], "is a field of schema 2: schema_version must be 2")
+    def _one_channel_per_dimm(self) -> Self:
         dimms = getattr(self, "dimms", None)
         if self.channels is not None and dimms is not None and len(self.channels) != dimms:
             reason = f"must have {dimms} entries, one per DIMM, not {len(self.channels)}"

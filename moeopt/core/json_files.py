@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from moeopt.core.errors import InputError, expect
-from moeopt.core.untrusted import check_containers, read_bytes, reading
+from moeopt.core.untrusted import check_growth, read_bytes, reading
 from moeopt.core.wording import field_path, kind_of, shortened, shown
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -201,7 +201,7 @@ def to_json(data: Mapping[str, Any]) -> str:
 def _read_text(path: Path) -> str:
     with reading(path):
         text = read_bytes(path, MAX_FILE_BYTES).decode("utf-8-sig")
-    check_containers(text, str(path))
+    check_growth(text, str(path))
     return text
 
 

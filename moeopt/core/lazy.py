@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 
 def installed(distribution: str) -> bool:
@@ -31,7 +30,7 @@ EVERY_PROBLEM = {
 
 def lazy_names(
     package: str, more: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for the package of a problem.
 
     Parameters
@@ -44,7 +43,7 @@ def lazy_names(
     """
     home = EVERY_PROBLEM | dict(more or {})
 
-    def get(name: str) -> Any:
+    def get(name: str) -> object:
         if name == "INFO":  # as it was called once
             name = "PROBLEM"
             return vars(sys.modules[package])[name]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moeopt.core.errors import InputError
-from moeopt.core.wording import shown
+from moeopt.core.wording import meant, shown
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ def check_settled(
     taken = {s.name: s for s in settlements if method in s.methods}
     for name, value in settled.items():
         if name not in taken:
-            known = ", ".join(taken) or "none"
-            raise InputError(f"method: {method} takes no settlement {shown(name)}; known: {known}")
+            known = f"{meant(name, taken) or ';'} known: {', '.join(taken) or 'none'}"
+            raise InputError(f"method: {method} takes no settlement {shown(name)}{known}")
         if value not in taken[name].values:
             values = ", ".join(taken[name].values)
             raise InputError(
@@ -134,9 +134,9 @@ def markdown(settlements: Sequence[Settlement]) -> str:
     """Return the section of a specification: a list of questions, readings and reasons."""
     lines = []
     for s in settlements:
-        taken = (
-            f"taken by {', '.join(f'`{m}`' for m in s.methods)}" if s.methods else "of instances"
-        )
+        taken = "a size of the experiment" if s.is_setting else "of instances"
+        if s.methods:
+            taken = f"taken by {', '.join(f'`{m}`' for m in s.methods)}"
         said = f'The paper: "{s.words}"' if s.words else "The paper says nothing"
         lines += [
             f"- **`{s.name}`** ({taken}). {s.question} {said} ({s.source}).",

@@ -31,6 +31,14 @@ def tokens_of(name: str, text: str | int) -> int:
     return int(found)
 
 
+def whole_of(name: str, text: str | int) -> int:
+    """Return a whole number from a number or text such as 8k; errors as in `tokens_of`."""
+    found = _split(text, _TOKENS)
+    if found is None or found != int(found):
+        raise InputError(f"{name}: must be a whole number, e.g. 8192 or 8k, not {str(text)!r:.40}")
+    return int(found)
+
+
 def gib_of(name: str, text: str | float) -> float:
     """Return GiB from a number or text such as 24GiB, 512MiB, 24GB; errors as in `tokens_of`."""
     found = _split(text, _GIB)
@@ -46,6 +54,7 @@ def _split(text: str | float, units: dict[str, float] | dict[str, int]) -> float
     match = _NUMBER.fullmatch(str(text).strip())
     factor = units.get(match[2].lower()) if match else None
     try:
-        return None if factor is None or match is None else float(match[1]) * factor
+        found = None if factor is None or match is None else float(match[1]) * factor
     except ValueError:
         return None
+    return found if found is not None and abs(found) < float("inf") else None

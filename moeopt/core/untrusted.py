@@ -22,9 +22,6 @@ MAX_RATIO = 100
 FREE_BYTES = 16 * MIB
 """Up to here a file may expand whatever its size."""
 
-MAX_CONTAINERS = 2 * MIB
-"""Most lists and objects of a JSON text: each takes 60 bytes, whatever it holds."""
-
 MAX_TOML_BYTES, MAX_TOML_DEPTH = MIB, 32
 """Largest TOML file, and most parts of a dotted key, of which each costs as much as all before."""
 
@@ -90,10 +87,15 @@ def expanded(blob: bytes, most: int, where: str) -> bytes:
         raise InputError(f"{where}: not a complete gzip stream") from None
 
 
-def check_containers(text: str, where: str) -> None:
-    """Refuse a JSON text with more lists and objects than any of ours has."""
-    if text.count("[") + text.count("{") > MAX_CONTAINERS:
-        raise InputError(f"{where}: has more than {MAX_CONTAINERS} lists and objects")
+LIST_BYTES, OBJECT_BYTES, MAX_GROWTH = 64, 232, 16
+"""What a list and an object take, and how many times its size a text may take in them."""
+
+
+def check_growth(text: str, where: str) -> None:
+    """Refuse a JSON text whose lists and objects take many times what the text does."""
+    grown = LIST_BYTES * text.count("[") + OBJECT_BYTES * text.count("{")
+    if grown > max(FREE_BYTES, MAX_GROWTH * len(text)):
+        raise InputError(f"{where}: has too many lists and objects for its size")
 
 
 def check_toml(text: str, where: str) -> None:

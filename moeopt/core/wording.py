@@ -1,7 +1,9 @@
 """Errors in plain words: which field, what is wrong, what would be right, on one line."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def describe(error: "ValidationError") -> str:
 
 
 def faults(error: "ValidationError") -> list[tuple[str, str, str]]:
-    """Return (field, kind of the error, reason) for everything that a failed validation found."""
+    """Return (field, kind of the error, reason) for the first that a failed validation found."""
     return [
         (
             field_path([*found["loc"], *found.get("ctx", {}).get("at", ())]),
@@ -61,9 +63,11 @@ def _reason(error: Mapping[str, Any]) -> str:
             reason = f"must be {words} {context[key]}"
         elif kind == "literal_error":
             reason = f"must be {context['expected']}"
+        elif kind == "union_tag_invalid":
+            reason = f"{context['discriminator'].strip(chr(39))} must be {context['expected_tags']}"
         else:
-            reason = str(error["msg"][:1].lower() + error["msg"][1:])
-    if kind in ("missing", "extra_forbidden", "too_short", "too_long"):
+            reason = shortened(str(error["msg"][:1].lower() + error["msg"][1:]))
+    if kind in ("missing", "extra_forbidden", "too_short", "too_long", "union_tag_invalid"):
         return reason
     return f"{reason}, not {shown(error['input'])}"
 
@@ -102,3 +106,22 @@ def field_path(parts: Sequence[str | int]) -> str:
             name = part if plain else shown(part)
             path += f".{name}" if path else name
     return path or "the object"
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" with the known names that are most like a name, or nothing."""
+    plain = {re.sub(r"[\W_]", "", one.lower()): one for one in known}
+    asked = re.sub(r"[\W_]", "", str(name)[:LONGEST].lower())
+    close = get_close_matches(asked, plain, n=3, cutoff=0.6)
+    if asked in plain:
+        close = [asked]
+    elif not close and len(asked) > 2:
+        close = [one for one in plain if one.startswith(asked)][:3]
+    return f"; did you mean {' or '.join(plain[one] for one in close)}?" if close else ""
+
+
+def unknown(name: str, known: Iterable[str], words: str = "known", whose: str = "") -> str:
+    """Return that a name is unknown, what was meant, and which names there are."""
+    there = list(known)
+    said = shortened(name)
+    return f"{said!r} is unknown{whose}{meant(name, there) or ';'} {words}: {', '.join(there)}"

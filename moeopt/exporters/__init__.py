@@ -1,1 +1,1 @@
-"""Plans in the formats of the runtimes that carry them out: exporters, each with its reader."""
+"""Plans in the formats of the runtimes that carry them out."""

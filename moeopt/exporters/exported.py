@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError, MoeoptError
@@ -21,6 +21,10 @@ RUN_SUFFIX = ".run.sh"
 
 OptionValue = int | str | tuple[SolutionEnvelope, InstanceEnvelope]
 """What an option of a target may be: the last is another problem's plan that goes along."""
+
+
+G = TypeVar("G", bound=InstanceEnvelope)
+S = TypeVar("S", bound=SolutionEnvelope)
 
 
 class NoPlanError(MoeoptError):
@@ -56,14 +60,9 @@ class Loss:
             return f"{self.form}: {best} makes an objective of 0 positive"
         return f"{self.form}: {best} changes the objective by {self.percent:+.3f} %"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the loss for JSON."""
-        known = {"problem": self.problem, "form": self.form, "given": self.given}
-        return known | {
-            "exported": self.exported,
-            "percent": self.percent,
-            "proven": self.proven,
-        }
+        return {name: getattr(self, name) for name in (*self.__dataclass_fields__, "percent")}
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,35 @@ class Job:
     solution: SolutionEnvelope | None = None
     objective: Objective | None = None
     shape: ModelShape | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, OptionValue | None] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+
+    def given(self, kind: type[G]) -> G:
+        """Return the instance as what its problem's instances are."""
+        if not isinstance(self.instance, kind):
+            raise TypeError(f"{self.instance.name}: is no {kind.__module__}")
+        return self.instance
+
+    def plan(self, kind: type[S]) -> S:
+        """Return the solution as what its problem's solutions are."""
+        if not isinstance(self.solution, kind):
+            raise TypeError(f"{self.instance.name}: its solution is no {kind.__module__}")
+        return self.solution
 
     @property
     def model_class(self) -> str | None:
         """Return the name of the model's class: the option, or what the model says, or None."""
-        given: str | None = self.options.get("model_class")
-        return given or (None if self.shape is None else self.shape.model_class)
+        return self.text("model_class") or (None if self.shape is None else self.shape.model_class)
+
+    def text(self, option: str) -> str | None:
+        """Return an option's text; None without one."""
+        value = self.options.get(option)
+        return value if isinstance(value, str) else None
+
+    def number(self, option: str) -> int | None:
+        """Return an option's number; None without one."""
+        value = self.options.get(option)
+        return value if isinstance(value, int) else None
 
 
 @dataclass(frozen=True)
@@ -119,20 +139,19 @@ class Exported:
     beside
         End of the name -> content of further files, beside the file itself.
     script
-        Path of the file, as it is called in its own folder -> a shell script that starts the
-        consumer; it is run in that folder.
+        The file's name -> a shell script that starts the consumer with the file beside itself.
     name, suffix, strict_suffix
         What the file is called in a folder, and whether the runtime insists on the suffix.
     """
 
     payload: bytes
     flags: Callable[[Path], str] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, object] = field(default_factory=dict)
     loss: Loss | None = None
     same_as: str | None = None
     warnings: tuple[str, ...] = ()
     beside: Mapping[str, bytes] = field(default_factory=dict)
-    script: Callable[[Path], str] | None = None
+    script: Callable[[str], str] | None = None
     name: str = ""
     suffix: str = ""
     strict_suffix: bool = False
@@ -151,15 +170,15 @@ class Exported:
         except UnicodeDecodeError:
             raise InputError("--out: is missing: the file is no text") from None
 
-    def all_notes(self, path: Path | None = None) -> dict[str, Any]:
+    def all_notes(self, path: Path | None = None) -> dict[str, object]:
         """Return the notes with flags and loss, which name the file if it lies somewhere."""
-        known: dict[str, Any] = {}
+        known = dict(self.notes)
         if path is not None and self.flags is not None:
             known["flags"] = self.flags(path)
         if self.same_as is not None:
             known["same_as"] = self.same_as
         known["warnings"] = list(self.warnings)
-        return self.notes | known | {"loss": None if self.loss is None else self.loss.to_dict()}
+        return known | {"loss": None if self.loss is None else self.loss.to_dict()}
 
     def save(self, out: str | Path) -> tuple[Path, Path]:
         """Write the file and what goes beside it, and return the paths of file and notes.
@@ -176,7 +195,7 @@ class Exported:
         notes = path.with_name(path.name + NOTES_SUFFIX)
         files = {"": self.payload} | dict(self.beside)
         if self.script is not None:
-            files[RUN_SUFFIX] = self.script(Path(path.name)).encode()
+            files[RUN_SUFFIX] = self.script(path.name).encode()
         try:
             for ending, content in files.items():
                 write_bytes(content, path.with_name(path.name + ending))

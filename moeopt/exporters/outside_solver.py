@@ -7,7 +7,8 @@ solution.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import pulp
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
@@ -78,7 +79,7 @@ def read_answer(instance: InstanceEnvelope, path: Path) -> OutsideAnswer:
         if variable.cat == "Integer":
             _whole(path, name, found)
 
-    def value(variable: Any) -> int:
+    def value(variable: pulp.LpVariable) -> int:
         return round(found.values.get(variable.name, 0.0))
 
     claim = None if found.objective is None else found.objective * built.objective_unit

@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job, OptionValue
-from moeopt.exporters.models import shape_of
-from moeopt.exporters.registry import get_target
-from moeopt.exporters.restricted import checked_objective
-from moeopt.exporters.scripts import serving_script
+from moeopt.exporters.plans import checked_objective, shape_of
 from moeopt.exporters.target import Target
+from moeopt.exporters.targets import get_target
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.solvers import arguments
 
@@ -90,16 +87,16 @@ def export(
     found = target.export(job)
     return replace(
         found,
-        notes=_common(target, job) | found.notes,
+        notes=_common(target, job) | dict(found.notes),
         warnings=(*target.warn(job), *found.warnings),
-        script=found.script or serving_script(target, found.flags),
+        script=found.script or target.script(found.flags),
         name=instance.name,
         suffix=target.suffix,
         strict_suffix=target.strict_suffix,
     )
 
 
-def _common(target: Target, job: Job) -> dict[str, Any]:
+def _common(target: Target, job: Job) -> dict[str, object]:
     """Return the notes that every target has."""
     return {
         "made_by": f"moeopt {version('moeopt')}",
@@ -110,5 +107,5 @@ def _common(target: Target, job: Job) -> dict[str, Any]:
         "model": None if job.shape is None else job.shape.name,
         "holds": target.holds,
         "loses": target.loses,
-        "honoured": target.honours(job.model_class),
+        "honoured": target.honoured(job),
     }

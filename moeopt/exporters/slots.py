@@ -9,16 +9,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
-from moeopt.core.json_files import read_object
 from moeopt.core.wording import shown
 from moeopt.exporters.copies import MAP_WORK, by_load, full_slots
 from moeopt.exporters.exported import Job
-from moeopt.exporters.models import hidden_layers, known_shape
-from moeopt.exporters.placed import placed
+from moeopt.exporters.plans import hidden_layers, known_shape, placed
 from moeopt.exporters.target import Option
+from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.replication.check import device_loads
 from moeopt.problems.replication.instance import Instance as Replication
 from moeopt.problems.replication.instance import Solution as Copies
@@ -63,6 +61,8 @@ class SlotMap:
         How many layers the model has.
     devices
         Over which the slots are spread.
+    per_layer
+        How many of each of the model's layers' experts are on the GPU.
     notes
         What the map has no place for.
     keeps_all
@@ -74,7 +74,8 @@ class SlotMap:
     hidden: tuple[int, ...]
     all_layers: int
     devices: int
-    notes: dict[str, Any]
+    per_layer: list[int]
+    notes: dict[str, object]
     keeps_all: bool
 
     @property
@@ -112,10 +113,10 @@ def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
     """
     if job.instance.problem == "replication":
         return _slots_of_copies(job, rows_of)
-    if job.options.get("onto") is not None:
+    if job.text("onto") is not None:
         raise InputError("--onto: is for plans of copies; a placement has all layers")
     plan = placed(job)
-    devices = job.options["ep_size"] or 1
+    devices = job.number("ep_size") or 1
     copies = _copies(job, plan.experts, devices)
     if devices == 1:
         rows, notes = [slots_of(own, plan.experts, copies) for own in plan.gpu], plan.notes()
@@ -123,13 +124,20 @@ def slot_map(job: Job, rows_of: RowsOf) -> SlotMap:
         rows, balance = _rows_by_load(job, plan.experts, devices, copies)
         notes = plan.notes() | {"gpu": [list(own) for own in plan.gpu], "balance": balance}
     return SlotMap(
-        rows, plan.experts, plan.hidden, plan.all_layers, devices, notes, not plan.off_gpu
+        rows=rows,
+        experts=plan.experts,
+        hidden=plan.hidden,
+        all_layers=plan.all_layers,
+        devices=devices,
+        per_layer=plan.per_layer,
+        notes=notes,
+        keeps_all=not plan.off_gpu,
     )
 
 
 def _copies(job: Job, experts: int, devices: int) -> int:
     """Return how many copies each layer gets."""
-    asked: int | None = job.options.get("redundant_experts")
+    asked = job.number("redundant_experts")
     if asked is None:
         return redundant(experts, devices)
     if (experts + asked) % devices:
@@ -145,7 +153,7 @@ def _rows_by_load(
 ) -> tuple[list[Row], list[dict[str, float]]]:
     """Return each layer's slots, and in tokens what the fullest device gets and the mean."""
     rows, balance = [], []
-    instance: Any = job.instance
+    instance = job.given(Placement)
     limits = job.limits if job.limits.work is not None else replace(job.limits, work=MAP_WORK)
     limits = limits.part(1 / instance.layers)
     for tokens in instance.tokens.tolist():
@@ -158,12 +166,10 @@ def _rows_by_load(
 
 
 def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
-    instance, solution = job.instance, job.solution
-    if not isinstance(instance, Replication) or not isinstance(solution, Copies):
-        raise TypeError(f"{instance!r}, {solution!r}: must be of replication")
-    if job.options["ep_size"] not in (None, instance.devices):
+    instance, solution = job.given(Replication), job.plan(Copies)
+    if job.number("ep_size") not in (None, instance.devices):
         raise InputError(f"--ep-size: the plan is for {instance.devices} devices")
-    if job.options.get("redundant_experts") is not None:
+    if job.number("redundant_experts") is not None:
         raise InputError("--redundant-experts: the plan says how many slots there are")
     shape, experts = known_shape(job), instance.experts
     hidden = hidden_layers(job, len(shape.moe_layers), experts)
@@ -172,12 +178,13 @@ def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
         raise InputError(f"layer: {shown(chosen)} of the provenance is none of {shape.name}'s")
     own = [expert for held in full_slots(instance, solution) for expert in held]
     rows = {layer: [slot % experts for slot in range(len(own))] for layer in hidden}
-    if job.options["onto"] is not None:
-        rows |= _kept(Path(job.options["onto"]), rows_of, rows, experts)
+    if (onto := job.text("onto")) is not None:
+        rows |= _kept(Path(onto), rows_of, rows, experts)
     rows[hidden[chosen]] = own
-    notes = {
+    per_layer = [experts] * shape.layers
+    notes: dict[str, object] = {
         "moe_layers": list(hidden),
-        "per_layer": [experts] * shape.layers,
+        "per_layer": per_layer,
         "decided_layer": hidden[chosen],
         "balance": {
             "fullest": [peak / instance.units_per_token for peak in _peaks(instance, own)],
@@ -185,7 +192,16 @@ def _slots_of_copies(job: Job, rows_of: RowsOf) -> SlotMap:
         },
     }
     listed = [rows[layer] for layer in hidden]
-    return SlotMap(listed, experts, hidden, shape.layers, instance.devices, notes, True)
+    return SlotMap(
+        rows=listed,
+        experts=experts,
+        hidden=hidden,
+        all_layers=shape.layers,
+        devices=instance.devices,
+        per_layer=per_layer,
+        notes=notes,
+        keeps_all=True,
+    )
 
 
 def _peaks(instance: Replication, row: Row) -> list[int]:
@@ -242,63 +258,24 @@ def all_on_gpus(name: str, found: SlotMap) -> tuple[str, ...]:
     return (f"{ignored}; which experts are the GPU's stands in the notes",)
 
 
-def gpu_of(row: Sequence[int], count: int) -> tuple[int, ...]:
-    """Return what `slots_of` was made from: the experts of the first `count` slots."""
-    return tuple(sorted(row[:count]))
-
-
-def read_rows(data: Any, where: str) -> list[Row]:
+def read_rows(data: object, where: str) -> list[Row]:
     """Return a list of equally long lists of integers as it stands in a file."""
-    good = isinstance(data, list) and data and all(isinstance(row, list) and row for row in data)
-    if not good or any(type(slot) is not int or slot < 0 for row in data for slot in row):
+    rows = _lists(data)
+    if not rows or not all(rows):
         raise InputError(f"{where}: must be lists of experts")
-    if len({len(row) for row in data}) > 1:
+    if len(set(map(len, rows))) > 1:
         raise InputError(f"{where}: must have equally many slots in every layer")
-    rows: list[Row] = data
     return rows
 
 
-def read_gpu(
-    notes: Path, rows: Sequence[Row], layers: Sequence[int] | None = None
-) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from the side file and the slots.
-
-    Parameters
-    ----------
-    rows
-        The slots of these layers.
-    layers
-        Their places in the side file's ``per_layer``; None: it has these layers only.
-
-    Raises
-    ------
-    InputError
-        If the side file does not say which, or how many slots are the GPU's.
-    """
-    data = read_object(notes)
-    if (named := data.get("gpu")) is not None:
-        return [tuple(row) for row in _listed(named, f"{notes}: gpu", len(rows))]
-    places = range(len(rows)) if layers is None else layers
-    counts = data.get("per_layer")
-    if not isinstance(counts, list) or any(type(n) is not int or n < 0 for n in counts):
-        raise InputError(f"{notes}: per_layer: must be a list of counts")
-    if len(counts) <= max(places) or (layers is None and len(counts) != len(rows)):
-        have = f"has {len(counts)} entries, the map {len(rows)} layers"
-        raise InputError(f"{notes}: per_layer: {have}")
-    return [gpu_of(row, counts[place]) for row, place in zip(rows, places, strict=True)]
+def _lists(data: object) -> list[Row] | None:
+    """Return lists of experts as a file has them, some empty; None if it is anything else."""
+    good = isinstance(data, list) and all(isinstance(row, list) for row in data)
+    if not isinstance(data, list) or not good:
+        return None
+    return None if any(type(e) is not int or e < 0 for row in data for e in row) else data
 
 
-def _listed(data: Any, where: str, layers: int) -> list[Row]:
-    """Return lists of experts as a side file has them, one for each layer, some empty."""
-    good = isinstance(data, list) and len(data) == layers
-    if not good or any(
-        not isinstance(row, list) or any(type(e) is not int or e < 0 for e in row) for row in data
-    ):
-        raise InputError(f"{where}: must be {layers} lists of experts")
-    found: list[Row] = data
-    return found
-
-
-def as_json(data: Any) -> bytes:
+def as_json(data: object) -> bytes:
     """Return JSON, compact, on one line."""
     return (json.dumps(data) + "\n").encode()

@@ -51,6 +51,10 @@ class SolvedValues:
     objective: float | None = None
 
 
+MAX_LINE_BYTES = 2**16
+"""Longest line: a name and a value."""
+
+
 def read_sol(path: Path) -> SolvedValues:
     """Read a file in the form of HiGHS, SCIP, CBC or Gurobi, which is told from its first lines.
 
@@ -59,7 +63,7 @@ def read_sol(path: Path) -> SolvedValues:
     InputError
         If it is none of them, or holds no solution; one line with file, line and reason.
     """
-    lines = read_lines(path)
+    lines = read_lines(path, MAX_LINE_BYTES)
     number, first = next(lines, (0, ""))
     if first.strip() == "Model status":
         return _highs(path, lines)

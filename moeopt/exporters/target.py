@@ -1,13 +1,85 @@
-"""What a target declares: a runtime or tool, what its format can hold, and what it asks to know."""
+"""What a target declares: a runtime or tool, what its format can hold, and what it asks to know.
 
+Which classes of models a consumer takes a file for stands in ``honoured.json``, with the version
+that was read and the date. The file is a plan's word against a program that changes: a class that
+it does not list is unknown, unless the consumer's own list is complete.
+"""
+
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal, NotRequired, TypedDict
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import kind_of
 from moeopt.exporters.exported import Exported, Job, OptionValue, destination
+
+Honoured = Literal["yes", "no", "unknown"]
+
+HERE = "@here @"
+"""Stands for the script's own folder; its blank makes `shlex.quote` put it into single quotes."""
+
+_SCRIPT = """\
+#!/bin/sh
+# {name}: {summary}
+# usage: sh THIS-FILE {usage}
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+{body}
+"""
+
+_IN_JSON = "here=$(printf '%s' \"$here\" | sed 's/[\\\\\"]/\\\\&/g')\n"
+"""Makes a folder's name the inside of a JSON text."""
+
+
+class Classes(TypedDict):
+    """What is known of a consumer's models."""
+
+    consumer: str
+    read: str
+    yes: list[str]
+    no: NotRequired[list[str]]
+    others: Honoured
+    experts: NotRequired[dict[str, str]]
+
+
+@cache
+def classes_of(target: str) -> Classes:
+    """Return the classes of models that a target's consumer takes."""
+    known: dict[str, Classes] = json.loads(Path(__file__).with_name("honoured.json").read_text())
+    return known[target]
+
+
+def by_class(target: str) -> Callable[[Job], Honoured]:
+    """Return what says by the model's class whether a target's file is carried out."""
+
+    def honoured(job: Job) -> Honoured:
+        known, of = classes_of(target), job.model_class
+        if of in known["yes"]:
+            return "yes"
+        if of is None:
+            return "unknown"
+        return "no" if of in known.get("no", ()) else known["others"]
+
+    return honoured
+
+
+def script(name: str, summary: str, usage: str, body: str) -> str:
+    """Return a script that finds what lies beside it, whatever folder it is started in.
+
+    Parameters
+    ----------
+    body
+        Commands, with `HERE` for the script's own folder, in single quotes.
+    """
+    found = _IN_JSON if f'"{HERE}' in body else ""
+    body = found + body.replace(HERE, "'\"$here\"'")
+    return _SCRIPT.format(name=name, summary=summary, usage=usage, body=body)
+
+
+MODEL_CLASS = "The model's class, where its config.json or preset is not known."
 
 
 @dataclass(frozen=True)
@@ -39,15 +111,14 @@ class Option:
         """Return what it is called on the command line."""
         return "--" + self.name.replace("_", "-")
 
-    def checked(self, value: Any) -> OptionValue:
+    def checked(self, value: OptionValue) -> OptionValue:
         """Return a value given, or raise InputError if it is none for this option."""
-        found = value  # mypy narrows what `type` is asked of to `object`
-        if type(found) is not self.kind:
+        if not isinstance(value, self.kind) or isinstance(value, bool):
             words = {int: "an integer", str: "a text", tuple: "a solution and its instance"}
-            raise InputError(f"{self.flag}: must be {words[self.kind]}, not {kind_of(found)}")
-        if self.kind is int and not self.low <= value <= self.high:
+            raise InputError(f"{self.flag}: must be {words[self.kind]}, not {kind_of(value)}")
+        if isinstance(value, int) and not self.low <= value <= self.high:
             raise InputError(f"{self.flag}: must be from {self.low} to {self.high}, not {value}")
-        return value  # type: ignore[no-any-return]
+        return value
 
 
 @dataclass(frozen=True)
@@ -74,8 +145,8 @@ class Target:
         Whether the file names single experts; otherwise it has layers and numbers only.
     options
         What it asks for besides.
-    honoured_by
-        Classes of models for which the consumer takes the file; None: the class does not matter.
+    honoured
+        Returns whether the consumer carries the file out for a job's model.
     warn
         Returns why the consumer would ignore or change the plan of a job, one sentence for each
         reason.
@@ -95,19 +166,25 @@ class Target:
     plan: bool = True
     names_experts: bool = True
     options: tuple[Option, ...] = ()
-    honoured_by: frozenset[str] | None = None
+    honoured: Callable[[Job], Honoured] = field(default=lambda _: "yes")
     warn: Callable[[Job], tuple[str, ...]] = field(default=lambda _: ())
     start: str = ""
+
+    def script(self, flags: Callable[[Path], str] | None) -> Callable[[str], str] | None:
+        """Return what makes a script of a file's name, if the target serves a model."""
+        if flags is None or not self.start:
+            return None
+
+        def made(file: str) -> str:
+            line = f'exec {self.start} "$model" {flags(Path(HERE) / file)} "$@"'
+            body = f"model=${{1:?the model is missing}}\nshift\n{line}"
+            return script(self.name, self.summary, "MODEL [more flags]", body)
+
+        return made
 
     def fits(self, problem: str) -> bool:
         """Tell whether it takes this problem."""
         return not self.problems or problem in self.problems
-
-    def honours(self, model_class: str | None) -> bool | None:
-        """Tell whether the consumer takes the file for a model of this class; None if unknown."""
-        if self.honoured_by is None:
-            return True
-        return None if model_class is None else model_class in self.honoured_by
 
     def destination(self, out: Path, name: str) -> Path:
         """Return where the file of an instance of this name goes; errors as `destination`."""

@@ -1,19 +1,18 @@
 """How many bits the weights get; each expert by the problem bitwidth, one budget for the model."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.problems.bitwidth.check import objective
 from moeopt.problems.bitwidth.instance import Instance, Solution
-from moeopt.problems.generate import generate
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.models.quantisations import is_name, quantised
 from moeopt.sim.traces.trace import Trace
 
-from .decision import Decision, decided
+from .decision import Decision, decided, made
 from .request import Request
 
 WIDTHS = "2,4,8,16"
@@ -156,19 +155,15 @@ def bits(request: Request, kept: Trace, share: float) -> Decision | None:
     if request.average_bits is None:
         return None
     instance = _instance(request, kept, PRIOR_CHOICES)
-    found = decided(instance, "dp", request, share)
-    if not isinstance(found.solution, Solution):
-        raise TypeError(f"{found.solution!r} is no solution of bitwidth")
-    widths = Counter(width for layer in found.solution.bits for width in layer)
+    made_of = Decision("bits", instance, decided(instance, "dp", request, share), "")
+    widths = Counter(width for layer in made_of.solved_as(Solution).bits for width in layer)
     parts = [f"{count} of {width} bits" for width, count in sorted(widths.items())]
-    return Decision("bits", instance, found, f"experts: {', '.join(parts)}")
+    return replace(made_of, says=f"experts: {', '.join(parts)}")
 
 
 def losses(request: Request, decision: Decision, rest: Trace) -> Losses:
     """Return what the decided widths lose, as often as each expert is chosen."""
-    solution, before = decision.solved_as(Solution), decision.instance
-    if not isinstance(before, Instance):
-        raise TypeError(f"{before!r} is no instance of bitwidth")
+    solution, before = decision.solved_as(Solution), decision.of(Instance)
     average = request.average_bits or request.model.bits
     uniform = max(width for width in widths_of(request.bits) if width <= average)
     alike = solution.model_copy(
@@ -187,12 +182,10 @@ def losses(request: Request, decision: Decision, rest: Trace) -> Losses:
 
 def _instance(request: Request, part: Trace, prior_choices: float) -> Instance:
     """Return the choice of widths on a part of the trace, all of whose tokens count."""
-    instance = generate(
-        "bitwidth",
-        machine=request.machine,
-        model=request.model,
-        trace=part,
-        seed=request.seed,
+    return made(
+        Instance,
+        request,
+        part,
         average_bits=request.average_bits,
         bits=",".join(map(str, widths_of(request.bits))),
         budget="model",
@@ -200,9 +193,6 @@ def _instance(request: Request, part: Trace, prior_choices: float) -> Instance:
         prior_choices=prior_choices,
         loss_table=request.loss_table,
     )
-    if not isinstance(instance, Instance):
-        raise TypeError(f"{instance!r} is no instance of bitwidth")
-    return instance
 
 
 def _mean_loss(instance: Instance, solution: Solution) -> float:

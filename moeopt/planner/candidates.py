@@ -7,13 +7,18 @@ How far a plan off the grid could be ahead the problem joint says (`jointly`). A
 percent goes to fewer deferred experts, then to more residents, which need no transfers.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.errors import MoeoptError
 from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.instance import Solution as Bits
+from moeopt.problems.cache.instance import Instance as Caches
 from moeopt.problems.cache.instance import Solution as Ways
+from moeopt.problems.deferral.instance import Instance as Deferral
 from moeopt.problems.deferral.instance import Solution as Deferred
 from moeopt.problems.placement.instance import Instance as Placement
 from moeopt.problems.placement.instance import Solution as Residents
@@ -21,9 +26,9 @@ from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.plan.schema import Plan, Times
 from moeopt.sim.traces.trace import Trace
 
-from . import bits, deferral, residency, ways
+from . import bits, residency
 from .budget import least_on_gpu, within_host
-from .decision import Decision
+from .decision import Decision, decided, made
 from .predict import Predicted, available, predicted
 from .request import Request
 
@@ -122,7 +127,7 @@ class Search:
         residents = placed.solved_as(Residents)
         if slots < total:
             try:
-                cached = ways.ways(
+                cached = ways(
                     r, self.part, available(r, self.part), residents.gpu, total - slots, limit
                 )
             except MoeoptError:  # not solved in time: a plan less
@@ -132,7 +137,7 @@ class Search:
         counts: list[tuple[int, ...]] = [(d,) for d in range(r.most_deferred + 1)]
         if share == 1:
             try:
-                chosen = deferral.deferral(r, self.whole, residents, self.times, 0.05)
+                chosen = deferral(r, self.whole, residents, self.times, 0.05)
             except MoeoptError:  # not solved in time: every count is tried anyway
                 chosen = None
             if chosen is not None:
@@ -170,3 +175,100 @@ def _deferred(decision: Decision) -> tuple[int, ...]:
 def _widths(decision: Decision) -> tuple[tuple[float, ...], ...]:
     solution = decision.solved_as(Bits)
     return tuple(tuple(float(width or 0) for width in layer) for layer in solution.bits)
+
+
+def ways(
+    request: Request,
+    kept: Trace,
+    steps: int,
+    resident: Sequence[Sequence[int]],
+    slots: int,
+    share: float,
+) -> Decision:
+    """Decide the ways by what is asked for besides the residents, one token per step.
+
+    Parameters
+    ----------
+    resident
+        Experts of each layer that the caches are not asked for.
+    slots
+        Room that is left for caches.
+    """
+    instance = made(
+        Caches,
+        request,
+        kept,
+        tokens=steps,
+        slots=slots,
+        context=request.context,
+        reserved_gib=request.reserved_gib,
+        quantum_ns=request.quantum_ns,
+    )
+    held = [set(layer) for layer in resident]
+    accesses = tuple(
+        tuple(tuple(e for e in asked if e not in held[layer]) for layer, asked in enumerate(token))
+        for token in instance.accesses
+    )
+    named = f"{instance.name}-besides{sum(map(len, held))}"
+    instance = instance.model_copy(update={"accesses": accesses, "name": named})
+    instance = Caches.model_validate(instance.model_dump())
+    found = Decision("ways", instance, decided(instance, "dp", request, share), "")
+    given = _ways(found)
+    says = f"{sum(given)} places for an LRU cache, {min(given)} to {max(given)} per layer"
+    return replace(found, says=says)
+
+
+Floats = NDArray[np.float64]
+
+
+def deferral(
+    request: Request, placement: Placement, residents: Residents, times: Times, share: float
+) -> Decision | None:
+    """Decide the counts for an average step; None where nothing may be deferred.
+
+    The CPU has as many experts per layer as miss on average, rounded, and each takes such a part of
+    the layer's average time; the residents' average time goes along with the shared experts.
+    """
+    gpu_ns, host_ns, missed = averages(placement, residents)
+    experts = round(float(missed.mean()))
+    most = min(request.most_deferred, experts)
+    if request.batch > 1 or most == 0:
+        return None
+    shared = times.shared_ns or (0,)
+    instance = Deferral(
+        name=f"{residents.instance}-deferral",
+        layers=placement.layers,
+        top_k=experts,
+        min_immediate=experts - most,
+        attention_ns=times.attention_ns[0] + times.other_ns[0],
+        shared_ns=tuple(int(shared[0] + mean) for mean in gpu_ns),
+        sync_ns=times.to_host_ns[0],
+        expert_cpu_ns=tuple(int(mean / experts) for mean in host_ns),
+        penalty=tuple(range(most + 1)),
+    )
+    found = Decision("deferral", instance, decided(instance, "dp", request, share), "")
+    counts = _deferred(found)
+    says = f"{sum(counts)} in all, {min(counts)} to {max(counts)} of a layer's CPU experts"
+    return replace(found, says=says)
+
+
+def averages(placement: Placement, residents: Residents) -> tuple[Floats, Floats, Floats]:
+    """Return what a step has in each layer, on average, shape (layers,) each.
+
+    Returns
+    -------
+    tuple
+        Time on the GPU and on the other side in ns, and experts that are not on the GPU.
+    """
+    found = np.zeros((3, placement.layers))
+    held = [set(row) for row in residents.gpu]
+    for step in placement.steps:
+        for layer, active in enumerate(step):
+            for expert, tokens in active:
+                if expert in held[layer]:
+                    found[0, layer] += placement.gpu_ns(layer, expert, tokens)
+                else:
+                    found[1, layer] += placement.offload_ns(layer, expert, tokens)
+                    found[2, layer] += 1
+    gpu_ns, host_ns, missed = found / len(placement.steps)
+    return gpu_ns, host_ns, missed

@@ -5,12 +5,15 @@ from typing import Any, TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import MoeoptError
+from moeopt.problems.generate import Option, generate
+from moeopt.sim.traces.trace import Trace
 from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
 
 from .request import Request
 
 S = TypeVar("S", bound=SolutionEnvelope)
+K = TypeVar("K", bound=InstanceEnvelope)
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ class Decision:
         if not isinstance(self.solution, kind):
             raise TypeError(f"{self.instance.name}: the solution is no {kind.__module__}")
         return self.solution
+
+    def of(self, kind: type[K]) -> K:
+        """Return the instance as what its problem's instances are."""
+        if not isinstance(self.instance, kind):
+            raise TypeError(f"{self.instance.name}: is no {kind.__module__}")
+        return self.instance
 
     def proof(self) -> str:
         """Return what is proven about it: of its own problem, with the other decisions fixed."""
@@ -78,6 +87,34 @@ QUICK = {
 """Problem -> the rule that decides where the exact method finds nothing in time."""
 
 
+def made(
+    kind: type[K],
+    request: Request,
+    part: Trace,
+    *,
+    quantum_ns: int | None = None,
+    **options: Option,
+) -> K:
+    """Return an instance of a problem from a part of the trace, with its generator's options."""
+    problem = kind.model_fields["problem"].default
+    found = generate(
+        problem,
+        machine=request.machine,
+        model=request.model,
+        trace=part,
+        workload=None,
+        counts=None,
+        seed=request.seed,
+        quantum_ns=quantum_ns,
+        name=None,
+        notes=None,
+        **options,
+    )
+    if not isinstance(found, kind):
+        raise TypeError(f"{found!r} is no instance of {problem}")
+    return found
+
+
 def decided(
     instance: InstanceEnvelope,
     method: str,
@@ -92,12 +129,7 @@ def decided(
     MoeoptError
         With exit code 3 or 4 if nothing is feasible or nothing was found.
     """
-    found = solve(
-        instance,
-        method,
-        **request.limits(share),
-        enough_gap=enough_gap,
-    )
+    found = solve(instance, method, **request.limits(share), enough_gap=enough_gap)
     if found.solution is None and found.status != "infeasible":
         found = solve(instance, QUICK[instance.problem], seed=request.seed)
     if found.solution is None:

@@ -4,15 +4,31 @@ from pathlib import Path
 
 from moeopt.core.errors import MoeoptError
 from moeopt.core.json_files import save, write_bytes
-from moeopt.exporters.exported import RUN_SUFFIX
-from moeopt.exporters.registry import targets_of
+from moeopt.exporters.exported import RUN_SUFFIX, OptionValue
 from moeopt.exporters.run import export
+from moeopt.exporters.target import Target
+from moeopt.exporters.targets import targets_of
+from moeopt.sim.machines.runtimes.command import running
+from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT
 from moeopt.sim.traces.workload import Workload
 
 from .checks import check_folder
 from .planned import Planned
 
 DEFERRAL_FLAG = "--kt-max-deferred-experts-per-token"
+
+
+def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
+    """Return what a runtime is told beside the plan, where its target asks for it."""
+    request = planned.request
+    how = running(request.machine, request.model, request.context)
+    values: dict[str, OptionValue | None] = {
+        "context": max(how.context, LEAST_CONTEXT),
+        "cache_type": how.cache,
+        "threads": how.threads,
+    }
+    asked = {option.name for option in target.options}
+    return {name: v for name, v in values.items() if name in asked and v is not None}
 
 
 def hand_over(planned: Planned, folder: Path) -> list[str]:
@@ -46,6 +62,7 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
                     decision.instance,
                     to=name,
                     model=planned.request.model,
+                    options=_running(planned, target),
                     **planned.request.whole_limit,
                 )
                 path, _ = made.save(folder / f"{decision.name}-{name}{made.suffix}")

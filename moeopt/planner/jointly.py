@@ -13,7 +13,6 @@ import numpy as np
 
 from moeopt.planner.decode.loads import Loads
 from moeopt.problems.bitwidth.instance import Solution as Bits
-from moeopt.problems.generate import generate
 from moeopt.problems.joint.check import loss
 from moeopt.problems.joint.heuristics import plain_plans
 from moeopt.problems.joint.instance import Instance, Solution
@@ -25,7 +24,7 @@ from moeopt.solvers.run import solve
 from .bits import WIDTHS
 from .budget import host_memory, within_host
 from .candidates import Candidate
-from .decision import Decision
+from .decision import Decision, made
 from .predict import Predicted, available, predicted
 from .request import Request
 from .residency import whole_instance
@@ -64,9 +63,7 @@ class Jointly:
 
     def kinds(self) -> str:
         """Return what the plans that the bound is about may decide."""
-        instance = self.decision.instance
-        if not isinstance(instance, Instance):
-            raise TypeError(f"{instance!r} is no instance of joint")
+        instance = self.decision.of(Instance)
         parts = ["residents"]
         if len(instance.bits) > 1:
             parts.append(f"widths {', '.join(map(str, instance.bits))} within the quality budget")
@@ -153,11 +150,10 @@ def total_ms(kept: Predicted) -> float:
 
 def _instance(request: Request, part: Trace, widths: Decision | None) -> Instance:
     several = widths is not None or request.quality_loss is not None
-    instance = generate(
-        "joint",
-        machine=request.machine,
-        model=request.model,
-        trace=part,
+    instance = made(
+        Instance,
+        request,
+        part,
         batch=request.batch,
         steps=available(request, part),
         context=request.context,
@@ -168,11 +164,8 @@ def _instance(request: Request, part: Trace, widths: Decision | None) -> Instanc
         deferral_price="0" if request.quality_loss is None else PRICE,
         quality_loss=request.quality_loss,
         loss_table=request.loss_table,
-        seed=request.seed,
         quantum_ns=request.quantum_ns,
     )
-    if not isinstance(instance, Instance):
-        raise TypeError(f"{instance!r} is no instance of joint")
     host = host_memory(request)
     if widths is None:
         # what runtimes do: the GPU's experts run there, and the host need not hold them

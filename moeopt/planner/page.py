@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from moeopt.sim.traces.trace import Counts, Trace
 
-from .comparison import Comparison
 from .jointly import Jointly
 from .planned import Planned
+from .predict import Comparison
 
 MIB = 2**20
 

@@ -28,11 +28,10 @@ from .bits import Losses, losses, model_at
 from .budget import HostMemory, host_memory
 from .candidates import Candidate, Search, best_of
 from .checks import check
-from .comparison import Comparison, compared
 from .defaults import Default, defaults
 from .jointly import Jointly, jointly
 from .options import PlanOptions
-from .predict import known_steps, loads_of
+from .predict import Comparison, compared, known_steps, loads_of
 from .request import Request
 from .residency import memory
 from .routing import Routing, counts_known, notes, routing_of

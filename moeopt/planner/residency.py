@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from moeopt.planner.decode.costs import cost_table
 from moeopt.problems.bitwidth.instance import Solution as Bits
-from moeopt.problems.generate import generate
 from moeopt.problems.placement.bounds import capacity_of
 from moeopt.problems.placement.check import objective
 from moeopt.problems.placement.fields import Known
@@ -23,7 +22,7 @@ from moeopt.problems.placement.instance import Instance, Solution, held_of, solu
 from moeopt.sim.plan.schema import Times
 from moeopt.sim.traces.trace import Trace
 
-from .decision import Decision, decided
+from .decision import Decision, decided, made
 from .request import Request
 
 METHOD = "price-and-swap"
@@ -57,20 +56,16 @@ def whole_instance(
     times
         What layers cost besides their experts, one number for all layers.
     """
-    instance = generate(
-        "placement",
-        machine=request.machine,
-        model=request.model,
-        trace=kept,
+    instance = made(
+        Instance,
+        request,
+        kept,
         batch=request.batch,
         steps=steps,
         context=request.context,
         reserved_gib=request.reserved_gib,
-        seed=request.seed,
         quantum_ns=request.quantum_ns,
     )
-    if not isinstance(instance, Instance):
-        raise TypeError(f"{instance!r} is no instance of placement")
     tokens = np.arange(kept.tokens)
     counts = [kept.counts(tokens, layer, instance.experts) for layer in range(instance.layers)]
     shared_ns = 0 if times.shared_ns is None else times.shared_ns[0]
@@ -108,9 +103,8 @@ def residency(request: Request, whole: Instance, slots: int, share: float) -> De
     name = f"{whole.name}-{slots}"
     instance = whole.model_copy(update={"gpu_slots": slots, "name": name})
     found = decided(instance, METHOD, request, share, ENOUGH_GAP)
-    if not isinstance(found.solution, Solution):
-        raise TypeError(f"{found.solution!r} is no solution of placement")
-    held = _filled(instance, held_of(found.solution, instance.layers, instance.experts))
+    chosen = Decision("residency", instance, found, "").solved_as(Solution)
+    held = _filled(instance, held_of(chosen, instance.layers, instance.experts))
     solution = solution_of(instance, held)
     found = replace(found, solution=solution, objective=objective(instance, solution))
     counts = [len(layer) for layer in solution.gpu]

@@ -1,23 +1,29 @@
-"""Plans for machines with several GPUs or memory nodes: problem `split`, and a command line."""
+"""Plans and predictions for several GPUs or memory nodes: problem `split`, and a command line."""
 
-import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
+from moeopt.core.units import tokens_of
 from moeopt.core.wording import describe
-from moeopt.exporters.split_flags import split_flags
+from moeopt.exporters.targets.llama_cpp import flag_values, read_split_flags, split_flags
 from moeopt.problems.generate import generate
-from moeopt.problems.split.check import times_ns, used_bytes
+from moeopt.problems.split.check import objective, times_ns, used_bytes, violations
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.memory import NoRoomError, kv_bits_of
+from moeopt.sim.machines.runtimes.command import NUMA, llama_command, running
+from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, UBATCH, NoRoomError, kv_bits_of
+from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
+from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
+from moeopt.sim.models.gguf.mixes import MIXES
 from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.models.quantisations import at_bits, weight_bytes
+from moeopt.sim.presets import get_model
 from moeopt.solvers import arguments
 from moeopt.solvers.run import solve
 
@@ -25,11 +31,6 @@ from .options import PlanOptions, SeveralOptions
 
 MIB = 2**20
 S = 1e9
-
-CACHE_TYPES = {16.0: "f16", 8.5: "q8_0", 8.0: "q8_0", 4.5: "q4_0", 5.5: "q5_0", 4.0: "q4_0"}
-"""Bits of a number in the KV cache -> what the runtimes call it."""
-
-NUMA_FLAGS = {"interleaved": ["--numa", "distribute"], "isolate": ["--numa", "isolate"]}
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,16 @@ class SplitPlan:
     ----------
     instance, solution
         Of problem `split`.
-    tokens_per_s, prompt_tokens_per_s
-        Decoding one sequence, and reading a prompt; None without a prompt.
+    tokens_per_s, low, high, prompt_tokens_per_s
+        Decoding one sequence, with an 80 % interval, and reading a prompt; None without a prompt.
     gap
         How far the plan is from the proven bound at most, as a share; None without a bound.
     others
         Rule -> by how much longer it takes, as a share; None where it finds no split.
     without
         GPU -> by how much longer the best split without it takes, as a share; None if nothing fits.
+    larger
+        What the machine could have more of -> by how much longer the best split then takes.
     command
         What runs it.
     """
@@ -55,16 +58,40 @@ class SplitPlan:
     instance: Instance
     solution: Solution
     tokens_per_s: float
+    low: float
+    high: float
     prompt_tokens_per_s: float | None
     gap: float | None
     others: dict[str, float | None]
     without: dict[str, float | None]
+    larger: dict[str, float]
     command: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_cpu_moe(self) -> int:
+        """How many layers' experts the host computes."""
+        hosts = [not device.buffer for device in self.instance.devices]
+        return sum(home >= 0 and hosts[home] for home in self.solution.experts)
+
+    @property
+    def bottleneck(self) -> str:
+        """Of which device's parts the time is most: its name."""
+        spent = dict.fromkeys((device.name for device in self.instance.devices), 0)
+        names = list(spent)
+        for row, layer in enumerate(self.instance.layers):
+            at, home = self.solution.attention[row], self.solution.experts[row]
+            spent[names[at]] += layer.attention_ns[at] or 0
+            if layer.experts_ns is not None:
+                spent[names[home]] += layer.experts_ns[home] or 0
+        return max(names, key=lambda name: spent[name])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
             "tokens_per_s": self.tokens_per_s,
+            "low": self.low,
+            "high": self.high,
             "prompt_tokens_per_s": self.prompt_tokens_per_s,
             "gap": self.gap,
             "attention": list(self.solution.attention),
@@ -72,6 +99,7 @@ class SplitPlan:
             "devices": [device.model_dump() for device in self.instance.devices],
             "others": self.others,
             "without": self.without,
+            "larger": self.larger,
             "command": self.command,
         }
 
@@ -103,38 +131,217 @@ def plan_split(
     """
     instance = _instance(machine, model, options)
     gpus = [n for n, device in enumerate(instance.devices) if device.buffer]
-    limits = arguments.limits(time_limit_s, work_limit).part(1 / 2 if len(gpus) > 1 else 1)
-    result = solve(instance, "labels", **limits.asked)
+    limits = arguments.limits(time_limit_s, work_limit)
+    parts = 2 * len(gpus) + 1
+    result = solve(instance, "labels", **limits.part(1 / 2 if gpus else 1).asked)
     chosen = result.solution
     if not isinstance(chosen, Solution):
-        raise NoRoomError(_no_room(instance))
-    best = _cost(instance, chosen)
+        hint = _nearest(machine, model, options, None)
+        raise NoRoomError(f"{_no_room(instance)}; {hint}")
+    best = objective(instance, chosen)
     others: dict[str, float | None] = {}
     for name, rule in HEURISTICS.items():
         found = rule(instance)
-        others[name] = None if found is None else _excess(_cost(instance, found), best)
-    without: dict[str, float | None] = {}
-    for gpu in gpus if len(gpus) > 1 else ():
-        left = solve(_without(instance, gpu), "labels", **limits.part(1 / len(gpus)).asked)
-        name = instance.devices[gpu].name
-        other = left.solution
-        without[name] = (
-            _excess(_cost(instance, other), best) if isinstance(other, Solution) else None
+        others[name] = None if found is None else objective(instance, found) / best - 1
+
+    def otherwise(changed: Instance) -> float | None:
+        left = solve(changed, "labels", **limits.part(1 / 2 / parts).asked).solution
+        return objective(changed, left) / best - 1 if isinstance(left, Solution) else None
+
+    without = {
+        instance.devices[gpu].name: otherwise(_without(instance, gpu))
+        for gpu in (gpus if len(gpus) > 1 else ())
+    }
+    larger = {}
+    for what, changed in _larger(machine):
+        more = otherwise(_instance(changed, model, options))
+        if more is not None:
+            larger[what] = more
+    made = _made(machine, model, options, instance, chosen, path)
+    gap = (best - result.bound) / best if isinstance(result.bound, int) else None
+    return replace(made, gap=gap, others=others, without=without, larger=larger)
+
+
+def predict_split(
+    machine: Machine,
+    model: ModelShape,
+    options: Options,
+    words: Sequence[str] | None = None,
+    path: str | None = None,
+) -> SplitPlan:
+    """Predict what a command line does on a machine with several GPUs or nodes.
+
+    Parameters
+    ----------
+    options
+        As for `plan_split`.
+    words
+        Flags that say where layers and experts lie, as the runtime is given them; None: as it fits
+        them itself (``--fit``).
+
+    Raises
+    ------
+    MoeoptError
+        Exit code 2 if a flag is none, 3 if a device has too little memory: MiB by device.
+    """
+    instance = _instance(machine, model, options)
+    gpus = [number for number, device in enumerate(instance.devices) if device.buffer]
+    if words is None:
+        rule = "ik-auto-fit" if options.runtime == "ik_llama.cpp" else "llama.cpp-fit"
+        found = HEURISTICS[rule](instance)
+        if found is None:
+            raise NoRoomError(_no_room(instance))
+    else:
+        memory = [float(instance.devices[gpu].capacity) for gpu in gpus]
+        places = read_split_flags(words, len(instance.layers), memory)
+        number = {f"CUDA{row}": gpu for row, gpu in enumerate(gpus)}
+        attention, experts = ([number.get(name, instance.source) for name in one] for one in places)
+        moe = [layer.experts_ns is not None for layer in instance.layers]
+        found = Solution(
+            instance=instance.name,
+            attention=tuple(attention),
+            experts=tuple(at if has else -1 for at, has in zip(experts, moe, strict=True)),
         )
+        if wrong := [said for rule, said in violations(instance, found) if rule != "SP-C4"]:
+            raise NoRoomError(_too_full(instance, found) or wrong[0])
+    return _made(machine, model, options, instance, found, path)
+
+
+def predict_wanted(
+    machine: Machine, model: str, wanted: Wanted, words: Sequence[str] | None
+) -> SplitPlan:
+    """Predict by the options of ``moeopt predict``; what `words` say of them counts more."""
+    context = tokens_of("context", wanted.get("context", 0))
+    bits, kv_bits, prompt = wanted.get("bits"), wanted.get("kv_bits"), wanted.get("prompt")
+    asked: dict[str, object] = {
+        "bits": None if bits is None else str(bits),
+        "kv_bits": 16.0 if kv_bits is None else kv_bits_of(kv_bits),
+        "context": context,
+        "room": max(context, LEAST_CONTEXT),
+        "ubatch": wanted.get("ubatch", UBATCH),
+        "runtime": wanted.get("runtime", "llama.cpp"),
+        "prompt_tokens": prompt or 0,
+    }
+    blocks = wanted.get("n_cpu_moe")
+    if blocks is not None:
+        words = [*(words or ()), "--n-cpu-moe", str(blocks)]
+    try:
+        options = Options.model_validate(asked | told(words or ()))
+    except ValidationError as error:
+        raise InputError(describe(error)) from None
+    path, shape = (model if model.endswith(".gguf") else None), get_model(model)
+    try:
+        return predict_split(machine, shape, options, words, path)
+    except NoRoomError as error:
+        said = str(error)
+    raise NoRoomError(f"{said}; {_nearest(machine, shape, options, words)}")
+
+
+def _nearest(
+    machine: Machine, model: ModelShape, options: Options, words: Sequence[str] | None
+) -> str:
+    """Return the widest quantisation with which it fits, in words."""
+    width = weight_bytes(model if options.bits is None else at_bits(model, options.bits))
+    sizes = {name: weight_bytes(at_bits(model, name)) for name in MIXES}
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        if sizes[name] < width:
+            try:
+                narrower = options.model_copy(update={"bits": name})
+                predict_split(machine, model, narrower, words)
+            except NoRoomError:
+                continue
+            return f"it fits with --bits {name}"
+    return "no quantisation fits"
+
+
+def _made(
+    machine: Machine,
+    model: ModelShape,
+    options: Options,
+    instance: Instance,
+    chosen: Solution,
+    path: str | None,
+) -> SplitPlan:
+    """Return speeds and command line of a split."""
     token_ns, prompt_ns = times_ns(instance, chosen)
+    sized = model if options.bits is None else at_bits(model, options.bits)
+    sized = sized.model_copy(update={"kv_bits": options.kv_bits})
+    room = max(options.room, options.context)
+    how = running(machine, sized, room, options.ubatch, options.runtime, options.numa)
     prompt = None
     if instance.prompt_weight:
         prompt = options.prompt_tokens / (instance.prompt_weight * prompt_ns / S)
+    profile = get_runtime(options.runtime)
+    within = profile.interval(
+        costs_of(machine, sized, profile)[1], _kind(machine, instance, chosen)
+    )
+    speed = S / token_ns
+    try:
+        placing = split_flags(instance, chosen)
+    except InputError:  # attention in an order that only overrides reach: the flags that were given
+        placing = []
     return SplitPlan(
         instance=instance,
         solution=chosen,
-        tokens_per_s=float(f"{S / token_ns:.4g}"),
+        tokens_per_s=float(f"{speed:.4g}"),
+        low=float(f"{speed / within.factor:.4g}"),
+        high=float(f"{speed * within.factor:.4g}"),
         prompt_tokens_per_s=None if prompt is None else float(f"{prompt:.4g}"),
-        gap=(best - result.bound) / best if isinstance(result.bound, int) else None,
-        others=others,
-        without=without,
-        command=_command(machine, model, instance, chosen, options, path),
+        gap=None,
+        others={},
+        without={},
+        larger={},
+        command=llama_command(sized, placing, how, path) if placing else "",
     )
+
+
+def _kind(machine: Machine, instance: Instance, solution: Solution) -> Kind:
+    """Return what computes."""
+    homes = {*solution.attention, *solution.experts} - {-1}
+    hosts = {home for home in homes if not instance.devices[home].buffer}
+    if hosts and len(machine.nodes) > 1:
+        return "several sockets"
+    if not hosts:
+        return "all on the GPU"
+    return "CPU only" if hosts == homes else "GPU and CPU"
+
+
+def _larger(machine: Machine) -> Iterator[tuple[str, Machine]]:
+    """Yield the machine with twice the memory of a GPU, and with twice the host's channels."""
+    gpus = machine.every_gpu
+    for number, gpu in enumerate(gpus):
+        more = gpu.model_copy(update={"hbm_gb": 2 * gpu.hbm_gb})
+        changed = (*gpus[:number], more, *gpus[number + 1 :])
+        fields: dict[str, object] = {"gpus": changed} if machine.gpus else {"gpu": more}
+        yield f"gpu{number} with twice the memory", machine.model_copy(update=fields)
+    cpu, dram = machine.require_cpu(), machine.dram
+    fields = {"dram": dram.model_copy(update={"striped_gb_s": 2 * dram.striped_gb_s})}
+    fields["nodes"] = tuple(
+        node.model_copy(update={"bandwidth_gb_s": 2 * node.bandwidth_gb_s})
+        for node in machine.nodes
+    )
+    faster: dict[str, object] = {}
+    if cpu.bandwidth_gb_s is not None:
+        faster["bandwidth_gb_s"] = 2 * cpu.bandwidth_gb_s
+    if cpu.numa is not None:
+        twice = {"local_gb_s": 2 * cpu.numa.local_gb_s}
+        faster["numa"] = cpu.numa.model_copy(update=twice)
+    fields["cpu"] = cpu.model_copy(update=faster)
+    yield "the host with twice the channels", machine.model_copy(update=fields)
+
+
+def told(words: Sequence[str]) -> dict[str, object]:
+    """Return what a command line says of context, cache, ubatch and nodes: fields of `Options`."""
+    given, found = dict(flag_values(words)), dict[str, object]()
+    for flag, name in (("-c", "room"), ("-ub", "ubatch")):
+        if flag in given:
+            found[name] = tokens_of(flag, given[flag])
+    if "-ctk" in given:
+        found["kv_bits"] = kv_bits_of(given["-ctk"])
+    numa = {flag: name for name, flag in NUMA.items()}
+    if given.get("--numa") in numa:
+        found["numa"] = numa[given["--numa"]]
+    return found
 
 
 def wished(options: PlanOptions, several: SeveralOptions) -> Options:
@@ -165,7 +372,7 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
     speed = f"decoding: {plan.tokens_per_s:g} tokens/s"
     if plan.prompt_tokens_per_s is not None:
         speed += f"; prompt: {plan.prompt_tokens_per_s:g} tokens/s"
-    yield f"{speed} (predicted)"
+    yield f"{speed} (predicted; decoding 80 %: {plan.low:g} to {plan.high:g})"
     if plan.gap is not None:
         proven = (
             "the best split for these times" if plan.gap == 0 else f"at most {plan.gap:.2%} off"
@@ -191,7 +398,10 @@ def _lines(plan: SplitPlan) -> Iterator[str]:
             yield f"{name} brings nothing: leave it out"
         else:
             yield f"without {name} it takes {excess:+.1%}"
-    yield ""
+    for what, excess in plan.larger.items():
+        yield f"{what}: {excess:+.1%}"
+    if plan.others:
+        yield ""
     yield plan.command
 
 
@@ -201,15 +411,6 @@ def _instance(machine: Machine, model: ModelShape, options: Options) -> Instance
     return made
 
 
-def _cost(instance: Instance, solution: Solution) -> int:
-    token_ns, prompt_ns = times_ns(instance, solution)
-    return instance.decode_weight * token_ns + instance.prompt_weight * prompt_ns
-
-
-def _excess(cost: int, best: int) -> float:
-    return cost / best - 1
-
-
 def _without(instance: Instance, gpu: int) -> Instance:
     """Return the instance in which nothing fits onto a GPU."""
     devices = tuple(
@@ -217,6 +418,17 @@ def _without(instance: Instance, gpu: int) -> Instance:
         for number, device in enumerate(instance.devices)
     )
     return instance.model_copy(update={"devices": devices, "name": f"{instance.name}-without{gpu}"})
+
+
+def _too_full(instance: Instance, solution: Solution) -> str:
+    """Return by how many MiB devices are too small for a split; empty if none is."""
+    taken, said = {*solution.attention, *solution.experts}, []
+    for number, used in enumerate(used_bytes(instance, solution)):
+        device = instance.devices[number]
+        missing = used + device.buffer * (number in taken) - device.capacity
+        if missing > 0:
+            said.append(f"{device.name} lacks {-(-missing // MIB):,} of {device.capacity // MIB:,}")
+    return f"machine: {instance.name} does not fit: {', '.join(said)} MiB" if said else ""
 
 
 def _no_room(instance: Instance) -> str:
@@ -232,30 +444,3 @@ def _no_room(instance: Instance) -> str:
         f"machine: {instance.name} does not fit: {needed // MIB:,} MiB are needed; there are"
         f" {rooms} MiB beside buffers"
     )
-
-
-def _command(
-    machine: Machine,
-    model: ModelShape,
-    instance: Instance,
-    solution: Solution,
-    options: Options,
-    path: str | None,
-) -> str:
-    """Return the complete command line of llama.cpp or ik_llama.cpp."""
-    file = path or f"{model.name}-{options.bits or 'QUANT'}.gguf"
-    flags = ["llama-server", "-m", file, *split_flags(instance, solution)]
-    flags += ["-c", str(max(options.room, options.context)), "-fa", "on"]
-    cache = CACHE_TYPES.get(options.kv_bits)
-    if cache not in (None, "f16"):
-        flags += ["-ctk", str(cache), "-ctv", str(cache)]
-    flags += ["-ub", str(options.ubatch)]
-    if options.ubatch > 2048:
-        flags += ["-b", str(options.ubatch)]
-    if len(machine.nodes) > 1:
-        flags += NUMA_FLAGS.get(options.numa, [])
-    if machine.cpu is not None and machine.cpu.threads is not None:
-        flags += ["-t", str(machine.cpu.threads)]
-    if options.runtime == "ik_llama.cpp":
-        flags.append("-fmoe")
-    return shlex.join(flags)

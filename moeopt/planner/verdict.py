@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .candidates import TOLERANCE
-from .comparison import Comparison
 from .defaults import COUNTED
+from .predict import Comparison
 
 BATCHES = 20
 """Most batches; fewer steps are a batch each."""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from moeopt.core.envelope import MAX_NUMBER, InstanceEnvelope
 from moeopt.core.errors import InputError, expect
 from moeopt.core.problem import Generator, Phases
-from moeopt.core.wording import describe
+from moeopt.core.wording import describe, meant
 from moeopt.problems.registry import get_problem
 from moeopt.problems.twins import DRAWN_TOKENS, DRAWN_WINDOWS
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
@@ -246,7 +246,8 @@ def _options(problem: str, options: Mapping[str, Any]) -> Any:
     fields = generator_of(problem).options.model_fields
     if unknown := [name for name in options if name not in fields]:
         raise InputError(
-            f"generate {problem}: {unknown[0]}: is not a known key; known: {', '.join(fields)}"
+            f"generate {problem}: {unknown[0]}: is not a known key"
+            f"{meant(unknown[0], fields) or ';'} known: {', '.join(fields)}"
         )
     try:
         return generator_of(problem).options(**options)

@@ -4,7 +4,7 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.problem import Problem
-from moeopt.core.wording import shown
+from moeopt.core.wording import meant, shown
 from moeopt.problems import (
     balance,
     bitwidth,
@@ -47,6 +47,7 @@ def get_problem(name: object) -> AnyProblem:
         If there is no such problem; the message lists those that exist.
     """
     if not isinstance(name, str) or name not in PROBLEMS:
+        hint = meant(name, PROBLEMS) or ";"
         known = ", ".join(PROBLEMS)
-        raise InputError(f"problem: {shown(name)} is unknown; known problems: {known}")
+        raise InputError(f"problem: {shown(name)} is unknown{hint} known problems: {known}")
     return PROBLEMS[name]

@@ -5,7 +5,7 @@ the instance cannot be made again, never an error.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -32,7 +32,7 @@ class Record(Frozen, extra="ignore"):
     machine: str
     model: str
     seed: int = Field(strict=True, ge=0)
-    options: dict[str, Any]
+    options: dict[str, object]
     layout_loads: dict[str, tuple[Count, ...]] = Field(default_factory=dict)
 
     @classmethod
@@ -68,7 +68,7 @@ def made_again(
     settled: Collection[str],
     options: type[Options],
     make: Callable[[Made, Record, Options], Made | None],
-    younger: Mapping[str, Any] | None = None,
+    younger: Mapping[str, object] | None = None,
 ) -> Made | None:
     """Return the same loads on the same machine under another value of one settlement.
 

@@ -1,7 +1,6 @@
 """What every generator starts from: machine, model, trace or workload, seed and quantum."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS
@@ -28,7 +27,15 @@ class Source:
     seed: int = 0
     quantum_ns: int = DEFAULT_QUANTUM_NS
     name: str | None = None
-    notes: dict[str, Any] | None = None
+    notes: dict[str, object] | None = None
+
+    def paced(self, ndp_rate: float) -> "Source":
+        """Return the same with NDP units so many times as fast; memory stays as it is."""
+        if ndp_rate == 1.0 or self.machine.ndp is None:
+            return self
+        ndp = self.machine.ndp
+        faster = ndp.model_copy(update={"gflops": ndp.gflops * ndp_rate})
+        return replace(self, machine=self.machine.model_copy(update={"ndp": faster}))
 
     def trace_of(self, batch: int, batches: int = 2) -> Trace:
         """Return the real trace, or synthetic batches: by default one to decide on, one to execute.
@@ -47,7 +54,7 @@ class Source:
         self.trace.check_fits(model.routed_experts, model.top_k, with_experts)
         return self.trace
 
-    def provenance(self, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+    def provenance(self, trace: Trace | None, options: dict[str, object]) -> dict[str, object]:
         """Return the record that stands in the instance: enough to make it again.
 
         The trace is None where nothing was taken from one.

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 
+from moeopt.core.clock import TimeLimitError
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.objective import Objective
-from moeopt.solvers.limits import Deadline, TimeLimitError
+from moeopt.solvers.limits import Deadline
 from moeopt.solvers.task import MODELS, Outcome, Task, Trace
 
 Run = Callable[[Task], Outcome]

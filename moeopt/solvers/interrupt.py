@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
-from moeopt.core.clock import go_by, solving_clock
+from moeopt.core.clock import go_by_mine, solving_clock
 
 T = TypeVar("T")
 
@@ -51,10 +51,10 @@ def run_interruptible(
         Whatever `call` raised.
     """
     run: Interruptible[T] = Interruptible()
-    ended, clock = threading.Event(), solving_clock()
+    ended, clock, go_by = threading.Event(), solving_clock(), go_by_mine()
 
     def target() -> None:
-        go_by(clock)
+        go_by()
         try:
             run.value = call()
         except BaseException as error:  # handed over to the waiting thread

@@ -1,18 +1,14 @@
 """The limit: one clock for building and solving."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from moeopt.core.clock import WorkClock, solving_clock
+from moeopt.core.clock import TimeLimitError, WorkClock, solving_clock, told
 from moeopt.solvers.arguments import Limits
 from moeopt.solvers.interrupt import run_interruptible
 
 T = TypeVar("T")
-
-
-class TimeLimitError(Exception):
-    """Raised inside a method to abandon the work when the limit has passed."""
 
 
 class Deadline:
@@ -53,15 +49,9 @@ class Deadline:
         """Units of work since the start; None where the clock counts none."""
         return self.clock.units - self._begin if isinstance(self.clock, WorkClock) else None
 
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Let `moeopt.core.clock.out_of_time` go by this limit meanwhile."""
-        before = self.clock.until
-        self.clock.until = min(before, self._begin + self.limit)
-        try:
-            yield
-        finally:
-            self.clock.until = before
+    def told(self, gives_up: bool = False) -> AbstractContextManager[None]:
+        """Let `moeopt.core.clock.out_of_time`, and `checkpoint`, go by this limit meanwhile."""
+        return told(self._begin + self.limit, gives_up)
 
     def left(self, share: float = 1.0) -> Limits:
         """Return what a solve within may take: one of so many parts of what is left."""

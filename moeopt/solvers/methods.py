@@ -7,7 +7,7 @@ from typing import Any
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST, ExactMethod, ExactModel
 from moeopt.core.settlements import check_settled, settled_name, split_name
-from moeopt.core.wording import shown
+from moeopt.core.wording import shown, unknown
 from moeopt.problems.registry import AnyProblem, get_problem
 from moeopt.solvers.backends import EXACT as EXACT
 from moeopt.solvers.rules import AUTO, Rule, get_rule, own_names, rule_names, rule_of
@@ -99,7 +99,7 @@ def get_method(problem: AnyProblem, name: str | Rule | Callable[[Any], Any]) -> 
         check_settled(plain, settled, problem.settlements)
         return replace(found[plain], name=settled_name(plain, settled), settled=settled)
     known = [AUTO, *found, *rule_names(problem.name)]
-    raise InputError(f"method: {name!r} is unknown for {problem.name}; known: {', '.join(known)}")
+    raise InputError(f"method: {unknown(name, known, whose=f' for {problem.name}')}")
 
 
 def _rule(problem: AnyProblem, rule: Rule) -> Method:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
+from moeopt.core.clock import TimeLimitError
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError, ModelMismatchError, expect
 from moeopt.core.futures import Futures
@@ -15,7 +16,7 @@ from moeopt.core.wording import shown
 from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments, in_parts
 from moeopt.solvers.backends.own import is_brief
-from moeopt.solvers.limits import Deadline, TimeLimitError
+from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import automatic, get_method
 from moeopt.solvers.result import Proof, Result, Status, Termination
 from moeopt.solvers.rules import AUTO, Rule

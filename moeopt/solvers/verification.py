@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError, ModelMismatchError
 from moeopt.solvers import in_parts
-from moeopt.solvers.limits import Deadline, TimeLimitError
+from moeopt.solvers.limits import Deadline
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, PlainValidator, ValidationError
 from pydantic_core import PydanticCustomError
@@ -95,7 +95,7 @@ Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
-Choice = str | Callable[[Any], Any]
+Choice = str | Callable[[object], object]
 """A method's name, a rule of one's own as ``FILE.py:function`` or ``package.module:function``, or
 the rule itself: instance -> solution."""
 
@@ -162,7 +162,7 @@ class _Head(Frozen):
     """The keys of a campaign file that are not a part's."""
 
     campaign: Name
-    part: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
+    part: Annotated[tuple[dict[str, object], ...], Field(min_length=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def read_campaign(path: Path) -> Campaign:
     return Campaign([_part(path, where, data | own) for where, own in parts], head.campaign)
 
 
-def _part(path: Path, where: str, data: dict[str, Any]) -> Part:
+def _part(path: Path, where: str, data: dict[str, object]) -> Part:
     try:
         part = _PartOfFile.model_validate(data)
     except ValidationError as error:
@@ -287,7 +287,7 @@ def _beside(path: Path, name: Choice) -> Choice:
     return name
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, object]:
     with reading(path):
         text = read_bytes(path, MAX_TOML_BYTES).decode("utf-8-sig")
     check_toml(text, str(path))

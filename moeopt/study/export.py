@@ -1,14 +1,12 @@
 """A study as files for other programs: every number as CSV or Parquet, a summary as LaTeX."""
 
-import csv
 import json
 from collections.abc import Sequence
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
+from moeopt.core.escaping import csv_text
 from moeopt.core.json_files import write_bytes
 from moeopt.core.objective import Objective, entries
 from moeopt.study.rows import Row, differing
@@ -78,14 +76,11 @@ COLUMNS = {
 
 def export_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV; unknown is an empty cell, an objective's entries stand between blanks."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for record in map(_record, rows):
-        writer.writerow(
-            " ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()
-        )
-    _write(text.getvalue().encode(), path)
+    records = (
+        [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in record.values()]
+        for record in map(record, rows)
+    )
+    _write(csv_text([list(COLUMNS), *records]).encode(), path)
 
 
 def export_parquet(rows: Sequence[Row], path: Path) -> None:
@@ -104,7 +99,7 @@ def export_parquet(rows: Sequence[Row], path: Path) -> None:
     types |= {name: getattr(pa, name)() for name in ("string", "int64", "float64")}
     schema = pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     sink = pa.BufferOutputStream()
-    parquet.write_table(pa.Table.from_pylist([_record(row) for row in rows], schema), sink)
+    parquet.write_table(pa.Table.from_pylist([record(row) for row in rows], schema), sink)
     _write(sink.getvalue().to_pybytes(), path)
 
 
@@ -121,19 +116,18 @@ def to_csv(rows: Sequence[Row]) -> str:
     """
     asked = differing(rows)
     extra = sorted({name for row in rows for name in row.facts})
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*SHORT_COLUMNS, *asked, *extra])
+    lines: list[list[object]] = [[*SHORT_COLUMNS, *asked, *extra]]
     for row in rows:
         names = ("family", "optimum", "excess", "excess_at_most")
         own = {name: getattr(row, name) for name in names}
         cells = [own[name] if name in own else getattr(row.result, name) for name in SHORT_COLUMNS]
         cells += [getattr(row.key, name) for name in asked]
-        writer.writerow([*cells, *(row.facts.get(name) for name in extra)])
-    return text.getvalue()
+        lines.append([*cells, *(row.facts.get(name) for name in extra)])
+    return csv_text(lines)
 
 
-def _record(row: Row) -> dict[str, Any]:
+def record(row: Row) -> dict[str, object]:
+    """Return a row as values of JSON, by `COLUMNS`."""
     key, result = row.key._asdict(), row.result
     computed = {
         "family": row.family,

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,7 +19,7 @@ from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
 from moeopt.core.objective import Objective, below, difference, entries
 from moeopt.core.untrusted import reading
-from moeopt.core.wording import describe
+from moeopt.core.wording import describe, shown
 from moeopt.problems.files import load_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import method_kind
@@ -130,7 +130,7 @@ class Libraries:
         return self._of_folder[parent]
 
 
-_Indexes = tuple[Mapping[str, Any], Mapping[str, Any]]
+_Indexes = tuple[Mapping[str, object], Mapping[str, object]]
 
 
 def _indexes(folder: Path) -> _Indexes | None:
@@ -141,7 +141,7 @@ def _indexes(folder: Path) -> _Indexes | None:
 
 
 def _checked(
-    folder: Path, key: str, indexed: Any, claimed: Any, instance: InstanceEnvelope
+    folder: Path, key: str, indexed: object, claimed: object, instance: InstanceEnvelope
 ) -> Known:
     """Return an entry's bracket if all that it claims holds."""
     try:
@@ -155,7 +155,7 @@ def _checked(
     if entry.solution != f"{SOLUTIONS}/{key}":  # a name in a file is no path to be opened
         raise InputError(f"solution: must be {SOLUTIONS}/{key}")
     if method_kind(get_problem(instance.problem), entry.method) != "exact":
-        raise InputError(f"method: {entry.method!r} can prove no bound")
+        raise InputError(f"method: {shown(entry.method)} can prove no bound")
     solution = load_solution(folder / entry.solution)
     verdict = check(instance, solution)
     if not verdict.valid:

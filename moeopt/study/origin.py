@@ -8,7 +8,6 @@ instance a cell of its own.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.problems.registry import get_problem
@@ -37,7 +36,7 @@ def origin(instance: InstanceEnvelope) -> dict[str, str]:
 
 
 def _place(
-    instance: InstanceEnvelope, provenance: Mapping[str, Any], options: Mapping[str, Any]
+    instance: InstanceEnvelope, provenance: Mapping[str, object], options: Mapping[str, object]
 ) -> tuple[str, str]:
     trace, model = provenance.get("trace"), repeats(instance) or provenance.get("model")
     if not isinstance(model, str):
@@ -54,7 +53,7 @@ def _place(
     return f"{name}{where}", name
 
 
-def _settled(problem: str, options: Mapping[str, Any]) -> str:
+def _settled(problem: str, options: Mapping[str, object]) -> str:
     if not options:
         return DEFAULTS
     readings = [one for one in get_problem(problem).settlements if not one.is_setting]

@@ -114,7 +114,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Solves:
     """What a campaign comes to. An instance that stands in several families is solved once.
 
     Attributes
@@ -175,7 +175,7 @@ def version() -> str:
     return version_of("moeopt")
 
 
-def make_plan(campaign: Campaign) -> Plan:
+def make_plan(campaign: Campaign) -> Solves:
     """Load a campaign's instances and write out its solves, before anything is solved.
 
     Raises
@@ -213,7 +213,7 @@ def make_plan(campaign: Campaign) -> Plan:
     ]
     for entry in entries:
         spared.difference_update(entry.keys)  # another part asks to prove again
-    return Plan(entries, rules, len(spared), sources.doubts)
+    return Solves(entries, rules, len(spared), sources.doubts)
 
 
 class _Sources:

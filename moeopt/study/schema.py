@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from moeopt.core.errors import InputError
+from moeopt.core.wording import shortened
 
 APPLICATION_ID = 0x6D6F656F
 """Marks an SQLite file as ours: "moeo"."""
@@ -103,7 +104,9 @@ def readable_errors(path: str) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
             raise InputError(f"{path}: not a store of moeopt") from None
-        raise InputError(f"{path}: the store cannot be used: {error}") from None
+        raise InputError(f"{path}: the store cannot be used: {shortened(str(error))}") from None
+    except (UnicodeDecodeError, OverflowError):
+        raise InputError(f"{path}: the store cannot be used: it is damaged") from None
 
 
 def connect(path: str, create: bool) -> sqlite3.Connection:

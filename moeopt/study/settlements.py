@@ -1,20 +1,28 @@
 """How much findings hang on what the papers leave open: excess for each value of each settlement.
 
-One settlement at a time leaves its default. A settlement of heuristics changes the method
-(``trimoe[tie_order=gpu]``), one of instances makes every instance again
-(``resettled`` of the problem's generator) as far as it carries what that takes.
+One settlement at a time leaves its default (`sensitivity`), or all of them together (`jointly`). A
+settlement of heuristics changes the method (``trimoe[tie_order=gpu]``), one of instances makes
+every instance again (``resettled`` of the problem's generator) as far as it carries what that
+takes. Other batches are other loads: they are drawn anew from the instance's workload, or from its
+trace where the folder with the traces is given.
 """
 
-import csv
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from hashlib import sha256
+from math import prod
 from pathlib import Path
+from typing import Any
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
+from moeopt.core.escaping import csv_text
 from moeopt.core.settlements import Settlement, settled_name
+from moeopt.problems.generate import generate
 from moeopt.problems.registry import AnyProblem, get_problem
+from moeopt.sim.resettle import Record
+from moeopt.sim.traces.files import read_trace
 from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.rules import AUTO
 from moeopt.study.campaign import Campaign, Part, Source, load_all, make_settings
@@ -70,16 +78,57 @@ class _Group:
     """Method as it is called -> as the table calls it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How instances are solved under settlements.
+
+    Attributes
+    ----------
+    time_limit_s, work_limit, store, resume, jobs, watch
+        As in `moeopt.gap`; the optimum comes from the problem's own exact method and CP-SAT.
+    traces
+        Folder with the traces that the instances are from, for other batches of them.
+    """
+
+    time_limit_s: float | None = None
+    work_limit: float | None = None
+    store: str | Path | Store | None = None
+    resume: bool = False
+    jobs: int = 1
+    watch: Watch | None = None
+    traces: Path | None = None
+
+    def solved(
+        self, parts: Iterable[tuple[Sequence[InstanceEnvelope], Iterable[str]]]
+    ) -> dict[str, list[Row]]:
+        """Return the rows of instances with their methods and the optimum, by content hash."""
+        rows = run_campaign(
+            Campaign([self._part(*one) for one in parts]),
+            store=self.store,
+            resume=self.resume,
+            jobs=self.jobs,
+            watch=self.watch,
+        )
+        found: dict[str, list[Row]] = {}
+        for row in rows:
+            found.setdefault(row.key.instance, []).append(row)
+        return found
+
+    def _part(self, instances: Sequence[InstanceEnvelope], methods: Iterable[str]) -> Part:
+        settings = make_settings(
+            methods=(*methods, AUTO),
+            time_limits_s=None if self.time_limit_s is None else [self.time_limit_s],
+            work_limits=None if self.work_limit is None else [self.work_limit],
+            seeds=[0],
+            workers=1,
+        )
+        return Part(list(instances), settings)
+
+
 def sensitivity(
     paths: Iterable[Source],
     methods: Sequence[str] | None = None,
-    *,
-    time_limit_s: float | None = None,
-    work_limit: float | None = None,
-    store: str | Path | Store | None = None,
-    resume: bool = False,
-    jobs: int = 1,
-    watch: Watch | None = None,
+    running: "Running | None" = None,
 ) -> list[Reading]:
     """Return the excess of methods under every value of every settlement, one at a time.
 
@@ -90,8 +139,8 @@ def sensitivity(
     methods
         Heuristics; by default each problem's published rule, and for a settlement that it does not
         take those that take it.
-    time_limit_s, work_limit, store, resume, jobs, watch
-        As in `moeopt.gap`; the optimum comes from the problem's own exact method and CP-SAT.
+    running
+        How they are solved.
 
     Returns
     -------
@@ -104,33 +153,29 @@ def sensitivity(
     InputError
         If a file or method cannot be used, or none of the problems has settlements.
     """
-    instances: dict[str, dict[str, InstanceEnvelope]] = {}
-    for source in paths:
-        for _, instance, _ in load_all(source):
-            instances.setdefault(instance.problem, {})[content_hash(instance)] = instance
+    running = running or Running()
+    instances = _loaded(paths)
     groups = [
         group
         for problem, of in instances.items()
-        for group in _groups(get_problem(problem), list(of.values()), methods)
+        for group in _groups(get_problem(problem), of, methods, running.traces)
     ]
     if not groups:
         raise InputError(f"{', '.join(instances)}: no settlements are listed")
-    rows = run_campaign(
-        Campaign([_part(group, time_limit_s, work_limit) for group in groups]),
-        store=store,
-        resume=resume,
-        jobs=jobs,
-        watch=watch,
-    )
-    by_hash: dict[str, list[Row]] = {}
-    for row in rows:
-        by_hash.setdefault(row.key.instance, []).append(row)
+    by_hash = running.solved((group.instances, group.methods) for group in groups)
     return [reading for group in groups for reading in _readings(group, by_hash)]
 
 
-def _groups(
-    problem: AnyProblem, instances: Sequence[InstanceEnvelope], methods: Sequence[str] | None
-) -> Iterator[_Group]:
+def _loaded(paths: Iterable[Source]) -> dict[str, list[InstanceEnvelope]]:
+    """Return the instances of each problem, each once."""
+    found: dict[str, dict[str, InstanceEnvelope]] = {}
+    for source in paths:
+        for _, instance, _ in load_all(source):
+            found.setdefault(instance.problem, {})[content_hash(instance)] = instance
+    return {problem: list(of.values()) for problem, of in found.items()}
+
+
+def _check_heuristics(problem: AnyProblem, methods: Sequence[str] | None) -> None:
     known = problem_methods(problem)
     for name in methods or ():
         if name not in known or known[name].kind != "heuristic":
@@ -138,6 +183,15 @@ def _groups(
             raise InputError(
                 f"method: {name!r} is no heuristic of {problem.name}; known: {heuristics}"
             )
+
+
+def _groups(
+    problem: AnyProblem,
+    instances: Sequence[InstanceEnvelope],
+    methods: Sequence[str] | None,
+    traces: Path | None,
+) -> Iterator[_Group]:
+    _check_heuristics(problem, methods)
     rule = problem.published_rule
     for settlement in problem.settlements:
         if settlement.methods:
@@ -152,7 +206,7 @@ def _groups(
                 yield _Group(settlement, value, usual, 0, instances, called)
             continue
         for value in settlement.values:
-            made = [resettled(instance, settlement.name, value) for instance in instances]
+            made = [resettled(instance, settlement.name, value, traces) for instance in instances]
             there = [instance for instance in made if instance is not None]
             given = there == [i for i, m in zip(instances, made, strict=True) if m is not None]
             if there:
@@ -161,39 +215,210 @@ def _groups(
                 yield _Group(settlement, value, given, skipped, there, names)
 
 
-def resettled(instance: InstanceEnvelope, settlement: str, value: str) -> InstanceEnvelope | None:
+BATCH = "batch"
+"""The settlement that makes other loads."""
+
+WHERE = ("step", "first_window", "drawn_windows")
+"""Options that say which step's loads these are: another batch has others."""
+
+
+def resettled(
+    instance: InstanceEnvelope, settlement: str, value: str, traces: Path | None = None
+) -> InstanceEnvelope | None:
     """Return the same instance under another value of a settlement of instances.
 
     None if it does not carry what that takes; the instance itself if it is like that already.
     """
     options = (instance.provenance or {}).get("options")
-    if isinstance(options, Mapping) and options.get(settlement) == value:
-        return instance
+    if isinstance(options, Mapping):
+        has = options.get(settlement, "")
+        if (f"{has:g}" if isinstance(has, float) else str(has)) == value:
+            return instance
+    if settlement == BATCH:
+        return _of_batch(instance, value, traces)
     function = get_problem(instance.problem).generator().resettled
     made: InstanceEnvelope | None = function(instance, settlement, value) if function else None
     return made
 
 
-def _part(group: _Group, time_limit_s: float | None, work_limit: float | None) -> Part:
-    settings = make_settings(
-        methods=(*group.methods, AUTO),
-        time_limits_s=None if time_limit_s is None else [time_limit_s],
-        work_limits=None if work_limit is None else [work_limit],
-        seeds=[0],
-        workers=1,
-    )
-    return Part(list(group.instances), settings)
+def _of_batch(
+    instance: InstanceEnvelope, value: str, traces: Path | None
+) -> InstanceEnvelope | None:
+    """Return an instance of the same trace or workload with another batch; None without it."""
+    record, provenance = Record.of(instance), instance.provenance or {}
+    trace = provenance.get("trace")
+    if record is None or record.source(instance) is None or not isinstance(trace, Mapping):
+        return None
+    arguments: dict[str, Any] = {"seed": record.seed, "name": f"{instance.name}, batch {value}"}
+    name = str(trace.get("name", ""))
+    if "workload" in trace:
+        arguments["workload"] = name.removeprefix("workload ")
+    else:
+        file = None if traces is None else traces / name
+        if file is None or not file.is_file() or "deduped" in trace:
+            return None
+        if sha256(file.read_bytes()).hexdigest() != trace.get("sha256"):
+            raise InputError(f"{file}: is not the trace that {instance.name} is from")
+        arguments["trace"] = read_trace(file)
+    options = {name: of for name, of in record.options.items() if name not in WHERE}
+    arguments |= options | {BATCH: int(value), "quantum_ns": instance.quantum_ns}
+    try:
+        return generate(instance.problem, machine=record.machine, model=record.model, **arguments)
+    except InputError:  # the trace is too short for two steps of that size
+        return None
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One method under one value of every settlement at once.
+
+    Attributes
+    ----------
+    values
+        Settlement -> value, of those that are not at their default.
+    skipped
+        How many of the instances could not be made again like that.
+    method
+        The heuristic, without settlements.
+    summary
+        As in `Reading`.
+    """
+
+    values: Mapping[str, str]
+    skipped: int
+    method: str
+    summary: Summary
+
+
+def jointly(
+    paths: Iterable[Source],
+    methods: Sequence[str] | None = None,
+    *,
+    points: int = 64,
+    running: "Running | None" = None,
+) -> tuple[list[Joint], int]:
+    """Return the excess of methods on a grid of all settlements at once.
+
+    Parameters
+    ----------
+    points
+        How many of the grid's points are solved, each for every instance: the defaults and random
+        ones, always the same; all of them if there are no more.
+    paths, methods, running
+        As in `sensitivity`.
+
+    Returns
+    -------
+    list of Joint
+        Point by point, the defaults first.
+    int
+        How many points the grid has.
+
+    Raises
+    ------
+    InputError
+        As in `sensitivity`; or if the instances are of several problems.
+    """
+    running = running or Running()
+    [(name, instances), *others] = _loaded(paths).items()
+    problem = get_problem(name)
+    _check_heuristics(problem, methods)
+    if others or not problem.settlements:
+        raise InputError("--settlements all: needs instances of one problem that has settlements")
+    chosen = list(methods or [problem.published_rule])
+    grid = [s for s in problem.settlements if not s.methods or {*s.methods} & {*chosen}]
+    size = prod(len(s.values) for s in grid)
+    groups = []
+    for point in _points(grid, min(points, size)):
+        made = list(instances)
+        for s, value in point:
+            if not s.methods:
+                again = [resettled(one, s.name, value, running.traces) for one in made]
+                made = [one for one in again if one is not None]
+        called = {}
+        for method in chosen:
+            own = {s.name: v for s, v in point if method in s.methods and v != s.default}
+            called[settled_name(method, own)] = method
+        groups.append((point, made, called))
+    by_hash = running.solved((made, called) for _, made, called in groups if made)
+    found = []
+    for point, made, called in groups:
+        values = {s.name: value for s, value in point if value != s.default}
+        for _, method, summary in _summaries(made, called, by_hash):
+            found.append(Joint(values, len(instances) - len(made), method, summary))
+    return found, size
+
+
+_Point = list[tuple[Settlement, str]]
+
+
+def _points(grid: Sequence[Settlement], count: int) -> list[_Point]:
+    """Return so many points of a grid, the defaults first, the others drawn without a repeat."""
+    rng = random.Random(0)  # noqa: S311
+    found = {tuple(s.default for s in grid): None}
+    while len(found) < count:
+        found[tuple(rng.choice(list(s.values)) for s in grid)] = None
+    return [list(zip(grid, values, strict=True)) for values in found]
+
+
+def joint_sentences(found: Sequence[Joint], size: int) -> list[str]:
+    """Return for each method its range over the grid, with the worst and the best point named."""
+    lines = []
+    for method in dict.fromkeys(one.method for one in found):
+        medians = {
+            number: one.summary.excess_median
+            for number, one in enumerate(found)
+            if one.method == method and one.summary.excess_median is not None
+        }
+        if not medians:
+            continue
+        best, worst = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
+        label = labelled(found[0].summary.problem, method)
+        points = len({tuple(one.values.items()) for one in found})
+        lines += [
+            f"- {label}: median excess {percent(medians[best])} to {percent(medians[worst])} over "
+            f"{points} of {size:,} points; half of them up to "
+            f"{percent(sorted(medians.values())[len(medians) // 2])}.",
+            f"  - best: {_point_words(found[best])}",
+            f"  - worst: {_point_words(found[worst])}",
+        ]
+    return lines
+
+
+def joint_to_csv(found: Sequence[Joint]) -> str:
+    """Return a line per point and method as CSV."""
+    lines: list[list[object]] = [
+        ["method", "skipped", "proven", "excess_median", "excess_max", "settlements"]
+    ]
+    for one in found:
+        s = one.summary
+        said = ", ".join(f"{name}={value}" for name, value in one.values.items())
+        lines.append([one.method, one.skipped, s.proven, s.excess_median, s.excess_max, said])
+    return csv_text(lines)
+
+
+def _point_words(one: Joint) -> str:
+    said = ", ".join(f"{name}={value}" for name, value in one.values.items()) or "the defaults"
+    return f"{said} ({one.summary.proven} instances)"
+
+
+def _summaries(
+    instances: Sequence[InstanceEnvelope],
+    methods: Mapping[str, str],
+    by_hash: Mapping[str, Sequence[Row]],
+) -> Iterator[tuple[str, str, Summary]]:
+    """Yield what each method is called, its name, and its numbers, by what it knew."""
+    hashes = dict.fromkeys(content_hash(instance) for instance in instances)
+    rows = [row for digest in hashes for row in by_hash.get(digest, ())]
+    for called, method in methods.items():
+        mine = [row for row in rows if row.key.method == called]
+        for summary in summarise(mine, by_settlement=False):
+            yield called, method, summary
 
 
 def _readings(group: _Group, by_hash: Mapping[str, Sequence[Row]]) -> Iterator[Reading]:
-    hashes = {content_hash(instance) for instance in group.instances}
-    rows = [row for digest in hashes for row in by_hash.get(digest, ())]
-    for called, method in group.methods.items():
-        mine = [row for row in rows if row.key.method == called]
-        for summary in summarise(mine, by_settlement=False):
-            yield Reading(
-                group.settlement, group.value, group.given, group.skipped, method, summary
-            )
+    for _, method, summary in _summaries(group.instances, group.methods, by_hash):
+        yield Reading(group.settlement, group.value, group.given, group.skipped, method, summary)
 
 
 def span(readings: Sequence[Reading]) -> tuple[float, float] | None:
@@ -269,7 +494,9 @@ def to_markdown(readings: Sequence[Reading]) -> str:
 def sentences(readings: Sequence[Reading]) -> list[str]:
     """Return one sentence per method: the range of its median, and on which settlement it hangs."""
     found = []
-    for problem, method, settlement, low, high in strongest(readings):
+    for problem, method, settlement, _, _ in strongest(readings):
+        mine = [r for r in readings if (r.summary.problem, r.method) == (problem, method)]
+        low, high = span(mine) or (0.0, 0.0)
         least, most = percent(low), percent(high)
         amount, moved = f"{least} to {most}", f"moved most by `{settlement.name}`"
         if least == most:
@@ -281,12 +508,12 @@ def sentences(readings: Sequence[Reading]) -> list[str]:
 def to_csv(readings: Sequence[Reading]) -> str:
     """Return a line per value as CSV: shares as numbers, unknown ones empty."""
     names = ("instances", "proven", "optimal", "excess_min", "excess_median", "excess_max")
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["problem", "settlement", "value", "default", "method", "skipped", *names])
+    lines: list[list[object]] = [
+        ["problem", "settlement", "value", "default", "method", "skipped", *names]
+    ]
     for r in readings:
         default = int(r.value == r.settlement.default)
         values = [getattr(r.summary, name) for name in names]
         head = [r.summary.problem, r.settlement.name, r.value, default, r.method, r.skipped]
-        writer.writerow([*head, *values])
-    return text.getvalue()
+        lines.append([*head, *values])
+    return csv_text(lines)

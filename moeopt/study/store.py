@@ -6,21 +6,25 @@ to one store: a solve's key is unique, and the first result that is stored under
 
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
+
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import MAX_FILE_BYTES
 from moeopt.core.objective import Objective
-from moeopt.core.untrusted import check_containers, expanded
+from moeopt.core.untrusted import check_growth, expanded
+from moeopt.core.wording import describe
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.result import Result
+from moeopt.solvers.result import Proof, Result, Status, Termination
 from moeopt.study.attempt import Failure, Solved, failed_solve
 from moeopt.study.known import Known
 from moeopt.study.plan import Entry, Key, canonical
@@ -141,9 +145,10 @@ class Store:
             found = self._connection.execute(query, (content_hash,)).fetchall()
         width = len(Key._fields)
         solved: dict[Key, Solved] = {}
-        for problem, name, *columns in found:
-            key = Key(*columns[:width])
-            solved[key] = from_columns(problem, name, key, columns[width:])
+        with _row_of(self.path):
+            for problem, name, *columns in found:
+                key = key_from(columns[:width])
+                solved[key] = from_columns(problem, name, key, columns[width:])
         return solved
 
     def failed(self, content_hash: str) -> dict[Key, Solved]:
@@ -155,9 +160,11 @@ class Store:
             found = self._connection.execute(query, (content_hash,)).fetchall()
         width = len(Key._fields)
         failed: dict[Key, Solved] = {}
-        for problem, name, *columns in found:
-            key = Key(*columns[:width])
-            failed[key] = failed_solve(problem, name, key, Failure(*columns[width:]))
+        with _row_of(self.path):
+            for problem, name, *columns in found:
+                key = key_from(columns[:width])
+                failure = _FAILURE.validate_python(dict(zip(_REASON, columns[width:], strict=True)))
+                failed[key] = failed_solve(problem, name, key, failure)
         return failed
 
     def known(self, content_hash: str) -> Known | None:
@@ -170,10 +177,12 @@ class Store:
         if found is None:
             return None
         problem, method, objective, bound, blob = found
-        cost, solution = _objective(objective), unpacked_solution(problem, blob)
+        with _row_of(self.path):
+            cost, low = _objective(objective), _objective(bound)
+            solution = unpacked_solution(problem, blob)
         if cost is None or solution is None:
             raise InputError(f"{self.path}: what is known of {content_hash} is not readable")
-        return Known(method, cost, _objective(bound), solution)
+        return Known(str(method), cost, low, solution)
 
     def ended(self, content_hash: str) -> dict[Key, Solved]:
         """Return results and failures of one instance."""
@@ -198,7 +207,14 @@ class Store:
         with readable_errors(self.path):
             found = self._connection.execute(query).fetchall()
         width = len(Key._fields)
-        return [(Key(*row[:width]), Failure(*row[width:])) for row in found]
+        with _row_of(self.path):
+            return [
+                (
+                    key_from(row[:width]),
+                    _FAILURE.validate_python(dict(zip(_REASON, row[width:], strict=True))),
+                )
+                for row in found
+            ]
 
     def instances(self) -> list[StoredInstance]:
         """Return what instances there are, in the order in which they came."""
@@ -210,7 +226,12 @@ class Store:
         families: dict[tuple[str, str, str], list[str]] = {}
         for *which, family in found:
             families.setdefault((which[0], which[1], which[2]), []).append(family)
-        return [StoredInstance(*which, tuple(names)) for which, names in families.items()]
+        with _row_of(self.path):
+            return [
+                StoredInstance(*_INSTANCE.validate_python((*which, tuple(names)), strict=True))
+                for which, names in families.items()
+                if get_problem(which[1])
+            ]
 
     def instance(self, content_hash: str) -> InstanceEnvelope:
         """Return an instance, with its provenance, as it was loaded."""
@@ -219,7 +240,8 @@ class Store:
             found = self._connection.execute(query, (content_hash,)).fetchone()
         if found is None:
             raise InputError(f"{self.path}: the store has no instance {content_hash}")
-        return unpacked_instance(*found)
+        with _row_of(self.path):
+            return unpacked_instance(*found)
 
     def _insert(self, table: str, columns: str, values: tuple[object, ...], replace: str) -> None:
         """Insert a row; one of the same key is replaced if the condition holds for it."""
@@ -278,7 +300,7 @@ def _stored(blob: Any, what: str) -> Any:
     if not isinstance(blob, bytes):
         raise InputError(f"{what}: the store has no blob there")
     text = expanded(blob, MAX_FILE_BYTES, f"{what}: the store's blob").decode(errors="replace")
-    check_containers(text, f"{what}: the store's blob")
+    check_growth(text, f"{what}: the store's blob")
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -310,33 +332,96 @@ def to_columns(solved: Solved) -> tuple[Any, ...]:
     )
 
 
+_Cost = int | tuple[int, ...] | None
+
+
+class _Columns(BaseModel):
+    """What the columns of a solve may hold; JSON is parsed, anything else is as SQLite has it."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    status: Status
+    termination: Termination
+    objective: Json[_Cost] | None
+    bound: Json[_Cost] | None
+    build_s: float
+    solve_s: float
+    compile_s: float | None
+    engine: str | None
+    raw_status: str
+    solution: bytes | None
+    violations: Json[list[tuple[str, str]]]
+    trace: Json[list[tuple[float, _Cost, _Cost]]]
+    versions: Json[dict[str, str]]
+    facts: Json[dict[str, Any]]
+    machine: Json[dict[str, Any]]
+    finished: str
+    proof: Proof | None
+    work: float | None
+
+
+_KEY = TypeAdapter(Key)
+_INSTANCE = TypeAdapter(tuple[str, str, str, tuple[str, ...]])
+_FAILURE = TypeAdapter(Failure)
+_REASON = ("kind", "message", "detail")
+_COST: TypeAdapter[_Cost] = TypeAdapter(_Cost)
+
+
+@contextmanager
+def _row_of(path: str) -> Iterator[None]:
+    """Turn what is wrong with a row into an InputError; rows are data from strangers, too."""
+    try:
+        yield
+    except ValidationError as error:
+        raise InputError(f"{path}: a row of the store: {describe(error)}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def key_from(columns: Sequence[Any]) -> Key:
+    """Return a key; its options are an object in JSON."""
+    key: Key = _KEY.validate_python(tuple(columns), strict=True)
+    _options_of(key)
+    return key
+
+
+def _options_of(key: Key) -> dict[str, Any]:
+    try:
+        options = json.loads(key.options)
+    except (ValueError, RecursionError):
+        options = None
+    if not isinstance(options, dict):
+        raise InputError("a row of the store: options: must be an object")
+    return options
+
+
 def from_columns(problem: str, instance: str, key: Key, columns: Sequence[Any]) -> Solved:
     """Return what `to_columns` was given; `instance` is the instance's name."""
-    named = dict(zip(SOLVE.split(", "), columns, strict=True))
+    kept = _Columns.model_validate(dict(zip(SOLVE.split(", "), columns, strict=True)))
     result = Result(
         problem=problem,
         instance=instance,
         method=key.method,
-        engine=named["engine"],
+        engine=kept.engine,
         seed=key.seed,
         workers=key.workers,
-        status=named["status"],
-        termination=named["termination"],
-        objective=_objective(named["objective"]),
-        bound=_objective(named["bound"]),
-        solution=unpacked_solution(problem, named["solution"]),
-        violations=[(rule, sentence) for rule, sentence in json.loads(named["violations"])],
-        build_s=named["build_s"],
-        solve_s=named["solve_s"],
-        compile_s=named["compile_s"],
-        trace=[(at, frozen(best), frozen(low)) for at, best, low in json.loads(named["trace"])],
-        raw_status=named["raw_status"],
-        versions=json.loads(named["versions"]),
-        work_limit=json.loads(key.options).get("work_limit"),
-        work=named["work"],
-        proof=named["proof"],
+        status=kept.status,
+        termination=kept.termination,
+        objective=kept.objective,
+        bound=kept.bound,
+        solution=unpacked_solution(problem, kept.solution),
+        violations=kept.violations,
+        build_s=kept.build_s,
+        solve_s=kept.solve_s,
+        compile_s=kept.compile_s,
+        trace=kept.trace,
+        raw_status=kept.raw_status,
+        versions=kept.versions,
+        work_limit=_options_of(key).get("work_limit"),
+        work=kept.work,
+        proof=kept.proof,
     )
-    return Solved(result, json.loads(named["facts"]), json.loads(named["machine"]))
+    return Solved(result, kept.facts, kept.machine)
 
 
 def _text(objective: Objective | None) -> str | None:
@@ -344,7 +429,7 @@ def _text(objective: Objective | None) -> str | None:
 
 
 def _objective(text: str | None) -> Objective | None:
-    return None if text is None else frozen(json.loads(text))
+    return None if text is None else _COST.validate_json(text, strict=True)
 
 
 def frozen(value: Any) -> Any:

@@ -12,7 +12,7 @@ from moeopt.study.attempt import Ended, Failure
 from moeopt.study.campaign import Campaign, Choice, Part, Source, make_settings
 from moeopt.study.campaign import instance_files as instance_files
 from moeopt.study.execute import Executor, Here, Watch, execute
-from moeopt.study.plan import Job, Plan, make_plan, words_for_others
+from moeopt.study.plan import Job, Solves, make_plan, words_for_others
 from moeopt.study.rows import Row as Row  # these two are imported from here as well
 from moeopt.study.rows import compare
 from moeopt.study.schema import MEMORY
@@ -178,7 +178,7 @@ def run_campaign(
         return _rows(plan, results)
 
 
-def _still_to_do(plan: Plan, store: Store) -> tuple[int, list[Job]]:
+def _still_to_do(plan: Solves, store: Store) -> tuple[int, list[Job]]:
     """Return how many solves there are, and those that the store does not have."""
     total, todo = 0, []
     for entry, keys in plan.solves():
@@ -255,7 +255,7 @@ def _executor(jobs: int, solves: int, address: str | None, watch: Watch) -> Exec
     return Pool(min(jobs, solves), watch)
 
 
-def _rows(plan: Plan, store: Store) -> list[Row]:
+def _rows(plan: Solves, store: Store) -> list[Row]:
     solved = {digest: store.ended(digest) for digest in {e.content_hash for e in plan.entries}}
     return [
         row

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from moeopt.core.escaping import latex_text, markdown_code, markdown_text
 from moeopt.core.problem import NOTHING, THIS_STEP
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row, named
@@ -237,7 +238,7 @@ def _pivot(lines: Sequence[_Line], cell: Callable[[Summary], str], *, knew: bool
         of = list(line.values())
         count, proven = max(s.instances for s in of), max(s.proven for s in of)
         shown = f"{count}" if proven == count else f"{count}, {proven} proven"
-        name = f"{first.family} {OTHER}" if first.settled else first.family
+        name = markdown_text(first.family) + f" {OTHER}" * first.settled
         cells = [cell(line[m]) if m in line else "" for m in methods]
         text.append(f"| {name} | {shown} | {max(s.cells for s in of)} | {' | '.join(cells)} |")
     return "\n".join(text) + "\n"
@@ -323,7 +324,7 @@ def shown_interval(s: Summary) -> str:
 def _head(label: str) -> str:
     """Return a method's label with its name set as code."""
     name, bracket, said = label.partition(" (")
-    return f"`{name}`{bracket}{said}"
+    return f"{markdown_code(name)}{bracket}{markdown_text(said)}"
 
 
 def to_latex(summaries: Sequence[Summary]) -> str:
@@ -359,19 +360,6 @@ def to_latex(summaries: Sequence[Summary]) -> str:
 
 def _shares(s: Summary) -> tuple[float | None, ...]:
     return s.excess_median, s.excess_max, s.optimal
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def latex_text(text: str) -> str:
-    """Return a text that LaTeX prints as it is; a sign that cannot be printed becomes "?"."""
-    return "".join(_LATEX.get(sign, sign if sign.isprintable() else "?") for sign in text)
 
 
 def by_family(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:

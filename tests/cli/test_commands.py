@@ -160,7 +160,7 @@ def test_gap_prints_tables_and_writes_csv(file: Path, tmp_path: Path, capsys: Ca
     report = tmp_path / "report"
     assert run(["gap", str(tmp_path), "--methods", "greedy,trimoe", "--report", str(report)]) == 0
     text = capsys.readouterr().out
-    words = ("excess over the optimum", "excess by family", "trimoe", "threshold", "bottleneck")
+    words = ("excess over the optimum", "decided by", "trimoe", "threshold", "best known")
     for word in words:
         assert word in text
     lines = (report / "gap.csv").read_text().splitlines()
@@ -279,3 +279,64 @@ def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:
     done = subprocess.run(command, shell=True, cwd=root, capture_output=True, text=True)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("machine show trimo", "trimoe"),
+        ("machine show rtx4090", "name the host, too, as in rtx4090+"),
+        ("machine show RTX4090+ryzen-am5", "rtx4090"),
+        ("plan --machine rtx4090+ryzen-am5 --model GLM-4.5-Air", "glm-4.5-air"),
+        ("plan --machne x", "--machine"),
+        ("sovle x", "solve"),
+        ("list modles", "models"),
+        ("generate layuot", "layout"),
+        ("generate cache --contxt 3", "--context"),
+        ("library table cahce", "cache"),
+        ("predict --machine trimoe --model qwen3-30b-a3b --runtime lama.cpp", "llama.cpp"),
+        ("simulate --machine trimoe --model mixtral-8x7b --workload trimoe-skw", "trimoe-skew"),
+        ("simulate --machine trimoe --model mixtral-8x7b --workload trimoe-skew --policy trimo",
+         "trimoe"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_told_what_was_meant(command: str, meant: str, capsys: Capture) -> None:
+    """Every name there is, in one line."""
+    assert run(command.split()) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert meant in line
+
+
+@pytest.mark.parametrize(
+    ("command", "field", "value"),
+    [
+        ("machine set trimoe dram.capacity_gb=96GiB --out m.json", "dram", 96.0),
+        ("machine set trimoe dram.capacity_gb=1TiB --out m.json", "dram", 1024.0),
+        ("generate cache --machine rtx4090-7960x --model mixtral-8x7b --workload hdmoe-mixtral"
+         " --tokens 2 --context 8k --reserved-gib 512MiB --out m.json", "provenance", "8192 0.5"),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_as_people_write_them(
+    command: str, field: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens and memory with their units."""
+    monkeypatch.chdir(tmp_path)
+    assert run(command.split()) == 0
+    found = json.loads((tmp_path / "m.json").read_text())[field]
+    if field == "dram":
+        assert found["capacity_gb"] == value
+    else:
+        options = found["options"]
+        assert f"{options['context']} {options['reserved_gib']}" == value
+
+
+def test_numbers_without_sense_are_refused(tmp_path: Path, capsys: Capture) -> None:
+    """MiB in place of GiB, a unit that there is not."""
+    for given, says in (
+        ("dram.capacity_gb=98304", "must be at most 65536"),
+        ("gpu.hbm_gb=24576", "must be at most 4096"),
+        ("gpu.hbm_gb=24XB", "must be GiB, e.g. 24 or 512MiB"),
+    ):
+        out = str(tmp_path / "m.json")
+        assert run(["machine", "set", "rtx4090-7960x", given, "--out", out]) == 2
+        assert says in capsys.readouterr().err

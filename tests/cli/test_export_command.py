@@ -9,9 +9,9 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.registry import all_targets
-from moeopt.exporters.targets.sglang import read_sglang_map
+from moeopt.exporters.targets import all_targets
 from moeopt.problems.deferral.heuristics import uniform
+from tests.exporters.llama_cpp_arguments import parsed
 from tests.exporters.placements import instance, random_plan, sets, shape
 from tests.problems.cache.cache_random_instances import random_instance as random_cache
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
@@ -70,9 +70,17 @@ def test_the_short_form_is_offered_where_there_is_one(
     words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
     out, err = output(capsys, *words)
     kept = ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in (1, 2, 3))
-    assert out == f"-ngl 999 -ot {kept}\n"
-    assert err == "moeopt: note: the same: -ngl 999 --n-cpu-moe 4\n"
-    assert json.loads(output(capsys, *words, "--json")[0])["same_as"] == "-ngl 999 --n-cpu-moe 4"
+    rest = "-fa on -c 4096 -ub 512 --load-mode none"
+    assert out == f"-ngl 999 -ot {kept} {rest}\n"
+    assert err == f"moeopt: note: the same: -ngl 999 --n-cpu-moe 4 {rest}\n"
+    same = json.loads(output(capsys, *words, "--json")[0])["same_as"]
+    assert same == f"-ngl 999 --n-cpu-moe 4 {rest}"
+    more = "--context", "32768", "--cache-type", "q8_0", "--ubatch", "4096", "--threads", "16"
+    given = parsed(shlex.split(output(capsys, *words, *more)[0]))
+    assert given == {
+        **{"-ngl": "999", "-ot": kept, "-fa": "on", "-c": "32768", "-ctk": "q8_0", "-ctv": "q8_0"},
+        **{"-ub": "4096", "-b": "4096", "-t": "16", "--load-mode": "none"},
+    }
 
 
 def test_with_out_file_and_notes_are_written(
@@ -87,8 +95,10 @@ def test_with_out_file_and_notes_are_written(
     assert warning.startswith("moeopt: warning: SGLang keeps all experts on GPUs")
     endings = ("", ".notes.json", ".run.sh")
     assert set(folder.iterdir()) - before == {folder / f"a map.json{end}" for end in endings}
-    assert read_sglang_map(folder / "a map.json") == sets(PLAN.gpu)
     notes = json.loads((folder / "a map.json.notes.json").read_text())
+    rows = json.loads((folder / "a map.json").read_text())["physical_to_logical_map"]
+    found = [sorted(rows[layer][: notes["per_layer"][layer]]) for layer in notes["moe_layers"]]
+    assert list(map(tuple, found)) == sets(PLAN.gpu)
     assert notes["flags"] == out.strip()
     assert [f"moeopt: warning: {text}" for text in notes["warnings"]] == [warning]
     first = (folder / "a map.json").read_bytes()
@@ -196,19 +206,20 @@ def test_the_committed_plans_find_their_instances(
     monkeypatch.chdir(root)
     best = json.loads(Path("instances/cache/best_known.json").read_text())
     file = next(entry["solution"] for name, entry in best.items() if name.startswith("mixtral/"))
-    out, _ = output(capsys, f"instances/cache/{file}", "--to", "elsa")
-    assert out.startswith("--cache-nblocks ")
+    out, _ = output(capsys, f"instances/cache/{file}", "--to", "libcachesim")
+    assert out.startswith("time,id,size\n")
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (("plan.json", "--to", "nothing"), "--to: 'nothing' is unknown; for placement there are: "),
+        (("plan.json", "--to", "llamacpp"), "--to: 'llamacpp' is unknown; did you mean llama.cpp"),
         (
-            ("plan.json", "--to", "elsa"),
-            "--to: elsa does not take placement; for placement there are: ktransformers, "
-            "ktransformers-yaml, llama.cpp, llama.cpp-profile, sglang, tensorrt-llm, vllm-ascend, "
-            "vllm-eplb, lp, mps",
+            ("plan.json", "--to", "libcachesim"),
+            "--to: libcachesim does not take placement; for placement there are: ktransformers, "
+            "ktransformers-yaml, llama.cpp-profile, sglang, tensorrt-llm, vllm-ascend, vllm-eplb, "
+            "ik_llama.cpp, llama.cpp, lp, mps",
         ),
         (
             ("some name.json", "--to", "sglang"),
@@ -234,8 +245,12 @@ def test_the_committed_plans_find_their_instances(
         ),
         (("plan.json", "--to", "lp", "--time-limit", "0"), "time limit: must be a positive"),
         (
+            ("plan.json", "--to", "llama.cpp", "--model", "model.json", "--cache-type", "q9"),
+            "--cache-type: must be one of f32, f16, q8_0",
+        ),
+        (
             ("plan.json", "--to", "llama.cpp", "--model", "model.json", "--ep-size", "2"),
-            "--ep-size: llama.cpp has no such option; it has: none",
+            "--ep-size: llama.cpp has no such option; it has: --context, --cache-type, --ub",
         ),
         (
             ("plan.json", "--to", "sglang", "--model", "model.json", "--ep-size", "0"),
@@ -312,7 +327,8 @@ def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == list(all_targets())
     assert {line[1] for line in lines} == {
-        "placement", "placement, replication", "cache", "bitwidth", "deferral", "any problem",
+        "placement", "placement, replication", "placement, split", "cache", "bitwidth",
+        "deferral", "any problem",
     }  # fmt: skip
     assert {line[0]: line[3] for line in lines}[
         "sglang"

@@ -10,9 +10,10 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.registry import all_targets
+from moeopt.exporters.targets import all_targets
 from moeopt.problems.placement.instance import Instance
 from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.sim.presets import get_model
 from tests.exporters.placements import random_plan
 from tests.exporters.test_export_exact_model import random_instances
 from tests.exporters.test_outside_solver import gurobi_form, solved
@@ -56,6 +57,11 @@ def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     instance = deepseek_v2_lite()
     moeopt.save(instance, tmp_path / "instance.json")
     moeopt.save(random_plan(instance, 0), tmp_path / "plan.json")
+    machine = moeopt.get_machine("2xrtx3090+epyc-7002")
+    options = {"bits": "Q4_K_M", "room": 8192}
+    split = moeopt.generate("split", machine=machine, model=get_model("qwen3-30b-a3b"), **options)
+    moeopt.save(split, tmp_path / "split-instance.json")
+    moeopt.save(moeopt.solve(split, "first-fit").solution, tmp_path / "split.json")
     rng = random.Random("counts")
     rows = [f"{la},{e},{rng.randint(0, 99)}" for la in range(1, 27) for e in range(EXPERTS)]
     (tmp_path / "counts.csv").write_text("layer,expert,count\n" + "\n".join(rows) + "\n")
@@ -96,7 +102,7 @@ def test_every_example_prints_what_it_says(
                 assert path.is_file()
                 assert path.with_name(path.name + ".notes.json").is_file()
             shown.add(words[words.index("--to") + 1])
-    assert set(all_targets()) - shown == {"libcachesim-oracle", "webcachesim"}
+    assert set(all_targets()) - shown == {"libcachesim-oracle"}
 
 
 @pytest.mark.slow
@@ -138,7 +144,7 @@ def test_names_of_variables_are_documented(problem: str, root: Path) -> None:
     """Every variable of the exact model has one of the names that the page lists."""
     page = (root / "docs" / "runtimes" / "solvers.md").read_text()
     [row] = re.findall(rf"^\| {problem} \| (.*) \|$", page, re.MULTILINE)
-    more = {"joint": [r"n\d+"], "deferral": [r"order_\w+_\w+"]}.get(problem, [])
+    more = {"joint": [r"v\d+"], "deferral": [r"order_\w+_\w+"]}.get(problem, [])
     known = re.compile("|".join(map(_numbered, re.findall(r"`([\w.]+)`", row))) or "-")
     made = random_instances(root, problem)
     for seed in range(3):

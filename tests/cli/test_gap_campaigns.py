@@ -1,5 +1,6 @@
 """``moeopt gap`` with campaigns, stores, jobs and exports: what is printed, and exit codes."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -48,12 +49,25 @@ def test_a_store_alone_gives_tables_and_exports(campaign: str, capsys: Capture) 
     assert len(Path("a.csv").read_text().splitlines()) == 1 + 4
     assert len(Path("r/gap.csv").read_text().splitlines()) == 1 + 4
     assert Path("a.parquet").read_bytes()[:4] == b"PAR1"
+    assert run(["gap", "--store", "s.db", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["method"] for one in found] == [row["method"] for row in rows_of(Path("a.csv"))]
+    assert run(["report", "s.db", "--out", "again", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["solves"] == 4
+    assert {Path(file).name for file in said["files"]} >= {"gap.csv"}
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV."""
+    with file.open() as stream:
+        return list(csv.DictReader(stream))
 
 
 def test_options_say_what_a_file_would(campaign: str, capsys: Capture) -> None:
     """Several seeds and limits, separated by commas."""
     options = ["--methods", "heuristics,threshold", "--seed", "0,1", "--time-limit", "5,60"]
-    assert run(["gap", "family/0.json", *options, "--csv", "a.csv"]) == 0
+    assert run(["gap", "family/0.json", *options, "--csv", "a.csv", "--instances"]) == 0
     text = capsys.readouterr().out
     assert "threshold 5 s" in text
     assert "median of 2 seeds" in text
@@ -66,11 +80,11 @@ def test_a_failed_solve_does_not_end_the_campaign(campaign: str, capsys: Capture
     assert run(["gap", "family", "--methods", "brute-force", "--markdown"]) == 2
     captured = capsys.readouterr()
     row = captured.out.splitlines()[2]
-    assert row.startswith("| family | 3, 2 proven | 0 / 0 % (100 %), 1 failed |")
+    assert row.startswith("| family | 3, 2 proven | 2 | 0 / 0 % (100 %), 1 failed |")
     line, last = captured.err.splitlines()
     assert line.startswith("moeopt: error: ")
     assert "method brute-force: brute-force: " in line
-    assert last == "moeopt: 1 of 3 solves failed"
+    assert last == "moeopt: 1 of 3 solves failed: brute-force"
 
 
 def test_too_many_jobs_are_warned_of(

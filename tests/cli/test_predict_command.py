@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.cli.main import run
+from tests.exporters.llama_cpp_arguments import parsed
 from tests.facts import assert_same_facts
 
 EXAMPLE = re.compile(r"```sh\n(.*?)\n```", re.DOTALL)
@@ -23,7 +24,7 @@ def test_the_pages_commands_run(
     monkeypatch.chdir(tmp_path)
     Path("points.csv").write_text(points)
     commands = [line for block in EXAMPLE.findall(page) for line in block.splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 6
     printed = []
     for command in commands:
         program, *arguments = shlex.split(command)
@@ -31,9 +32,12 @@ def test_the_pages_commands_run(
         printed.append(capsys.readouterr().out)
     assert_same_facts(printed[1], shown)
     assert "llama-server" in printed[1]
+    for text in (printed[1], printed[5]):
+        [line] = [line for line in text.splitlines() if "llama-server" in line]
+        assert {"-m", "-ngl", "-fa", "-c", "-ub", "-t"} <= set(parsed(shlex.split(line)[1:]))
     assert "not calibrated: expect" in printed[1]
     assert printed[2].count("\n") == 5
-    assert "calibrated on this model" in printed[4]
+    assert "calibrated on this model" in printed[5]
 
 
 def test_json_has_what_the_contract_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,14 +155,9 @@ def _remove_changes(home: Home) -> None:
     _edit(_package(home) / "view.py", "def changes(", "def other(")
 
 
-@_removal("Instance.from_arrays is missing")
-def _remove_from_arrays(home: Home) -> None:
-    _edit(_package(home) / "instance.py", "def from_arrays(", "def of_arrays(")
-
-
-@_removal("from_arrays: the docstring has no section Raises")
-def _remove_what_is_raised(home: Home) -> None:
-    _edit(_package(home) / "instance.py", "        Raises\n", "        Refuses\n")
+@_removal("Instance: the docstring has no example of from_arrays")
+def _remove_the_example(home: Home) -> None:
+    _edit(_package(home) / "instance.py", "Instance.from_arrays(", "Instance.of_arrays(")
 
 
 @_removal("Instance.size is missing")

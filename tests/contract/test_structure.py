@@ -10,7 +10,17 @@ import pytest
 import moeopt
 from tests.contract.test_imports import imports_between
 
-CONCEPTS = ("Agreement", "Executed", "HeldOut", "Problem", "Settlement", "Formulation", "Lru")
+CONCEPTS = (
+    "Agreement",
+    "Comparison",
+    "Executed",
+    "HeldOut",
+    "Plan",
+    "Problem",
+    "Settlement",
+    "Formulation",
+    "Lru",
+)
 """Names that one class each has."""
 
 MOST_PARAMETERS = 8
@@ -97,7 +107,10 @@ def test_small_files_are_merged_into_their_importer(root: Path) -> None:
     """In what all problems share; of a problem, parts that are imported when used stand alone."""
     package = root / "moeopt"
     graph, found = imports_between(package), []
-    for path in [*(package / "core").glob("*.py"), *(package / "problems").glob("*.py")]:
+    rooms = [package / name for name in ("core", "problems")]
+    whole = [package / name for name in ("planner", "exporters", "cli", "sim/plan")]
+    files = [path for room in rooms for path in room.glob("*.py")]
+    for path in [*files, *(path for room in whole for path in room.rglob("*.py"))]:
         name = ".".join(path.relative_to(root).with_suffix("").parts)
         few = len(path.read_text().splitlines()) < SMALL
         if path.name != "__init__.py" and few and len(set(graph.predecessors(name))) == 1:

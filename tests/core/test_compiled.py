@@ -125,7 +125,7 @@ def processes() -> Iterator[Processes]:
     """Return what starts processes; they import what lies in the folder that they run in."""
     made = Processes()
     yield made
-    made.first.communicate(timeout=60)
+    made.first.communicate(timeout=600)
 
 
 def test_an_edit_of_what_a_kernel_calls_is_noticed(package: Path, processes: Processes) -> None:

@@ -30,7 +30,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     """Run a program in which `native` prints as HiGHS does."""
     code = NATIVE + dedent(program)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
     )
 
 

@@ -28,28 +28,30 @@ def matched(text: str, name: str) -> Rule | None:
     return next((r for r in rules(text) if re.search(r["match"]["name"], name)), None)
 
 
-def experts_devices(text: str, layers: int, block: str = "mlp") -> list[str | None]:
+def experts_devices(
+    text: str, layers: int, block: str = "mlp", experts: str = "KTransformersExperts"
+) -> list[str | None]:
     """Return where each layer's experts generate; None where no rule matches.
 
-    A rule must replace them with KTransformersExperts, not look below them, name the operators by
-    the device, and prefill and hand over on the GPU.
+    A rule must replace them with the model's class of experts, not look below them, name the
+    operators by the device, and prefill and hand over on the GPU.
     """
     devices: list[str | None] = []
     for layer in range(layers):
         rule = matched(text, f"model.layers.{layer}.{block}.experts")
-        devices.append(None if rule is None else _device(rule))
+        devices.append(None if rule is None else _device(rule, experts))
     return devices
 
 
-def _device(rule: Rule) -> str:
+def _device(rule: Rule, experts: str) -> str:
     assert rule["recursive"] == "False"
     replaced = rule["replace"]
-    assert replaced["class"] == "ktransformers.operators.experts.KTransformersExperts"
+    assert replaced["class"] == f"ktransformers.operators.experts.{experts}"
     arguments = replaced["kwargs"]
     device: str = arguments["generate_device"]
     operators = {"cpu": "KExpertsCPU", "cuda:0": "KExpertsMarlin"}
     assert arguments["generate_op"] == operators[device]
-    assert arguments["prefill_op"] == "KExpertsTorch"
+    assert arguments["prefill_op"] == ("None" if experts == "KGlm4Experts" else "KExpertsTorch")
     assert arguments["prefill_device"] == arguments["out_device"] == "cuda:0"
     assert len(arguments) == 5
     return device

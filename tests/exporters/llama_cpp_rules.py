@@ -2,6 +2,9 @@
 
 import re
 import shlex
+from collections.abc import Sequence
+
+from tests.exporters.llama_cpp_arguments import parsed
 
 ROUTED = ("ffn_up_exps", "ffn_down_exps", "ffn_gate_exps", "ffn_gate_up_exps", "ffn_up_chexps")
 OTHERS = (
@@ -27,19 +30,39 @@ def on_cpu(flags: str, names: list[str]) -> set[str]:
     first pattern that is found anywhere in a name decides. `--n-cpu-moe N` stands for one pattern
     for each of the first N blocks.
     """
-    words = shlex.split(flags)
-    assert words[:2] == ["-ngl", "999"]
+    given = parsed(shlex.split(flags))
+    assert given["-ngl"] == "999"
     overrides: list[tuple[str, str]] = []
-    for flag, value in zip(words[2::2], words[3::2], strict=True):
-        if flag == "-ot":
-            for item in value.split(","):
-                pattern, sign, buffer = item.partition("=")
-                assert sign
-                overrides.append((pattern, buffer))
-        elif flag == "--n-cpu-moe":
-            experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-            overrides += [(rf"blk\.{block}{experts}", "CPU") for block in range(int(value))]
-        else:
-            raise AssertionError(flag)
+    for item in given.get("-ot", "").split(",") if "-ot" in given else []:
+        pattern, _, buffer = item.partition("=")
+        overrides.append((pattern, buffer))
+    experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    blocks = range(int(given.get("--n-cpu-moe", "0")))
+    overrides += [(rf"blk\.{block}{experts}", "CPU") for block in blocks]
     assert {buffer for _, buffer in overrides} <= {"CPU"}
     return {name for name in names if any(re.search(p, name) for p, _ in overrides)}
+
+
+def split_of(flags: Sequence[str], layers: int, gpus: int) -> tuple[list[str], list[str]]:
+    """Return the device of each layer's attention and of its experts.
+
+    `-ts` gives each device so many of the offloaded layers, in order, of which the output layer is
+    the last one; `-ot` moves the experts of single blocks.
+    """
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    offloaded = min(int(given["-ngl"]), layers + 1)
+    names = [f"CUDA{number}" for number in range(gpus)]
+    devices = given["--device"].split(",") if "--device" in given else names
+    shares = [int(share) for share in given["-ts"].split(",")] if "-ts" in given else [1]
+    first = layers + 1 - offloaded
+    attention = ["CPU"] * min(first, layers)
+    for layer in range(first, layers):
+        ends = [sum(shares[: place + 1]) for place in range(len(shares))]
+        part = (layer - first) * sum(shares)
+        attention.append(devices[next(p for p, end in enumerate(ends) if part < end * offloaded)])
+    experts = attention[:]
+    for moved in filter(None, given.get("-ot", "").split(",")):
+        found = re.fullmatch(r"blk\.(\d+)\.ffn_\.\+exps=(CPU|CUDA\d+)", moved)
+        assert found is not None
+        experts[int(found[1])] = found[2]
+    return attention, experts

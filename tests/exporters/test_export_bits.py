@@ -9,7 +9,6 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.targets.mixture_compressor import read_mixture_compressor
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from tests.problems.bitwidth.bitwidth_random_instances import random_instance
 
@@ -56,8 +55,7 @@ def test_bits_lead_back(seed: int, tmp_path: Path) -> None:
     path, _ = exported.save(tmp_path / "bits.pkl")
     assert exported.flags is not None
     wbits = wbits_of(exported.flags(path))
-    bits = read_mixture_compressor(path, wbits)
-    assert bits == tools_bits(path, wbits)
+    bits = tools_bits(path, wbits)
     back = Solution(
         instance=given.name,
         bits=tuple(
@@ -133,22 +131,3 @@ def test_bits_have_the_models_layers_where_it_is_known() -> None:
     assert left_out == f"the tool gives the {26 * 63} experts that the plan leaves out 2 bits each"
     with pytest.raises(InputError, match="mixtral-8x7b has 32 layers with experts, the plan 26"):
         moeopt.export(plan, given, to="mixture-compressor", model="mixtral-8x7b")
-
-
-def test_damaged_bits_are_refused(tmp_path: Path) -> None:
-    """Other data, names that are no numbers, and a pickle that would run something."""
-    path = tmp_path / "b.pkl"
-    for value, reason in (
-        ([1], "must be layers with their experts, by number"),
-        ({"1": {2: 3}}, "must be layers with their experts, by number"),
-        ({1: [2]}, "must be layers with their experts, by number"),
-        ({1: {"2": 3}}, "layer 1: must be experts with codes, by number"),
-        ({1: {2: 1.5}}, "layer 1: must be experts with codes, by number"),
-        (Path("x"), "refused"),
-    ):
-        path.write_bytes(pickle.dumps(value))
-        with pytest.raises(InputError, match=re.escape(reason)):
-            read_mixture_compressor(path, 2)
-    path.write_text('{"1": {"2": 1}}')
-    with pytest.raises(InputError, match=r"damaged|refused"):
-        read_mixture_compressor(path, 2)

@@ -9,11 +9,12 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.registry import all_targets
+from moeopt.exporters.exported import Job
 from moeopt.exporters.slots import SlotMap, slots_of
-from moeopt.exporters.targets.sglang import HONOURING, read_sglang_map
-from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_map, read_vllm_ascend_rows
-from moeopt.exporters.targets.vllm_plugin_das import read_vllm_map
+from moeopt.exporters.target import classes_of
+from moeopt.exporters.targets import all_targets
+from moeopt.exporters.targets.sglang import rows_by_layer
+from moeopt.exporters.targets.vllm_ascend import read_vllm_ascend_rows
 from moeopt.sim.presets import get_model, names
 from tests.exporters.expert_map_rules import ascend_experts, sglang_faults, vllm_faults
 from tests.exporters.placements import (
@@ -50,8 +51,10 @@ def test_sglang_reads_it_and_it_leads_back(
         rows = data["physical_to_logical_map"]
         for layer in dense:
             assert rows[layer][:EXPERTS] == list(range(EXPERTS))
-        assert read_sglang_map(path) == sets(solution.gpu)
         side = json.loads(notes.read_text())
+        moe = [(rows[layer], side["per_layer"][layer]) for layer in side["moe_layers"]]
+        found = [tuple(sorted(row[:count])) for row, count in moe]
+        assert (found if ep_size == 1 else list(map(tuple, side["gpu"]))) == sets(solution.gpu)
         assert [side["per_layer"][layer] for layer in side["moe_layers"]] == [
             len(row) for row in solution.gpu
         ]
@@ -75,8 +78,13 @@ def test_vllm_reads_it_and_it_leads_back(
         options={"ep_size": ep_size, "model_class": NAME},
     )
     path, _ = exported.save(tmp_path / "map.json")
-    assert vllm_faults(json.loads(path.read_text()), NAME, LAYERS, EXPERTS, ep_size) == []
-    assert read_vllm_map(path, NAME) == sets(solution.gpu)
+    data = json.loads(path.read_text())
+    assert vllm_faults(data, NAME, LAYERS, EXPERTS, ep_size) == []
+    if ep_size == 1:
+        rows = data["model_maps"][NAME]["physical_to_logical_map"]
+        counts = exported.notes["per_layer"]
+        found = [tuple(sorted(row[:n])) for row, n in zip(rows, counts, strict=True)]
+        assert found == sets(solution.gpu)
 
 
 @pytest.mark.parametrize("dense", DENSE)
@@ -97,7 +105,6 @@ def test_vllm_ascend_reads_it_and_it_leads_back(
         assert (len(rows), copies) == (ep_size, -EXPERTS % ep_size)
         assert all(len(set(row)) == len(row) for row in rows)
         assert exported.notes["gpu"][layer] == sorted(gpu)
-    assert read_vllm_ascend_map(path) == sets(solution.gpu)
     assert exported.flags is not None
     first, second, config = shlex.split(exported.flags(path))
     assert (first, second) == ("--enable-expert-parallel", "--additional-config")
@@ -116,7 +123,8 @@ def test_vllm_ascend_drops_maps_for_one_device() -> None:
 
 def test_sglang_drops_maps_of_some_models() -> None:
     """By the model's class, of presets too: four of them; a class that is not known is said."""
-    dropped = {name for name in names("models") if get_model(name).model_class not in HONOURING}
+    takes = classes_of("sglang")["yes"]
+    dropped = {name for name in names("models") if get_model(name).model_class not in takes}
     assert dropped == {"mixtral-8x7b", "mixtral-8x22b", "phi-3.5-moe", "deepseek-moe-16b"}
     given = instance(0, slots=LAYERS * EXPERTS)
     solution = plan(given, [range(EXPERTS)] * LAYERS)
@@ -132,8 +140,35 @@ def test_sglang_drops_maps_of_some_models() -> None:
         )
         assert exported.all_notes()["warnings"] == list(exported.warnings)
         known = options.get("model_class", model_class)
-        assert exported.notes["honoured"] == (None if known is None else not reason)
+        assert exported.notes["honoured"] == (
+            "unknown" if known is None else "no" if reason else "yes"
+        )
         assert [text.endswith(reason or "-") for text in exported.warnings] == [True] * bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("to", "model_class", "honoured", "says"),
+    [
+        ("tensorrt-llm", "Qwen3MoeForCausalLM", "yes", "enable_attention_dp: true"),
+        ("tensorrt-llm", "Glm4MoeForCausalLM", "no", "lacks Glm4MoeForCausalLM"),
+        ("tensorrt-llm", "GptOssForCausalLM", "unknown", "GptOssForCausalLM is not known"),
+        ("tensorrt-llm", None, "unknown", "give --model-class"),
+        ("ktransformers-yaml", "MixtralForCausalLM", "yes", ""),
+        ("ktransformers-yaml", "DeepseekV3ForCausalLM", "yes", "change it there"),
+        ("ktransformers-yaml", "OlmoeForCausalLM", "unknown", "may be another"),
+        ("mixture-compressor", "MixtralForCausalLM", "yes", ""),
+        ("vllm-ascend", "Qwen3MoeForCausalLM", "unknown", ""),
+        ("llama.cpp", None, "yes", ""),
+    ],
+)
+def test_whether_a_consumer_carries_a_file_out(
+    to: str, model_class: str | None, honoured: str, says: str
+) -> None:
+    """Yes, no or unknown, by the classes that were read in its own code; a reason where not yes."""
+    target, given = all_targets()[to], instance(0)
+    job = Job(given, random_plan(given, 0), shape=shape((), model_class=model_class))
+    assert target.honoured(job) == honoured
+    assert any(says in line for line in target.warn(job)) or not says
 
 
 @pytest.mark.parametrize(
@@ -162,8 +197,7 @@ def test_vllm_alone_is_said_to_refuse_the_plug_ins_flags() -> None:
 def test_an_expert_may_have_several_slots(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a problem that decides on copies fills: written as it stands, copies counted."""
     rows = [[0, 1, 2, 3, 4, 1, 2, 1], [4, 3, 4, 2, 1, 0, 4, 3]]
-    notes = {"per_layer": [0, 8, 8]}
-    found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, notes, keeps_all=True)
+    found = SlotMap(rows, EXPERTS, (1, 2), 3, 4, [0, 8, 8], {}, keeps_all=True)
     module = all_targets()[to].export.__module__
     monkeypatch.setattr(f"{module}.slot_map", lambda job, devices: found)
     given = instance(0)
@@ -280,29 +314,18 @@ def test_the_model_must_be_known_and_fit() -> None:
 
 
 def test_damaged_maps_are_refused(tmp_path: Path) -> None:
-    """Rows of unequal length, slots that hold no expert, a side file of another map."""
+    """Rows of unequal length, slots that hold no expert."""
     given = instance(0)
     exported = moeopt.export(random_plan(given, 0), given, to="sglang", model=shape())
-    path, notes = exported.save(tmp_path / "m.json")
-    good = notes.read_text()
+    path, _ = exported.save(tmp_path / "m.json")
     for content, reason in (
         ('{"physical_to_logical_map": [[0, 1], [0]]}', "equally many slots in every layer"),
         ('{"physical_to_logical_map": [[0, -1]]}', "must be lists of experts"),
         ('{"other": 1}', "must be lists of experts"),
-        ('{"physical_to_logical_map": [[0, 1]]}', "moe_layers: must be a list of layers"),
     ):
         path.write_text(content)
         with pytest.raises(InputError, match=reason):
-            read_sglang_map(path)
-    exported.save(path)
-    notes.write_text(good.replace('"moe_layers": [1', '"moe_layers": [99'))
-    with pytest.raises(InputError, match="moe_layers: must be a list of layers"):
-        read_sglang_map(path)
-    notes.write_text(good.replace('"per_layer": [', '"per_layer": ["x", '))
-    with pytest.raises(InputError, match="per_layer: must be a list of counts"):
-        read_sglang_map(path)
-    with pytest.raises(InputError, match="has no map of Other"):
-        read_vllm_map(path, "Other")
+            rows_by_layer(path)
 
 
 @pytest.mark.parametrize("ep_size", [0, -1, 10**6])

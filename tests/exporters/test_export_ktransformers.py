@@ -11,7 +11,7 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.exporters.targets.ktransformers import ratio_of, read_ktransformers_counts
+from moeopt.exporters.targets.ktransformers import ratio_of
 from moeopt.exporters.torch_file import torch_file
 from moeopt.problems.deferral.heuristics import uniform
 from moeopt.sim.traces.readers.torch_zip import read_torch
@@ -58,7 +58,6 @@ def test_the_runtime_chooses_the_plan(dense: tuple[int, ...], seed: int, tmp_pat
     chosen = [tuple(np.flatnonzero(masks[layer]).tolist()) for layer in moe_layers]
     assert chosen == sets(solution.gpu)
     assert all(all(masks[layer]) for layer in dense)
-    assert read_ktransformers_counts(path, ratio, moe_layers) == sets(solution.gpu)
 
 
 def test_everything_and_nothing(tmp_path: Path) -> None:
@@ -69,7 +68,8 @@ def test_everything_and_nothing(tmp_path: Path) -> None:
         exported = moeopt.export(solution, given, to="ktransformers", model=shape())
         path, _ = exported.save(tmp_path / "plan.pt")
         assert exported.notes["kt_gpu_experts_ratio"] == ratio
-        assert read_ktransformers_counts(path, ratio, [1, 2, 3, 4]) == sets(solution.gpu)
+        masks = gpu_masks(path, ratio, LAYERS + 1, EXPERTS, (0,), 0)
+        assert masks[1:] == [[bool(row)] * EXPERTS] * LAYERS
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,3 @@ def test_tensors_come_back(size: tuple[int, ...], tmp_path: Path) -> None:
         assert found[name].shape == array.shape
         assert found[name].tolist() == array.tolist()
     assert torch_file(tensors) == path.read_bytes()
-
-
-def test_counts_that_leave_a_choice_are_refused(tmp_path: Path) -> None:
-    """Ties at the border; counts that are none."""
-    path = tmp_path / "c.pt"
-    path.write_bytes(torch_file({"logical_count": np.ones((1, 2, 2), dtype=np.int32)}))
-    with pytest.raises(InputError, match="the 2 largest counts are not told apart"):
-        read_ktransformers_counts(path, 0.5, [0, 1])
-    path.write_bytes(torch_file({"logical_count": np.ones((2, 2), dtype=np.int32)}))
-    with pytest.raises(InputError, match="must be a tensor of integers with 3 axes"):
-        read_ktransformers_counts(path, 0.5, [0, 1])

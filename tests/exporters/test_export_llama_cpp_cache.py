@@ -1,4 +1,4 @@
-"""llama.cpp's caches of experts: what the fork reads of a profile, and the shared cache's size."""
+"""llama.cpp's resident experts: what the fork reads of a profile."""
 
 from pathlib import Path
 from typing import Any
@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 import moeopt
-from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.instance import Solution as Ways
 from tests.exporters.placements import EXPERTS, LAYERS, instance, plan, random_plan, sets, shape
-from tests.problems.cache.cache_random_instances import random_instance
 
 
 def resident(text: str, slots: int) -> dict[int, set[int]]:
@@ -88,34 +85,3 @@ def test_models_whose_graph_has_no_cache_are_said() -> None:
         model = shape(model_class=name)
         found = moeopt.export(random_plan(given, 0), given, to="llama.cpp-profile", model=model)
         assert len(found.warnings) == warned
-
-
-def test_the_shared_cache_has_the_plans_size_and_its_own_hits() -> None:
-    """In MiB, rounded down; hits are counted by hand on a trace of two layers."""
-    accesses = [[[0], [1]], [[0], [2]], [[0], [1]], [[0], [2]]]
-    fields = random_instance(0, "one layer").model_dump()
-    given = Instance(**fields | {"layers": 2, "experts": 3, "slots": 3, "accesses": accesses})
-    solution = Ways(instance=given.name, ways=(1, 2))
-    model = shape((), experts=3, moe_layers=2).model_copy(
-        update={"hidden_size": 1024, "expert_intermediate_size": 512}
-    )
-    assert model.expert_bytes == 3 * 2**20
-    exported = moeopt.export(solution, given, to="llama.cpp-cache", model=model)
-    assert exported.text == "-ngl 999 --cpu-moe --moe-cache-mib 9\n"
-    assert exported.notes["lookups"] == 8
-    assert exported.notes["hits"] == {"plan": 5, "one cache for all layers": 5}
-    assert exported.warnings == ()
-    small = Ways(instance=given.name, ways=(2, 0))
-    exported = moeopt.export(small, given, to="llama.cpp-cache", model=model)
-    assert exported.text == "-ngl 999 --cpu-moe --moe-cache-mib 6\n"
-    assert exported.notes["hits"] == {"plan": 3, "one cache for all layers": 3}
-    none = Ways(instance=given.name, ways=(1, 0))
-    exported = moeopt.export(none, given, to="llama.cpp-cache", model=model)
-    assert exported.notes["hits"] == {"plan": 3, "one cache for all layers": 0}
-    assert exported.warnings == (
-        "llama.cpp shares the cache between all layers: 0 of 8 lookups hit, 3 with the plan's ways",
-    )
-    without = Ways(instance=given.name, ways=(0, 0))
-    assert moeopt.export(without, given, to="llama.cpp-cache", model=model).text == (
-        "-ngl 999 --cpu-moe\n"
-    )

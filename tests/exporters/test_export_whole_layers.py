@@ -1,17 +1,18 @@
 """llama.cpp and the archived KTransformers take whole layers: the best such plan, and its loss."""
 
+import json
 import os
+import shlex
 import subprocess
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 import moeopt
-from moeopt.core.errors import InputError
-from moeopt.exporters.exported import NoPlanError
-from moeopt.exporters.targets.ktransformers_yaml import read_ktransformers_yaml
-from moeopt.exporters.targets.llama_cpp import override, read_llama_cpp
+from moeopt.exporters.exported import NoPlanError, OptionValue
+from moeopt.exporters.targets.llama_cpp import override
 from moeopt.problems.placement.instance import Instance
 from tests.exporters.injection_rules import experts_devices, matched
 from tests.exporters.llama_cpp_rules import ROUTED, on_cpu, tensors
@@ -55,18 +56,16 @@ def test_whole_layers_are_taken_as_they_are(dense: tuple[int, ...], on: tuple[in
     kept = {f"blk.{layer}.{kind}.weight" for layer in off for kind in ROUTED}
     assert on_cpu(exported.text, names) == kept
     assert exported.loss is None
-    assert read_llama_cpp(exported.text) == off == exported.notes["cpu_layers"]
+    assert off == exported.notes["cpu_layers"]
     first = exported.same_as
     assert (first is not None) == (bool(off) and off == numbers[: len(off)])
     if first is not None:
         assert on_cpu(first, names) == kept
-        assert [layer for layer in read_llama_cpp(first) if layer not in dense] == off
     rules = moeopt.export(solution, given, to="ktransformers-yaml", model=shape(dense))
     expected = [
         None if la in dense else ("cpu" if la in off else "cuda:0") for la in range(len(names))
     ][: LAYERS + len(dense)]
     assert experts_devices(rules.text, LAYERS + len(dense)) == expected
-    assert read_ktransformers_yaml(rules.text) == ([numbers[layer] for layer in on], off)
 
 
 def test_the_flags_are_the_same_words_however_a_shell_reads_them(tmp_path: Path) -> None:
@@ -98,43 +97,36 @@ def test_blocks_of_more_than_one_digit_are_told_apart() -> None:
         assert kept == {f"blk.{layer}.{kind}.weight" for kind in ROUTED}
 
 
-def test_the_script_starts_the_server_with_the_flags(tmp_path: Path) -> None:
-    """From anywhere, on a model beside it or elsewhere, with further flags."""
+@pytest.mark.parametrize("folder", ["a plan", "it's $(touch hacked)", 'a "quoted\\ one'])
+@pytest.mark.parametrize("to", ["sglang", "vllm-ascend"])
+def test_the_script_starts_the_server_with_the_flags(to: str, folder: str, tmp_path: Path) -> None:
+    """From anywhere, with paths of that place, and the file beside itself."""
     given = instance(0, slots=LAYERS * EXPERTS)
-    exported = moeopt.export(
-        plan(given, whole_plan(given, (0, 2))), given, to="llama.cpp", model=shape()
-    )
-    folder = tmp_path / "a plan"
-    folder.mkdir()
-    exported.save(folder / "flags.txt")
-    (tmp_path / "m.gguf").touch()
-    server = tmp_path / "server"
-    server.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    solution = plan(given, whole_plan(given, (0, 2)))
+    options: dict[str, OptionValue] = {"ep_size": 5}
+    exported = moeopt.export(solution, given, to=to, model=shape(), options=options)
+    (tmp_path / folder).mkdir()
+    file = tmp_path / folder / "a\n$(touch hacked)'s map.json"
+    exported.save(file)
+    server = tmp_path / "a server"
+    server.write_text("#!/bin/sh\nfor one; do printf '%s\\0' \"$one\"; done\n")
     server.chmod(0o755)
-    script = folder / "flags.txt.run.sh"
-    done = subprocess.run(
-        [script, "m.gguf", "--port", "8081"],
-        cwd=tmp_path,
-        env={"LLAMA_SERVER": str(server), "PATH": os.defpath},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    model = str((tmp_path / "m.gguf").resolve())
-    assert done.stdout.split("\n")[:-1] == [
-        "-m", model, *exported.text.split(), "--port", "8081",
-    ]  # fmt: skip
-    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    script = file.with_name(f"{file.name}.run.sh")
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True)
+    environment = {"PYTHON": "./a server", "VLLM": "./a server", "PATH": os.environ["PATH"]}
+    done = run([script, "m.gguf", "--kt-weight-path", "w x"], env=environment, check=True)
+    words = done.stdout.split("\0")[:-1]
+    assert exported.flags is not None
+    flags = shlex.split(exported.flags(file))
+    start = ["-m", "sglang.launch_server", "--model-path"] if to == "sglang" else ["serve"]
+    assert words == [*start, "m.gguf", *flags, "--kt-weight-path", "w x"]
+    if to == "vllm-ascend":
+        told = json.loads(words[words.index("--additional-config") + 1])
+        assert told["eplb_config"]["expert_map_path"] == str(file)
+    done = run([script], check=False)
     assert done.returncode
     assert "the model is missing" in done.stderr
-
-
-def test_what_was_written_before_is_still_read() -> None:
-    """With quotes and one pattern for all blocks."""
-    old = '-ngl 999 -ot "blk\\.(3|14)\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU"'
-    assert read_llama_cpp(old) == [3, 14]
-    with pytest.raises(InputError, match="--n-cpu-moe: must be at most 4096"):
-        read_llama_cpp("-ngl 999 --n-cpu-moe 999999999")
+    assert not list(tmp_path.rglob("hacked"))
 
 
 def test_mixtrals_modules_are_matched_as_well() -> None:
@@ -149,6 +141,26 @@ def test_mixtrals_modules_are_matched_as_well() -> None:
         assert matched(text, f"model.layers.1.{other}") is None
 
 
+@pytest.mark.parametrize(
+    ("model_class", "experts"),
+    [
+        ("Qwen3MoeForCausalLM", "KTransformersExpertsV2"),
+        ("Glm4MoeForCausalLM", "KGlm4Experts"),
+        ("DeepseekV2ForCausalLM", "KTransformersExperts"),
+    ],
+)
+def test_rules_name_the_class_that_the_models_own_rules_name(
+    model_class: str, experts: str
+) -> None:
+    """Its arguments are others."""
+    given = instance(0, slots=LAYERS * EXPERTS)
+    model = shape((), model_class=model_class)
+    solution = plan(given, whole_plan(given, (1, 2)))
+    text = moeopt.export(solution, given, to="ktransformers-yaml", model=model).text
+    expected = ["cpu", "cuda:0", "cuda:0", "cpu"]
+    assert experts_devices(text, LAYERS, experts=experts) == expected
+
+
 @pytest.mark.parametrize("slots", BY_SLOTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_plan_of_whole_layers_is_found(seed: int, slots: int) -> None:
@@ -157,8 +169,9 @@ def test_the_best_plan_of_whole_layers_is_found(seed: int, slots: int) -> None:
     result = moeopt.solve(given, "frequency")
     assert result.solution is not None
     exported = moeopt.export(result.solution, given, to="llama.cpp", model=shape())
-    off = read_llama_cpp(exported.text)
-    on = tuple(layer for layer in range(LAYERS) if layer + 1 not in off)
+    kept = on_cpu(exported.text, tensors(LAYERS + 1, (0,)))
+    blocks = range(1, LAYERS + 1)
+    on = tuple(b - 1 for b in blocks if not any(name.startswith(f"blk.{b}.") for name in kept))
     own = moeopt.check(given, plan(given, whole_plan(given, on))).objective
     if exported.loss is None:
         assert result.solution == plan(given, whole_plan(given, on))
@@ -197,18 +210,7 @@ def test_another_restriction_makes_way() -> None:
     given = instance(0, 8, restriction="equal-counts")
     solution = plan(given, [[0, 1]] * LAYERS)
     exported = moeopt.export(solution, given, to="llama.cpp", model=shape())
-    assert len(read_llama_cpp(exported.text)) == LAYERS - 1
+    assert exported.text.count("=CPU") == LAYERS - 1
     assert exported.loss is not None
     free = instance(0, 8)
     assert exported.loss.exported == best_whole(free)
-
-
-def test_other_flags_and_rules_are_refused() -> None:
-    """What the readers cannot vouch for."""
-    with pytest.raises(InputError, match="must have -ngl 999"):
-        read_llama_cpp("--n-cpu-moe 3")
-    with pytest.raises(InputError, match="is not an override of the experts of some blocks"):
-        read_llama_cpp('-ngl 999 -ot "exps=CPU"')
-    with pytest.raises(InputError, match="not for the experts of layers on GPU or CPU"):
-        read_ktransformers_yaml('- match:\n    name: "^model$"\n')
-    assert read_llama_cpp("-ngl 999") == []

@@ -19,11 +19,6 @@ def csv_requests(text: str) -> list[Request]:
     return valid([_numbers(line, ",") for line in lines])
 
 
-def webcachesim_requests(text: str) -> list[Request]:
-    """Return the requests of a file of webcachesim."""
-    return valid([_numbers(line, " ") for line in text.splitlines()])
-
-
 def oracle_requests(payload: bytes) -> tuple[list[Request], list[int]]:
     """Return the requests of an oracleGeneral file, and the next access of each."""
     records = list(struct.iter_unpack("<IQIq", payload))

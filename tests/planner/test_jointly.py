@@ -17,7 +17,9 @@ from moeopt.problems.joint.check import loss, objective
 from moeopt.problems.joint.instance import Instance, Solution
 from tests.planner import small_plans
 
-TIMES = {"time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12}
+TIMES = {
+    "work_limit": 6.0, "workers": 1, "time_limit_s": 12.0, "joint_time_s": 1.0, "steps": 12
+}  # fmt: skip
 
 
 @cache

@@ -9,11 +9,13 @@ import pytest
 
 import moeopt
 from moeopt.cli.main import run
-from moeopt.exporters.split_flags import read_split_flags, split_flags
+from moeopt.exporters.targets.llama_cpp import read_split_flags, split_flags
 from moeopt.planner.split import NoRoomError, plan_split, split_page
 from moeopt.problems.split.generate import Options
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.presets import get_model
+from tests.exporters.llama_cpp_arguments import parsed
+from tests.exporters.llama_cpp_rules import split_of
 
 
 def test_the_flags_say_what_was_planned() -> None:
@@ -30,7 +32,7 @@ def test_the_flags_say_what_was_planned() -> None:
         solution = Solution(instance="x", attention=tuple(attention), experts=tuple(experts))
         flags = split_flags(instance, solution)
         names = [*(f"CUDA{n}" for n in range(gpus)), "CPU"]
-        found = read_split_flags(flags, layers, gpus)
+        found = split_of(flags, layers, gpus)
         assert found == ([names[n] for n in attention], [names[n] for n in experts]), flags
 
 
@@ -68,11 +70,37 @@ def test_two_cards_and_a_server_from_nothing_to_a_command(
     assert plan["prompt_tokens_per_s"] > plan["tokens_per_s"] > 10
     assert all(excess is None or excess >= 0 for excess in plan["others"].values())
     assert set(plan["without"]) == {"gpu0", "gpu1"}
-    attention, experts = read_split_flags(words[3 : words.index("-c")], 46, 2)
+    assert parsed(words[1:])["-sm"] == "layer"
+    attention, experts = split_of(words[3 : words.index("-c")], 46, 2)
     names = ["CUDA0", "CUDA1", "CPU"]
     assert attention == [names[home] for home in plan["attention"]]
     for found, home in zip(experts, plan["experts"], strict=True):
         assert home < 0 or found == names[home]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "numa", "more"),
+    [
+        ("llama.cpp", "interleaved", {"--numa": "distribute", "-ctk": "q4_0", "-b": "4096"}),
+        ("ik_llama.cpp", "mirrored", {"-fmoe": "", "-mla": "3", "-ctv": "q4_0", "-ub": "4096"}),
+    ],
+)
+def test_every_flag_is_one_of_the_runtimes(runtime: str, numa: str, more: dict[str, str]) -> None:
+    """Latent attention, two nodes, narrow caches, large ubatches: the line is read as meant."""
+    machine = moeopt.get_machine("2xa100+2xepyc-9004")
+    options = Options.model_validate(
+        {"bits": "Q4_K_M", "room": 8192, "kv_bits": 4.5, "ubatch": 4096, "runtime": runtime,
+         "numa": numa}
+    )  # fmt: skip
+    plan = plan_split(
+        machine, get_model("deepseek-v2-lite"), options, time_limit_s=1, path="a.gguf"
+    )
+    found = parsed(shlex.split(plan.command)[1:], ik=runtime == "ik_llama.cpp")
+    assert found.items() >= ({"-m": "a.gguf", "-c": "8192", "-t": "64"} | more).items()
+    target = moeopt.export(plan.solution, plan.instance, to=runtime, model="deepseek-v2-lite")
+    flags = parsed(shlex.split(target.text), ik=runtime == "ik_llama.cpp")
+    for name in {"-ngl", "-ts", "-sm", "-ot", "--device"} & set(found):
+        assert flags[name] == found[name]
 
 
 def test_a_gpu_that_costs_is_left_out() -> None:
@@ -94,3 +122,80 @@ def test_what_cannot_fit_names_every_device() -> None:
     with pytest.raises(NoRoomError, match=r"gpu0 [\d,]+, gpu1 [\d,]+, host 65,536 MiB") as caught:
         plan_split(machine, get_model("deepseek-v3"), Options(bits="Q4_K_M"))
     assert caught.value.exit_code == 3
+
+
+PREDICT = "predict --machine 2xrtx3090+epyc-7002 --model glm-4.5-air --bits Q4_K_M"
+
+
+def test_a_command_line_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `plan` does its own; worse places are slower; by itself the runtime fits it."""
+    planned = json.loads(_printed(capsys, PLANNED))
+    words = shlex.quote(planned["command"])
+    options = "--context 4250 --kv-bits q8_0 --prompt 4000 --json"
+    same = json.loads(_printed(capsys, f"{PREDICT} {options} --flags {words}"))
+    for what in ("attention", "experts", "tokens_per_s", "low", "high", "command"):
+        assert same[what] == planned[what]
+    own = json.loads(_printed(capsys, f"{PREDICT} {options}"))
+    poor = json.loads(_printed(capsys, f"{PREDICT} {options} --flags '-ngl 99 --cpu-moe'"))
+    assert poor["tokens_per_s"] < own["tokens_per_s"]
+    assert set(poor["experts"]) == {-1, 2}
+    assert own["low"] < own["tokens_per_s"] < own["high"]
+
+
+PLANNED = PREDICT.replace("predict", "plan", 1) + (
+    " --context 32k --kv-bits q8_0 --prompt-tokens 4000 --time-limit 20 --json"
+)
+
+
+def _printed(capsys: pytest.CaptureFixture[str], command: str) -> str:
+    assert run(shlex.split(command)) == 0, command
+    return capsys.readouterr().out
+
+
+def test_overrides_are_read_as_the_runtime_reads_them() -> None:
+    """The first pattern that is found holds; without -ts layers follow the memory."""
+    words = shlex.split(
+        r"llama-server -ngl 99 -ot blk\.[01]\..*_exps=CUDA1 -ncmoe 2 -ot exps=CPU -fa on -c 4096"
+    )
+    attention, experts = read_split_flags(words, 4, [48.0, 24.0])
+    assert attention == ["CUDA0", "CUDA0", "CUDA0", "CUDA0"] or attention[-1] == "CUDA1"
+    assert experts == ["CUDA1", "CUDA1", "CPU", "CPU"]
+    assert read_split_flags(["--split-mode", "none"], 2, [8.0, 8.0])[0] == ["CUDA0", "CUDA0"]
+    assert read_split_flags(["-ngl", "0"], 2, [8.0])[0] == ["CPU", "CPU"]
+    assert read_split_flags(["-ts", "0,1"], 2, [8.0, 8.0])[0] == ["CUDA1", "CUDA1"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        ("-ngl 99", 3, "gpu0 lacks "),
+        ("-ngl 99 --n-cpu-moe x", 2, "--n-cpu-moe: must be a number"),
+        ("-ot blk.1.ffn_up_exps=CPU", 2, "-ot: must have the experts of layer 1 on one device"),
+        ("-ot exps=CUDA7", 2, "-ot: must be PATTERN=DEVICE of CPU, CUDA0, CUDA1"),
+        ("-ot (=CPU", 2, "-ot: '(': "),
+        ("-ts 1,2,3", 2, "-ts: must be at most 2 shares"),
+        ("-sm row", 2, "-sm: must be layer or none"),
+        ("--device CUDA3", 2, "--device: must be of CUDA0, CUDA1"),
+        ("-c x", 2, "-c: must be tokens"),
+        ("-ctk q9", 2, "kv_bits: must be a width or one of"),
+    ],
+)
+def test_flags_that_cannot_be(
+    flags: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line; what does not fit names devices and the widest quantisation that does."""
+    assert run([*shlex.split(PREDICT), "--flags", flags]) == code
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert said in line
+    assert code == 2 or "it fits with --bits " in line
+
+
+def test_several_machines_and_widths_make_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """One GPU and several in the same table."""
+    more = "--machine rtx4090+ryzen-am5 --machine rtx4090+2xepyc-9004 --bits Q2_K"
+    lines = _printed(capsys, f"{PREDICT} {more}").splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [
+        [machine, bits]
+        for machine in ("2xrtx3090+epyc-7002", "rtx4090+ryzen-am5", "rtx4090+2xepyc-9004")
+        for bits in ("Q4_K_M", "Q2_K")
+    ]

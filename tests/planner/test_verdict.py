@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moeopt.planner.comparison import Comparison
 from moeopt.planner.defaults import Default
 from moeopt.planner.hand_over import hand_over
 from moeopt.planner.page import page
-from moeopt.planner.predict import Predicted
+from moeopt.planner.predict import Comparison, Predicted
 from moeopt.planner.verdict import Verdict, gain, student_t, verdict
 from moeopt.sim.plan.schema import Plan
 from tests.planner.small_plans import planned

@@ -8,7 +8,7 @@ import pytest
 
 import moeopt
 from moeopt.exporters.slots import slots_of
-from moeopt.exporters.targets.sglang import HONOURING
+from moeopt.exporters.target import classes_of
 from moeopt.problems.placement.instance import Solution
 from tests.exporters.placements import EXPERTS, LAYERS, instance, random_plan, sets, shape
 from tests.runtimes.consumers import child, fetched, needs, source
@@ -68,9 +68,10 @@ def test_the_list_of_sglangs_models_is_right() -> None:
     """Every class that is listed takes a map; those that do and are not listed are drafts."""
     classes = child("sglang_classes.py", {"package": str(fetched("sglang"))})
     taking = {name for name, takes in classes.items() if takes}
-    assert taking >= HONOURING
+    listed = set(classes_of("sglang")["yes"])
+    assert taking >= listed
     drafts = ("NextN", "MTP", "Eagle", "EmbeddingModel", "SequenceClassification")
-    left = {name for name in taking - HONOURING if not name.endswith(drafts)}
+    left = {name for name in taking - listed if not name.endswith(drafts)}
     assert left == {"MindSporeForCausalLM"}  # which runs its models by another framework
     for name in ("MixtralForCausalLM", "PhiMoEForCausalLM", "OlmoeForCausalLM"):
         assert classes[name] is False

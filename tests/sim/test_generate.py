@@ -8,6 +8,9 @@ import pytest
 
 import moeopt
 from moeopt.core.errors import InputError
+from moeopt.problems.registry import get_problem
+from moeopt.study.settlements import resettled
+from tests.sim.traces_drawn import skewed_trace
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,3 +73,48 @@ def test_what_no_generator_takes(problem: str, change: dict[str, Any], says: str
         moeopt.generate(problem, **DRAWN[problem] | change)
     assert says in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("problem", sorted(DRAWN.keys() - {"bitwidth"}))
+def test_the_provenance_says_how_to_make_the_instance_again(problem: str) -> None:
+    """Machine, model, source, seed, all options as decided; and the user's notes stand beside."""
+    arguments = DRAWN[problem]
+    instance = moeopt.generate(problem, **arguments, name="x", notes={"licence": "MIT"})
+    assert instance.provenance is not None
+    assert instance.provenance["licence"] == "MIT"
+    options = instance.provenance["options"]
+    options.pop("prompt_begin", None)  # where the seed put the prompt, no option
+    source = {"machine", "model", "workload", "quantum_ns", "seed"}
+    given = {name: value for name, value in arguments.items() if name in source}
+    again = moeopt.generate(problem, **given | options, name="x")
+    assert again.model_copy(update={"provenance": None}) == instance.model_copy(
+        update={"provenance": None}
+    )
+
+
+LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite", "seed": 1, "batch": 40}
+SOURCES: dict[str, dict[str, Any]] = {
+    "window": {"trace": skewed_trace(), "layer": 1},
+    "streams": {"trace": skewed_trace(), "layer": 2, "batching": "streams"},
+    "workload": {"workload": "trimoe-skew"},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("problem", ["tri_domain", "relayout", "layout"])
+def test_an_instance_can_be_made_again_under_another_settlement(problem: str, source: str) -> None:
+    """From the instance alone, what the generator makes of the same source with that option."""
+    more = {"layout": {"first_window": 1}, "relayout": {"history": 4}}.get(problem, {})
+    asked = LITE | SOURCES[source] | more
+    instance = moeopt.generate(problem, **asked)
+    settlements = [s for s in get_problem(problem).settlements if not (s.methods or s.is_setting)]
+    assert len(settlements) > 3
+    for settlement in settlements:
+        name = settlement.name
+        for value in settlement.values:
+            again = resettled(instance, name, value)
+            assert again == moeopt.generate(problem, **asked | {name: value}, name=instance.name)
+            assert (again == instance) == (value == settlement.default), (name, value)
+        value = next(value for value in settlement.values if value != settlement.default)
+        for change in ({"dimms": 20}, {"provenance": None}):
+            assert resettled(instance.model_copy(update=change), name, value) is None, name

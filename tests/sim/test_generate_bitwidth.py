@@ -226,7 +226,7 @@ def test_a_table_file_is_used_and_named(tmp_path: Path) -> None:
     options = instance.provenance["options"]
     assert (options["losses"], options["loss_table"]) == (None, "table.json")
     assert "-table-usage-" in instance.name
-    assert "gptq" not in instance.name + str(instance.provenance)
+    assert "fitted" not in instance.name + str(instance.provenance)
 
 
 def test_a_table_needs_no_trace_where_nothing_is_taken_from_one(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_older_instances_are_made_again_under_another_settlement(root: Path) -> 
     assert found != instance
 
 
-@pytest.mark.parametrize("losses", ["gptq", "rtn", "convex"])
+@pytest.mark.parametrize("losses", ["fitted", "convex"])
 def test_the_same_seed_gives_the_same_bytes(losses: str, tmp_path: Path) -> None:
     """And another seed other losses."""
     paths = [tmp_path / name for name in "abc"]

@@ -1,6 +1,5 @@
 """layout instances: reproducible, valid, the windows that were asked for, at the right costs."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +10,19 @@ from hypothesis import strategies as st
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.problems.generate import generator_of
-from moeopt.problems.layout import generate as layout_generate
 from moeopt.problems.layout.generate import resettled
 from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.problems.registry import get_problem
-from moeopt.problems.tri_domain import generate as tri_domain_generate
 from moeopt.sim.machines.cost import computation_s, expert_costs
 from moeopt.sim.machines.table_noise import DEVICES, with_table_noise
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.trace import Trace
+from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}
 WORKLOAD = {"workload": "trimoe-skew"}
 
 
-def skewed_trace() -> Trace:
-    """Return a trace that fits DeepSeek-V2-Lite, with popular and unpopular experts."""
-    rng = np.random.default_rng(7)
-    liking = rng.normal(scale=2, size=(LAYERS, EXPERTS))
-    scores = liking + rng.gumbel(size=(TOKENS, LAYERS, EXPERTS))
-    return Trace("a skewed trace", np.argsort(-scores, axis=2)[:, :, :TOP_K].astype(np.uint8))
-
-
-TRACE = skewed_trace()
+TRACE = skewed_trace(TOKENS, LAYERS, seed=7)
 
 
 def made(**arguments: Any) -> Instance:
@@ -175,22 +162,6 @@ def test_scattered_times_are_in_the_costs_and_drawn_with_the_seed() -> None:
     assert noisy.scenarios[0].ndp_ns != other.scenarios[0].ndp_ns
 
 
-def test_the_provenance_says_how_to_make_the_instance_again() -> None:
-    """All options as decided, so that they can be given again with any seed."""
-    instance = made(trace=replace(TRACE, facts={"sha256": "abc"}), seed=5, notes={"licence": "MIT"})
-    provenance = instance.provenance
-    assert provenance is not None
-    assert provenance["licence"] == "MIT"
-    assert provenance["trace"] == {"name": "a skewed trace", "sha256": "abc"}
-    options = provenance["options"]
-    assert (options["windows"], options["dimms"], options["dimm_slots"]) == (1, 16, None)
-    assert made(seed=0, **options).scenarios == instance.scenarios
-    synthetic = made(seed=5, **WORKLOAD)
-    assert synthetic.provenance is not None
-    again = made(seed=5, **WORKLOAD, **synthetic.provenance["options"])
-    assert again == synthetic
-
-
 def test_names_tell_instances_apart() -> None:
     """Layer, batch, windows and seed are in the name, or it is the one given."""
     assert made(first_window=2, layer=1).name == "deepseek-v2-lite-layer1-batch64-window2x1-seed0"
@@ -325,29 +296,6 @@ def test_schema_2_is_what_the_settlements_say() -> None:
     assert parts.pcie_localized_ns == parts.pcie_striped_ns
 
 
-SETTLED = [
-    ("layout_from", "last step"),
-    ("layout_from", "none"),
-    ("dimm_share", "1/2"),
-    ("channels", "two DIMMs each"),
-    ("gpu_base", "shared experts"),
-    ("gpu_work", "two parts"),
-]
-
-
-@pytest.mark.parametrize(("settlement", "value"), SETTLED)
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_an_instance_can_be_made_again_under_another_settlement(
-    settlement: str, value: str, source: dict[str, Any]
-) -> None:
-    """From the instance alone, what the generator makes of the same source with that option."""
-    fixed = source | {"first_window": 1}
-    instance = made(**fixed, seed=1)
-    again = resettled(instance, settlement, value)
-    assert again == made(**fixed | {settlement: value}, seed=1, name=instance.name)
-    assert again != instance
-
-
 def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
     """None: no provenance, another machine's times, no such settlement, no such loads."""
     instance = made(first_window=0)
@@ -358,17 +306,3 @@ def test_what_does_not_say_how_it_was_made_is_not_made_again() -> None:
     assert resettled(instance.model_copy(update={"dimms": 3}), "dimm_share", "1/2") is None
     with pytest.raises(InputError, match="channels: must be 'none' or 'two DIMMs each'"):
         resettled(instance, "channels", "many")
-
-
-@pytest.mark.parametrize("problem", ["tri_domain", "layout"])
-def test_the_generator_takes_every_settlement_of_instances(problem: str) -> None:
-    """Their names and values are data; the generator knows each, and the default is its own."""
-    options = generator_of(problem).options
-    of_instances = [s for s in get_problem(problem).settlements if not s.methods]
-    assert len(of_instances) > 3
-    settled = {"tri_domain": tri_domain_generate, "layout": layout_generate}[problem].SETTLED
-    for settlement in of_instances:
-        assert options().model_dump()[settlement.name] == settlement.default
-        for value in settlement.values:
-            assert options(**{settlement.name: value})
-        assert settlement.name in settled

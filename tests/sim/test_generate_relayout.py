@@ -243,34 +243,6 @@ def test_memory_channels_and_work_in_two_parts() -> None:
         assert expert.gpu_miss_localized_ns == max(longest, instance.dram_localized_ns)
 
 
-@pytest.mark.parametrize(
-    ("settlement", "value"),
-    [
-        ("windows", "two"),
-        ("link_sum", "per link"),
-        ("cold_cut", "experts 0.7"),
-        ("layout_from", "earlier steps"),
-        ("layout_from", "last step"),
-        ("dimm_choice", "in turn"),
-        ("dimm_share", "1/2"),
-        ("gpu_base", "shared experts"),
-        ("channels", "two DIMMs each"),
-        ("gpu_work", "two parts"),
-    ],
-)
-@pytest.mark.parametrize("source", [{}, WORKLOAD], ids=["trace", "workload"])
-def test_an_instance_can_be_made_again_under_another_settlement(
-    source: dict[str, Any], settlement: str, value: str
-) -> None:
-    """From the instance alone, what the generator makes of the same source with that option."""
-    instance = made(**source, seed=1)
-    again = resettled(instance, settlement, value)
-    assert again == made(**source | {settlement: value}, seed=1, name=instance.name)
-    assert again != instance
-    assert resettled(instance.model_copy(update={"dimms": 20}), settlement, value) is None
-    assert resettled(instance.model_copy(update={"provenance": None}), settlement, value) is None
-
-
 def test_only_settlements_of_instances_and_their_values_are_taken() -> None:
     """Another option is none; a value that the generator would refuse is refused."""
     assert resettled(made(), "batch", "8") is None
@@ -299,16 +271,6 @@ def test_the_drawn_steps_are_all_that_have_a_history() -> None:
     """Of twelve steps of 40 in 480 tokens, all but the first four."""
     drawn = {(made(seed=seed).provenance or {})["options"]["step"] for seed in range(80)}
     assert drawn == set(range(4, 12))
-
-
-def test_the_provenance_says_how_to_make_the_instance_again() -> None:
-    """All options as decided, so that they can be given again with any seed."""
-    instance = made(seed=5)
-    assert instance.provenance is not None
-    assert made(seed=0, **instance.provenance["options"]).experts == instance.experts
-    synthetic = made(seed=5, **WORKLOAD)
-    assert synthetic.provenance is not None
-    assert made(seed=5, **WORKLOAD, **synthetic.provenance["options"]) == synthetic
 
 
 def test_names_tell_instances_apart() -> None:

@@ -20,20 +20,13 @@ from moeopt.sim.machines.machine import Machine
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.batching import step_tokens
 from moeopt.sim.traces.trace import Trace
+from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
 LITE: dict[str, Any] = {"machine": "trimoe", "model": "deepseek-v2-lite"}
 
 
-def skewed_trace(seed: int = 0) -> Trace:
-    """Return a trace that fits DeepSeek-V2-Lite, with popular and unpopular experts."""
-    rng = np.random.default_rng(seed)
-    liking = rng.normal(scale=2, size=(LAYERS, EXPERTS))
-    scores = liking + rng.gumbel(size=(TOKENS, LAYERS, EXPERTS))
-    return Trace("a skewed trace", np.argsort(-scores, axis=2)[:, :, :TOP_K].astype(np.uint8))
-
-
-TRACE = skewed_trace()
+TRACE = skewed_trace(TOKENS, LAYERS)
 
 
 def made(**arguments: Any) -> Instance:
@@ -223,7 +216,7 @@ def test_the_layout_never_looks_at_the_executed_step(batching: Any, layout_from:
     options |= {"cold_cut": "experts 0.7", "layout_from": layout_from}
     other = TRACE.topk_ids.copy()
     executed = step_tokens(TRACE, 64, 3, batching)
-    other[executed] = skewed_trace(seed=1).topk_ids[executed]
+    other[executed] = skewed_trace(TOKENS, LAYERS, seed=1).topk_ids[executed]
     before = {expert.expert: expert for expert in made(**options).experts}
     after = {
         expert.expert: expert
@@ -265,26 +258,16 @@ def test_machine_and_dimms_can_be_given_as_objects_and_options() -> None:
     assert any(fast.gpu_ns < slow.gpu_ns for fast, slow in pairs)
 
 
-def test_the_provenance_says_how_to_make_the_instance_again() -> None:
-    """Machine, model, trace, seed, all options as decided, rounding, and the user's notes."""
-    trace = replace(TRACE, facts={"sha256": "abc"})
-    instance = made(trace=trace, seed=5, quantum_ns=1000, notes={"licence": "MIT"})
-    assert instance.provenance is not None
-    options = instance.provenance["options"]
-    assert instance.provenance == {
-        "machine": "trimoe",
-        "model": "deepseek-v2-lite",
-        "trace": {"name": "a skewed trace", "sha256": "abc"},
-        "seed": 5,
-        "options": options,
-        "layout_loads": (instance.provenance or {})["layout_loads"],
-        "rounding": "costs rounded up to multiples of 1000 ns",
-        "licence": "MIT",
-    }
+def test_the_provenance_says_where_the_instance_is_from() -> None:
+    """The trace by name and hash, all options as decided, and the rounding."""
+    instance = made(trace=replace(TRACE, facts={"sha256": "abc"}), seed=5, quantum_ns=1000)
+    provenance = instance.provenance or {}
+    assert provenance["trace"] == {"name": "a skewed trace", "sha256": "abc"}
+    assert provenance["rounding"] == "costs rounded up to multiples of 1000 ns"
     assert instance.quantum_ns == 1000
+    options = provenance["options"]
     assert (options["batch"], options["dimms"], options["layer"]) == (64, 16, 0)
-    assert options["step"] in range(1, 6)
-    again = made(trace=trace, seed=0, quantum_ns=1000, **options)
+    again = made(seed=0, quantum_ns=1000, **options)
     assert again.experts == instance.experts
 
 
@@ -293,30 +276,6 @@ def test_a_share_of_the_experts_has_an_older_spelling() -> None:
     old, new = made(cold_share=0.7, seed=2), made(cold_cut="experts 0.7", seed=2)
     assert old == new
     assert (old.provenance or {})["options"]["cold_cut"] == "experts 0.7"
-
-
-SETTLED = [
-    ("cold_cut", "experts 0.7"),
-    ("cold_cut", "tokens 0.2"),
-    ("dimm_choice", "in turn"),
-    ("layout_from", "last step"),
-    ("dimm_share", "1/2"),
-    ("channels", "two DIMMs each"),
-    ("gpu_base", "shared experts"),
-    ("gpu_work", "two parts"),
-]
-
-
-@pytest.mark.parametrize(("settlement", "value"), SETTLED)
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_an_instance_can_be_made_again_under_another_settlement(
-    settlement: str, value: str, source: dict[str, Any]
-) -> None:
-    """From the instance alone, what the generator makes of the same source with that option."""
-    instance = made(**source, seed=1)
-    again = resettled(instance, settlement, value)
-    assert again == made(**source | {settlement: value}, seed=1, name=instance.name)
-    assert again != instance
 
 
 @pytest.mark.parametrize(
@@ -392,7 +351,6 @@ def test_the_name_is_made_up_from_the_choices_or_given() -> None:
         ({"batch": 2**21} | WORKLOAD, "generate tri_domain: batch: must be at most 65536"),
         ({"trace": TRACE} | WORKLOAD, "trace, workload: exactly one of the two must be given"),
         ({"trace": None}, "trace, workload: exactly one of the two must be given"),
-        ({"bacth": 64}, "generate tri_domain: bacth: is not a known key"),
         (
             {"batching": "stream"},
             "generate tri_domain: batching: must be 'window', 'streams', 'sequences' or 'prefill'",
@@ -407,11 +365,7 @@ def test_the_name_is_made_up_from_the_choices_or_given() -> None:
         ({"residents": -1}, "generate tri_domain: residents: must be at least 0, not -1"),
         ({"dimms": 0}, "generate tri_domain: dimms: must be at least 1, not 0"),
         ({"dimms": 1025}, "generate tri_domain: dimms: must be at most 1024, not 1025"),
-        ({"seed": -1}, "seed: must not be negative, not -1"),
         ({"quantum_ns": 0}, "quantum_ns: must be from 1 to 4398046511104, not 0"),
-        ({"name": "x" * 300}, "name: "),
-        ({"machine": "abacus"}, "machine: 'abacus' is neither a file nor one of"),
-        ({"model": "abacus"}, "model: 'abacus' is neither a file nor one of"),
         ({"workload": "abacus"}, "workload: 'abacus' is neither a file nor one of"),
         ({"model": "qwen3-235b-a22b"}, "a skewed trace: topk_ids: 6 per token in a top-8 model"),
     ],

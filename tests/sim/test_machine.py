@@ -158,6 +158,7 @@ def test_of_several_kernels_the_first_that_reaches_is_used() -> None:
         ("tensor-parallel", 440.0),  # 2 x 220
         ("one-socket", 220.0),
         ("interleaved", 318.84),  # 2 / (0.5 / 220 + 0.5 / 125)
+        ("one-computes", 159.42),
     ],
 )
 def test_sockets_read_as_the_weights_are_placed(placement: str, gb_s: float) -> None:

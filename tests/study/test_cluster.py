@@ -41,7 +41,7 @@ def cluster() -> Iterator[str]:
     assert process.stdout
     address = process.stdout.readline().strip()
     yield address.replace("tcp://", "dask://")
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=600)
 
 
 @pytest.mark.slow

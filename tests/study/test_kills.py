@@ -159,20 +159,26 @@ def test_kills_of_a_campaign_on_a_cluster(tmp_path: Path, cluster: str, kills: i
     kill_and_resume(campaign, tmp_path, kills, cluster)
 
 
-def test_ctrl_c_keeps_and_prints_what_is_done(campaign: Path, tmp_path: Path) -> None:
-    """Of a pool: the terminal sends it to every process; no traceback, and resume goes on.
+@pytest.mark.parametrize(
+    "stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_what_is_done_is_kept_and_printed(
+    campaign: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
+    """Of a pool: the terminal sends Ctrl-C to every process, others SIGTERM to the first alone.
 
-    The signal comes after the first solves and surely before the last.
+    No traceback, and resume goes on. The signal comes after the first solves and surely before the
+    last.
     """
     import os
 
     file = tmp_path / "results.db"
     process = start(campaign, file, jobs=2)
     wait_for_solves(file, 10)
-    os.killpg(process.pid, signal.SIGINT)
+    (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)
     out, errors = process.communicate(timeout=ENOUGH_S)
     done = len(raw(file))
-    assert process.returncode == 130
+    assert process.returncode == (130 if stop == signal.SIGINT else 143)
     assert errors.splitlines()[-1] == f"moeopt: interrupted: {done} of {SOLVES} solves done"
     assert "Traceback" not in errors
     assert "`brute-force`" in out  # exact methods come first

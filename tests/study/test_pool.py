@@ -299,7 +299,7 @@ def test_workers_end_with_their_parent(root: Path) -> None:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    _, alive = psutil.wait_procs(workers, timeout=20)
+    _, alive = psutil.wait_procs(workers, timeout=600)
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 

@@ -144,7 +144,8 @@ def test_nothing_is_loaded(text: str, page: Element) -> None:
     metas = {m.attributes.get("http-equiv"): m.attributes.get("content") for m in page.all("meta")}
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert metas["Content-Security-Policy"] == (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+        f"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+        f"script-src 'sha256-{digest}'"
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 import moeopt
 from moeopt.study.attempt import Failure, Solved
 from moeopt.study.campaign import Campaign, Part, Settings
-from moeopt.study.plan import Key, Plan, make_plan
+from moeopt.study.plan import Key, Solves, make_plan
 from moeopt.study.schema import SCHEMA_VERSION
 from moeopt.study.store import Store
 from tests.problems.deferral.random_schedules import random_instance as random_deferral
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "results.db"
 
 
-def plan_of(*instances: object, methods: tuple[str, ...] = ("greedy", "threshold")) -> Plan:
+def plan_of(*instances: object, methods: tuple[str, ...] = ("greedy", "threshold")) -> Solves:
     """Return the solves of a small campaign."""
     return make_plan(Campaign([Part(instances, Settings(methods=methods))]))  # type: ignore[arg-type]
 

@@ -63,7 +63,7 @@ def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> No
     assert run([*asked, "--markdown", *outputs]) == 0
     printed = capfd.readouterr()
     head, *_ = printed.out.splitlines()
-    assert head == f"| family | instances | `trimoe` | `{NAME}` | `threshold` |"
+    assert head.endswith(f"| `trimoe` | `{NAME}` | `threshold` |")
     assert printed.err.splitlines() == ["a rule may print"] * 2
     with Path("a.csv").open() as stream:
         records = [r for r in csv.DictReader(stream) if r["method"] == NAME]
@@ -156,7 +156,8 @@ def test_a_faulty_rule_is_a_line_and_a_failed_row(folder: Path, capsys: Capture)
     assert run([*asked, "--report", "r"]) == 2
     printed = capsys.readouterr()
     head, _, knew, row = printed.out.splitlines()[:4]
-    assert knew.startswith("| *decided by* | | this step's loads |")
+    assert knew.startswith("| *decided by* | ")
+    assert "| this step's loads |" in knew
     assert row.count("1 failed") == len(FAULTY)
     assert len(printed.err.splitlines()) == len(FAULTY) + 1
     for line, (name, (_, reason)) in zip(printed.err.splitlines(), FAULTY.items(), strict=False):
@@ -228,7 +229,7 @@ def test_a_campaign_names_rules(folder: Path, capsys: Capture) -> None:
     assert run(["gap", "sub/c.toml", "--with", NAME, "--markdown"]) == 0
     head, *_ = capsys.readouterr().out.splitlines()
     names = ["greedy", "near.py:mine", NAME, "threshold"]
-    assert head == f"| family | instances | {' | '.join(f'`{name}`' for name in names)} |"
+    assert head.endswith(f"| {' | '.join(f'`{name}`' for name in names)} |")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def c7() -> Ours:
         f" equal widths {lost('uniform', bits) - 1:.0%} more"
         for bits in WIDTHS
     )
-    note = f"averages of the table's scores. In output error of random experts under GPTQ: {said}"
+    note = f"averages of the table's scores. In losses by the law fitted to Mixtral: {said}"
     return Ours(gains, "input", (), note)
 
 

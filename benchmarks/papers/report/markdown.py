@@ -23,16 +23,21 @@ INTRODUCTION = """# Fidelity: the published figures, and ours
 
 Written by `python -m benchmarks.papers`; do not edit.
 
+Every headline figure of the five papers is a row, those that we miss or cannot compute too.
 Error is ours / published - 1, 0 inside a published range. What is drawn is the mean over six
 seeds, with the 95 % interval of that mean (Student's t); what has no interval draws nothing.
-Verdicts go by the worst error of a figure anywhere in its intervals: up to 5 % it reproduces, then
-within 10 %, within 25 %, no. Kinds: *predicted* from stated numbers alone; *assumed*: needs an
-assumption with a source of its own; *selected*: an assumption chosen because it fits, taken from
-the figure itself, or one of several readings of which the others do not fit, weak evidence;
-*limit*: an upper limit that knows what no system can know, so that nothing is predicted; *input*: a
-parameter of the model, so that nothing is predicted. "Best baseline" and "optimum" are the same
-figure for the best baseline instead of the paper's system, and with the exact decision instead of
-the paper's heuristic.
+
+The rule of verdicts looks at no result. The worst error of a figure anywhere in its intervals
+counts: up to 5 % it reproduces, then within 10 %, within 25 %, no. Where several traces,
+readings or grids of ours could stand for the paper's and it does not say which, the value is
+that of the one farthest off, or the mean of all where they are many. What the paper leaves
+undefined is not computable, whatever one reading would give. Kinds: *predicted* from stated
+numbers alone; *assumed*: needs an assumption with a source of its own; *selected*: an
+assumption chosen because it fits, weak evidence; *limit*: an upper limit that knows what no
+system can know; *input*: a parameter of the model, one that a parameter was taken from, or one
+that a stated cap decides, so that nothing is predicted. "Best baseline" and "optimum" are the
+same figure for the best baseline instead of the paper's system, and with the exact decision
+instead of the paper's heuristic.
 """
 
 

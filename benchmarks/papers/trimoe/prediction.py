@@ -39,13 +39,13 @@ def t1() -> Ours:
 def t2() -> Ours:
     """Return how often the predictor is right."""
     found = data.statistic(STORED, FILES, measure)
-    others = ", ".join(f"{task} {found[task]:.2f}" for task in TASKS[1:])
+    each = ", ".join(f"{task} {found[task]:.2f}" for task in TASKS)
     note = (
-        f"the best of three tasks; {others}, of 33 and 13 sequences, far from the paper's batches"
-        " of 256 and more; with the steps of the template"
+        f"the worst of three tasks; {each}, of 127, 33 and 13 sequences, far from the paper's"
+        " batches of 256 and more; with the steps of the template"
         f" {', '.join(f'{task} {found[FROM_THE_START][task]:.2f}' for task in TASKS)}"
     )
-    return Ours((found["intent"],), "selected", (CLASSES, TRACE), note)
+    return Ours((min(found[task] for task in TASKS),), "assumed", (CLASSES, TRACE), note)
 
 
 def measure(paths: Sequence[Path]) -> data.Statistic:

@@ -1,5 +1,6 @@
 """T8 to T11: how busy each device is (Table 3), which the paper does not define."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -19,17 +20,13 @@ DEVICES: tuple[Device, ...] = ("gpu", "cpu", "ndp")
 FIRST_DIMM = 2
 """The engine's resources are GPU, CPU and then the DIMMs."""
 
-DEFINITION = (
-    '"compute utilization" is read as time spent computing over the makespan, mean of three models'
-    " at batch 512; waiting for weights does not count"
-)
-UNDEFINED = "the paper defines none; with a device counted as busy while it waits for weights"
+DEFINITION = "as time spent computing over the makespan, mean of three models at batch 512,"
+UNDEFINED = 'the paper does not define "compute utilization";'
 
 
 def t8() -> Ours:
     """GPU, CPU and NDP units under TriMoE."""
-    note = "optimum: the best schedule on the offline layout, first seed"
-    return _ours("trimoe", DEVICES, note, optimum="optimal-schedule")
+    return _ours("trimoe", DEVICES, optimum="optimal-schedule")
 
 
 def t9() -> Ours:
@@ -56,16 +53,17 @@ def _ours(
     settings = [Setting(m, samples=FEW, seed=SEEDS[0]) for m in MODELS]
     busy = [np.mean([run(system, s).busy[d] for s in settings]) for d in devices]
     found = over_seeds(lambda seed: [_mean(system, device, seed) for device in devices])
-    waiting = f"{UNDEFINED} it is {' / '.join(f'{share:.2f}' for share in busy)}"
-    return Ours(
-        found.values,
-        "assumed",
-        (LOADS, DEFINITION),
-        "; ".join(part for part in (waiting, note) if part),
-        optimum=() if optimum is None else tuple(_mean(optimum, d, SEEDS[0]) for d in devices),
-        intervals=found.intervals,
-        seeds=found.seeds,
-    )
+    said = [f"{UNDEFINED} {DEFINITION} it is {_shares(found.values)}"]
+    said.append(f"with a device counted as busy while it waits for weights {_shares(busy)}")
+    if optimum is not None:
+        best = [_mean(optimum, device, SEEDS[0]) for device in devices]
+        said.append(f"under the best schedule {_shares(best)}")
+    said += [note] if note else []
+    return Ours((None,) * len(devices), "assumed", (LOADS,), "; ".join(said))
+
+
+def _shares(values: Sequence[float | None]) -> str:
+    return " / ".join("-" if value is None else f"{value:.2f}" for value in values)
 
 
 def _mean(system: str, device: Device, seed: int, efficiency: float = 1.0) -> float:

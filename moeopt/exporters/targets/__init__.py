@@ -1,1 +1,65 @@
-"""One module for each consumer of plans and instances; each declares its `TARGETS`."""
+"""The targets there are: a file each, which declares its `TARGETS`."""
+
+from functools import cache
+
+from moeopt.core.errors import InputError
+from moeopt.core.wording import unknown
+from moeopt.exporters.target import Target
+
+from . import (
+    cache_trace,
+    exact_model,
+    ktransformers,
+    ktransformers_yaml,
+    llama_cpp,
+    mixture_compressor,
+    sglang,
+    tensorrt_llm,
+    vllm_ascend,
+    vllm_plugin_das,
+)
+
+TARGETS = (
+    *cache_trace.TARGETS,
+    *exact_model.TARGETS,
+    *ktransformers.TARGETS,
+    *ktransformers_yaml.TARGETS,
+    *llama_cpp.TARGETS,
+    *mixture_compressor.TARGETS,
+    *sglang.TARGETS,
+    *tensorrt_llm.TARGETS,
+    *vllm_ascend.TARGETS,
+    *vllm_plugin_das.TARGETS,
+)
+
+
+@cache
+def all_targets() -> dict[str, Target]:
+    """Return name -> target, by problem and name, those for any problem last."""
+    order = sorted(TARGETS, key=lambda one: (not one.problems, one.problems, one.name))
+    return {target.name: target for target in order}
+
+
+def targets_of(problem: str) -> tuple[Target, ...]:
+    """Return the targets that hold a plan of this problem and are made for it."""
+    return tuple(t for t in all_targets().values() if t.plan and problem in t.problems)
+
+
+def get_target(name: str, problem: str) -> Target:
+    """Return a target for a problem.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name, or it is for another problem; it lists those that fit.
+    """
+    known = all_targets()
+    fitting = ", ".join(target.name for target in known.values() if target.fits(problem))
+    if name not in known:
+        there = [target.name for target in known.values() if target.fits(problem)]
+        raise InputError(f"--to: {unknown(name, there, f'for {problem} there are')}")
+    if not known[name].fits(problem):
+        raise InputError(
+            f"--to: {name} does not take {problem}; for {problem} there are: {fitting}"
+        )
+    return known[name]

@@ -1,4 +1,4 @@
-"""A cache instance's accesses as a trace for cache simulators: libCacheSim and webcachesim.
+"""A cache instance's accesses as a trace for cache simulators: libCacheSim.
 
 A request is one expert of one layer: its object is ``layer x experts + expert``, its size 1 and its
 time the token's number. Requests come by token, then by layer, then in the listed order, and a
@@ -9,21 +9,18 @@ a shared cache of few units never hits: what says something is one run for each 
 layer's ways. So beside the trace of all layers there is one for each, and a script that runs them.
 """
 
-import io
 import shlex
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.scripts import plain_script
-from moeopt.exporters.target import Target
+from moeopt.exporters.target import HERE, Target, script
 from moeopt.problems.cache.instance import Instance
+from moeopt.problems.cache.instance import Solution as Ways
 
 NEVER = -1
 """The next access of an object that does not come back."""
@@ -32,7 +29,6 @@ REQUEST = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next_acce
 """One request of oracleGeneral: 24 bytes, unpadded."""
 
 Numbers = NDArray[np.int64]
-Accesses = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 def export_csv(job: Job) -> Exported:
@@ -40,15 +36,11 @@ def export_csv(job: Job) -> Exported:
     columns = '"time-col=1,obj-id-col=2,obj-size-col=3,delimiter=,,has-header=true,obj-id-is-num=1"'
 
     def payload(times: Numbers, objects: Numbers) -> bytes:
-        return b"time,id,size\n" + _lines(times, objects, ",")
+        pairs = zip(times.tolist(), objects.tolist(), strict=True)
+        lines = "".join(f"{time},{number},1\n" for time, number in pairs)
+        return f"time,id,size\n{lines}".encode()
 
     return _by_layer(job, payload, ".csv", f"csv lru {{ways}} -t {columns}")
-
-
-def export_webcachesim(job: Job) -> Exported:
-    """Return the trace as lines ``time id size``."""
-    times, objects = requests(_instance(job))
-    return Exported(_lines(times, objects, " "), None, _notes(job))
 
 
 def export_oracle_general(job: Job) -> Exported:
@@ -85,64 +77,19 @@ def next_accesses(objects: Numbers) -> Numbers:
     return following
 
 
-def read_trace_text(text: str, separator: str, layers: int, experts: int) -> Accesses:
-    """Return the accesses of an exported text trace, with or without a header.
-
-    Parameters
-    ----------
-    separator
-        "," for csv, " " for webcachesim.
-    layers, experts
-        Of the instance.
-    """
-    body = text.partition("\n")[2] if text.startswith("time") else text
-    try:
-        rows = np.loadtxt(io.StringIO(body), dtype=np.int64, delimiter=separator, ndmin=2)
-    except ValueError:
-        raise InputError("trace: must have lines of time, id and size") from None
-    return _accesses(rows[:, 0], rows[:, 1], layers, experts)
-
-
-def read_oracle_general(payload: bytes, layers: int, experts: int) -> Accesses:
-    """Return the accesses of an exported binary trace."""
-    if len(payload) % REQUEST.itemsize:
-        raise InputError(f"trace: its length is no multiple of {REQUEST.itemsize} bytes")
-    rows = np.frombuffer(payload, dtype=REQUEST)
-    return _accesses(rows["time"].astype(int), rows["id"].astype(int), layers, experts)
-
-
-def _accesses(times: Numbers, objects: Numbers, layers: int, experts: int) -> Accesses:
-    """Return the experts by token and layer; tokens after the last request are not known."""
-    if objects.size and not 0 <= int(objects.min()) <= int(objects.max()) < layers * experts:
-        raise InputError(f"trace: id: must be from 0 to {layers * experts - 1}")
-    tokens: list[list[list[int]]] = [
-        [[] for _ in range(layers)] for _ in range(int(times.max(initial=-1)) + 1)
-    ]
-    for time, number in zip(times.tolist(), objects.tolist(), strict=True):
-        layer, expert = divmod(number, experts)
-        tokens[time][layer].append(expert)
-    return tuple(tuple(tuple(used) for used in token) for token in tokens)
-
-
-def _instance(job: Job) -> Instance:
-    instance: Any = job.instance
-    return instance  # type: ignore[no-any-return]
-
-
 def ways_of(job: Job) -> list[int]:
     """Return the ways of each layer: the plan's, or the slots divided evenly if there is none."""
-    instance = _instance(job)
+    instance = job.given(Instance)
     if job.solution is None:
         return [min(instance.slots // instance.layers, instance.experts)] * instance.layers
-    plan: Any = job.solution
-    return list(plan.ways)
+    return [count or 0 for count in job.plan(Ways).ways]
 
 
 def _by_layer(
     job: Job, payload: Callable[[Numbers, Numbers], bytes], ending: str, arguments: str
 ) -> Exported:
     """Return the trace of all layers, and beside it one of each layer with a script to run them."""
-    instance, ways = _instance(job), ways_of(job)
+    instance, ways = job.given(Instance), ways_of(job)
     times, objects = requests(instance)
     layer_of = objects // instance.experts
     beside = {
@@ -161,29 +108,24 @@ def _by_layer(
     def flags(path: Path) -> str:
         return "\n".join(lines(path))
 
-    def script(path: Path) -> str:
-        commands = [f'"${{CACHESIM:-cachesim}}" {line}' for line in lines(path)]
-        return plain_script("libcachesim", "one simulation for each layer", commands)
+    def start(file: str) -> str:
+        commands = [f'"${{CACHESIM:-cachesim}}" {line}' for line in lines(Path(HERE) / file)]
+        return script("libcachesim", "one simulation for each layer", "", "\n".join(commands))
 
     return Exported(
         payload(times, objects),
         flags if cached else None,
         _notes(job),
         beside=beside,
-        script=script if cached else None,
+        script=start if cached else None,
     )
 
 
-def _notes(job: Job) -> dict[str, Any]:
-    instance = _instance(job)
+def _notes(job: Job) -> dict[str, object]:
+    instance = job.given(Instance)
     slots = min(instance.slots, instance.layers * instance.experts)
-    known = {"layers": instance.layers, "experts": instance.experts, "slots": slots}
-    return known | {"ways": ways_of(job)}
-
-
-def _lines(times: Numbers, objects: Numbers, separator: str) -> bytes:
-    pairs = zip(times.tolist(), objects.tolist(), strict=True)
-    return "".join(f"{time}{separator}{number}{separator}1\n" for time, number in pairs).encode()
+    known: dict[str, object] = {"layers": instance.layers, "experts": instance.experts}
+    return known | {"slots": slots, "ways": ways_of(job)}
 
 
 _LOSES = "that a token's experts at a layer are looked up together"
@@ -206,16 +148,6 @@ TARGETS = (
         ".oracleGeneral",
         export_oracle_general,
         holds="the accesses of all layers, and of each with its ways",
-        loses=_LOSES,
-        plan=False,
-    ),
-    Target(
-        "webcachesim",
-        "webcachesim: the trace as lines of time, id and size",
-        ("cache",),
-        ".tr",
-        export_webcachesim,
-        holds="the accesses of all layers",
         loses=_LOSES,
         plan=False,
     ),

@@ -7,7 +7,8 @@ their constraint. Numbers have 12 (LP) and 13 (MPS) significant digits.
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+import pulp
 
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.target import Target
@@ -19,37 +20,29 @@ CONSTANT = "objective_constant"
 
 def export_lp(job: Job) -> Exported:
     """Return the model in CPLEX LP format."""
-    return _exported(job, "writeLP")
+    return _exported(job, pulp.LpProblem.writeLP)
 
 
 def export_mps(job: Job) -> Exported:
     """Return the model in free MPS format."""
-    return _exported(job, "writeMPS")
+    return _exported(job, pulp.LpProblem.writeMPS)
 
 
-def _exported(job: Job, writer: str) -> Exported:
+def _exported(job: Job, write: Callable[[pulp.LpProblem, str], object]) -> Exported:
     problem = get_problem(job.instance.problem)
     built = problem.milp()(job.instance)
     built.post()
     model = built.model
-    constant = model.objective.constant
-    if constant:
+    if constant := model.objective.constant:
         one = model.add_variable(CONSTANT, 1, 1)
         model.setObjective(model.objective - constant + constant * one)
-    notes: dict[str, Any] = {
-        "minimise": list(job.instance.minimises()),
-        "unit": built.objective_unit,
-        "radix": problem.packing(job.instance).radix,
-    }
-    return Exported(_written(getattr(model, writer)), None, notes)
-
-
-def _written(write: Callable[[str], Any]) -> bytes:
-    """Return what a writer of PuLP writes, which takes nothing but a file's name."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:  # PuLP takes nothing but a file's name
         path = Path(folder) / "model"
-        write(str(path))
-        return path.read_bytes()
+        write(model, str(path))
+        payload = path.read_bytes()
+    unit, radix = built.objective_unit, problem.packing(job.instance).radix
+    notes = {"minimise": list(job.instance.minimises()), "unit": unit, "radix": radix}
+    return Exported(payload, None, notes)
 
 
 TARGETS = (

@@ -5,6 +5,10 @@ layers without experts included, sums it over the first axis and puts the int(ra
 experts of the largest counts on the GPU, over all layers together. Counts of 1 for the plan's
 experts and 0 for all others, with the ratio that gives their number, leave it no choice. The flags
 exist in KTransformers' fork of SGLang, the package ``sglang-kt``, only.
+
+Its flag for deferred experts is one count for every token and layer. A plan in which all layers but
+the last defer the same number has that form; the last layer has nothing to defer into. For any
+other plan the best uniform count is found, which trying them all proves.
 """
 
 import math
@@ -13,19 +17,19 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
-from moeopt.exporters.exported import Exported, Job, Loss
-from moeopt.exporters.models import known_shape
-from moeopt.exporters.placed import placed
-from moeopt.exporters.restricted import checked_objective
+from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
+from moeopt.exporters.plans import checked_objective, compared, known_shape, placed
 from moeopt.exporters.target import Option, Target
-from moeopt.exporters.targets.ktransformers_deferral import deferral_flag, uniform_count
 from moeopt.exporters.torch_file import torch_file
-from moeopt.sim.traces.readers.torch_zip import read_torch
+from moeopt.problems.deferral.instance import Solution as Deferred
+from moeopt.solvers.run import solve
 
 KEY = "logical_count"
+
+FLAG = "--kt-max-deferred-experts-per-token"
+UNIFORM = "the same number of deferred experts in every layer"
 
 
 def export(job: Job) -> Exported:
@@ -38,7 +42,8 @@ def export(job: Job) -> Exported:
     deferred, loss = _deferred(job)
 
     def flags(path: Path) -> str:
-        line = f"--kt-expert-placement-strategy frequency --init-expert-location {_quoted(path)}"
+        line = "--kt-expert-placement-strategy frequency"
+        line += f" --init-expert-location {shlex.quote(str(path))}"
         line += f" --kt-gpu-experts-ratio {ratio!r}"
         return line if deferred is None else f"{line} {deferral_flag(deferred)}"
 
@@ -65,7 +70,7 @@ def other_layers(job: Job) -> tuple[str, ...]:
 def _deferred(job: Job) -> tuple[int | None, Loss | None]:
     """Return the count that a deferral plan gives each layer, and what uniformity costs."""
     pair = job.options["deferral"]
-    if pair is None:
+    if not isinstance(pair, tuple):
         return None, None
     solution, instance = pair
     if solution.problem != "deferral":
@@ -85,38 +90,28 @@ def ratio_of(chosen: int, total: int) -> float:
     return ratio
 
 
-def read_ktransformers_counts(
-    path: Path, ratio: float, moe_layers: list[int]
-) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts that KTransformers would choose.
-
-    Parameters
-    ----------
-    path, ratio
-        The file of counts and ``--kt-gpu-experts-ratio``.
-    moe_layers
-        The layers with experts, which the runtime takes from the model.
-
-    Raises
-    ------
-    InputError
-        If the file holds no such counts, or its counts leave the runtime a choice.
-    """
-    data = read_torch(path)
-    counts = data.get(KEY) if isinstance(data, dict) else None
-    if not isinstance(counts, np.ndarray) or counts.ndim != 3 or counts.dtype.kind not in "iu":
-        raise InputError(f"{path}: {KEY}: must be a tensor of integers with 3 axes")
-    summed: NDArray[np.int64] = counts.sum(axis=0)[moe_layers]
-    chosen = int(summed.size * ratio)
-    order = np.sort(summed, axis=None)[::-1]
-    if 0 < chosen < summed.size and order[chosen - 1] == order[chosen]:
-        raise InputError(f"{path}: {KEY}: the {chosen} largest counts are not told apart")
-    least = order[chosen - 1] if chosen else order[0] + 1
-    return [tuple(np.flatnonzero(row >= least).tolist()) for row in summed]
+def export_deferral(job: Job) -> Exported:
+    """Return the flag of a deferral plan."""
+    count, loss = uniform_count(job)
+    line = deferral_flag(count)
+    return Exported(f"{line}\n".encode(), lambda _: line, {"deferred": count}, loss)
 
 
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))
+def uniform_count(job: Job) -> tuple[int, Loss | None]:
+    """Return the plan's count, or the best uniform one and what it costs."""
+    counts = {count or 0 for count in job.plan(Deferred).deferred[:-1]} or {0}
+    if len(counts) == 1:
+        return counts.pop(), None
+    result = solve(job.instance, "uniform-d", **job.limits.asked)
+    found = result.solution
+    if not isinstance(found, Deferred):
+        raise NoPlanError(f"{job.instance.name}: {UNIFORM}: none found", infeasible=False)
+    return found.deferred[0] or 0, compared(job, job.instance, found, UNIFORM, proven=True)
+
+
+def deferral_flag(count: int) -> str:
+    """Return the flag for a count."""
+    return f"{FLAG} {count}"
 
 
 TARGETS = (
@@ -130,7 +125,19 @@ TARGETS = (
         loses="nothing of a placement; counts of deferred experts that differ between layers",
         strict_suffix=True,
         options=(Option("deferral", tuple, "Deferral solution whose flag goes along."),),
+        honoured=lambda job: "no" if other_layers(job) else "unknown",
         warn=other_layers,
-        start="${PYTHON:-python3} -m sglang.launch_server --model-path",
+        start='"${PYTHON:-python3}" -m sglang.launch_server --model-path',
+    ),
+    Target(
+        "ktransformers-flags",
+        "KTransformers (sglang-kt): the flag for deferred experts",
+        ("deferral",),
+        ".txt",
+        export_deferral,
+        holds="one count of deferred experts for every layer but the last",
+        loses="counts that differ between layers",
+        names_experts=False,
+        honoured=lambda _: "unknown",
     ),
 )

@@ -3,16 +3,20 @@
 A rule matches modules by name and replaces them; the first rule that matches a module holds. These
 two rules for the routed experts go before the general one of the model's own rule file, which also
 has the rules for everything else. Modules of experts are called ``model.layers.N.mlp.experts``, in
-Mixtral ``model.layers.N.block_sparse_moe.experts``; the rules match both.
+Mixtral ``model.layers.N.block_sparse_moe.experts``; the rules match both. They name the class of
+experts that the model's own rule file names: others are called with other arguments.
 """
 
-import re
 from collections.abc import Sequence
 
-from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.placed import placed_whole
-from moeopt.exporters.target import Target
+from moeopt.exporters.plans import placed_whole
+from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class, classes_of
+
+TARGET = "ktransformers-yaml"
+
+PLAIN, SERVING = "KTransformersExperts", "KTransformersExpertsV2"
+"""Classes of experts, called with 3 arguments and with 5."""
 
 GPU, CPU = "cuda:0", "cpu"
 OPERATOR = {GPU: "KExpertsMarlin", CPU: "KExpertsCPU"}
@@ -21,20 +25,15 @@ _RULE = """\
 - match:
     name: "^model\\\\.layers\\\\.({layers})\\\\.(mlp|block_sparse_moe)\\\\.experts$"
   replace:
-    class: ktransformers.operators.experts.KTransformersExperts
+    class: ktransformers.operators.experts.{experts}
     kwargs:
       prefill_device: "{gpu}"
-      prefill_op: "KExpertsTorch"
+      prefill_op: {prefill}
       generate_device: "{device}"
       generate_op: "{operator}"
       out_device: "{gpu}"
   recursive: False
 """
-_NAME = re.compile(
-    r'name: "\^model\\\\\.layers\\\\\.\(([\d|]+)\)\\\\\.(?:mlp|\(mlp\|block_sparse_moe\))'
-    r'\\\\\.experts\$"'
-)
-_DEVICE = re.compile(r'generate_device: "([^"]*)"')
 
 
 def export(job: Job) -> Exported:
@@ -42,32 +41,36 @@ def export(job: Job) -> Exported:
     plan, loss = placed_whole(job)
     off = set(plan.off_gpu)
     on = [layer for layer in plan.hidden if layer not in off]
-    text = "".join(_rule(layers, device) for layers, device in ((on, GPU), (sorted(off), CPU)))
+    experts = classes_of(TARGET).get("experts", {}).get(job.model_class or "", PLAIN)
+    parts = ((on, GPU), (sorted(off), CPU))
+    text = "".join(_rule(layers, device, experts) for layers, device in parts)
     return Exported(text.encode(), None, plan.notes(), loss)
 
 
-def read_ktransformers_yaml(text: str) -> tuple[list[int], list[int]]:
-    """Return the layers whose experts the rules put on the GPU, and those on the CPU."""
-    found: dict[str, list[int]] = {GPU: [], CPU: []}
-    for rule in text.split("- match:")[1:]:
-        name, device = _NAME.search(rule), _DEVICE.search(rule)
-        if name is None or device is None or device[1] not in found:
-            raise InputError("rules: one is not for the experts of layers on GPU or CPU")
-        found[device[1]] += map(int, name[1].split("|"))
-    return sorted(found[GPU]), sorted(found[CPU])
+def other_classes(job: Job) -> tuple[str, ...]:
+    """Return which rule file of the model the rules are not for, and where none was read."""
+    honoured = by_class(TARGET)(job)
+    if honoured != "yes":
+        name = job.model_class or "a model of unknown class: give --model-class"
+        return (f"no rule file was read for {name}: its class of experts may be another",)
+    if job.model_class == "DeepseekV3ForCausalLM":
+        return (f"DeepSeek-V3-Chat-serve.yaml has {SERVING} in place of {PLAIN}: change it there",)
+    return ()
 
 
-def _rule(layers: Sequence[int], device: str) -> str:
+def _rule(layers: Sequence[int], device: str, experts: str) -> str:
     """Return the rule for some layers, none if there are none."""
     if not layers:
         return ""
     numbers = "|".join(map(str, layers))
-    return _RULE.format(layers=numbers, gpu=GPU, device=device, operator=OPERATOR[device])
+    prefill = "None" if experts == "KGlm4Experts" else '"KExpertsTorch"'
+    named = {"experts": experts, "prefill": prefill, "operator": OPERATOR[device]}
+    return _RULE.format(layers=numbers, gpu=GPU, device=device, **named)
 
 
 TARGETS = (
     Target(
-        "ktransformers-yaml",
+        TARGET,
         "KTransformers, archived generation: injection rules, whole layers",
         ("placement",),
         ".yaml",
@@ -75,5 +78,8 @@ TARGETS = (
         holds="whole layers on the GPU or off it",
         loses="everything finer than a layer",
         names_experts=False,
+        options=(Option("model_class", str, MODEL_CLASS),),
+        honoured=by_class(TARGET),
+        warn=other_classes,
     ),
 )

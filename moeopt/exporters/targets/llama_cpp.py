@@ -5,26 +5,55 @@ layer's experts are one tensor for each of up, down and gate (or the last two in
 whole layers can be chosen. ``--n-cpu-moe N`` does so for the first N blocks; blocks without experts
 count and have nothing to keep.
 
+The rest of the line says how much context the cache has room for, in what type, and what else the
+runtime chooses badly by itself (`moeopt.sim.machines.runtimes.command`).
+
 The patterns have no character that a shell would take for its own, so that the flags are the same
 words with ``$(cat flags.txt)``, through ``xargs``, and typed.
+
+**Resident experts by a profile**: a fork (thecodacus/llama.cpp, branch ``perf``) has
+``--moe-cache-profile FILE --moe-cache-slots N``. FILE is what its ``llama-moe-trace`` records,
+``pos,layer,id,id,...``; of each layer whose experts are on the CPU it copies the N experts that
+occur most often in decoded tokens (position 0 and later) to the GPU, and keeps them there. A file
+in which exactly the plan's experts occur leaves it no choice. N is the same for all layers.
+
+**Several GPUs**: ``-ts`` gives each so many of the offloaded layers, in order, the output layer as
+one of the last GPU's; ``-ot PATTERN=DEVICE,...`` puts the tensors elsewhere that a pattern finds.
 """
 
 import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.exporters.exported import Exported, Job
-from moeopt.exporters.placed import placed_whole
-from moeopt.exporters.target import Target
+from moeopt.exporters.plans import placed, placed_whole, restricted
+from moeopt.exporters.target import Option, Target, by_class
+from moeopt.problems.split.instance import Instance as Split
+from moeopt.problems.split.instance import Solution as SplitSolution
+from moeopt.sim.machines.runtimes.command import Running
+from moeopt.sim.machines.runtimes.memory import CACHE_TYPES, LEAST_CONTEXT, UBATCH
+from moeopt.sim.machines.runtimes.setting import MOST_CONTEXT
 
 ALL_LAYERS = "-ngl 999"
 
-MAX_BLOCKS = 2**12
 
-_PATTERN = re.compile(r"blk\.(\d{1,4})\.ffn_\.\+exps=CPU")
-_OLD = re.compile(
-    r'-ot "blk\\\.\((\d+(?:\|\d+)*)\)\\\.ffn_\(up\|down\|gate\|gate_up\)_\(ch\|\)exps=CPU"(?!\S)'
-)
-"""What this exporter wrote before, in quotes that only a shell takes off."""
+SERVER = '"${LLAMA_SERVER:-llama-server}" -m'
+
+PROFILE = "llama.cpp-profile"
+
+EQUAL_COUNTS = "equally many experts of each layer on the GPU"
+
+IDS_IN_A_LINE = 256
+"""Experts in a line of a profile: its reader takes lines of up to 4095 characters."""
+
+ON_CPU = "-ngl 999 --cpu-moe"
+
+CPU, GPU = "CPU", "CUDA"
+
+MAX_BLOCKS = 2**12
 
 
 def export(job: Job) -> Exported:
@@ -32,13 +61,43 @@ def export(job: Job) -> Exported:
 
     Where the first layers are on the CPU, `same_as` says so by ``--n-cpu-moe``.
     """
+    if isinstance(job.instance, Split):
+        return _of_split(job, job.instance)
     plan, loss = placed_whole(job)
     off = plan.off_gpu
-    line = f"{ALL_LAYERS} {override(off)}" if off else ALL_LAYERS
+    line = complete(job, f"{ALL_LAYERS} {override(off)}" if off else ALL_LAYERS)
     leading = off and off == plan.hidden[: len(off)]
-    first = f"{ALL_LAYERS} --n-cpu-moe {off[-1] + 1}" if leading else None
+    first = complete(job, f"{ALL_LAYERS} --n-cpu-moe {off[-1] + 1}") if leading else None
     notes = plan.notes() | {"cpu_layers": list(off)}
     return Exported(f"{line}\n".encode(), lambda _: line, notes, loss, first)
+
+
+def export_ik(job: Job) -> Exported:
+    """Return the same for ik_llama.cpp."""
+    return export(replace(job, options=dict(job.options) | {"runtime": "ik_llama.cpp"}))
+
+
+def _of_split(job: Job, instance: Split) -> Exported:
+    """Return the flags of a split."""
+    line = complete(job, shlex.join(split_flags(instance, job.plan(SplitSolution))))
+    return Exported(f"{line}\n".encode(), lambda _: line)
+
+
+def complete(job: Job, placing: str) -> str:
+    """Return placing flags with what else the runtime is to be told, by the job's options."""
+    attention = None if job.shape is None else job.shape.attention
+    how = Running(
+        context=job.number("context") or LEAST_CONTEXT,
+        cache=job.text("cache_type") or "f16",
+        ubatch=job.number("ubatch") or UBATCH,
+        threads=job.number("threads"),
+        runtime=job.text("runtime") or "llama.cpp",
+        latent=attention is not None and attention.kind == "latent",
+    )
+    if how.cache not in CACHE_TYPES:
+        known = ", ".join(CACHE_TYPES)
+        raise InputError(f"--cache-type: must be one of {known}, not {how.cache!r:.40}")
+    return shlex.join(how.flags(placing.split()))
 
 
 def override(layers: tuple[int, ...]) -> str:
@@ -50,41 +109,246 @@ def override(layers: tuple[int, ...]) -> str:
     return "-ot " + ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in layers)
 
 
-def read_llama_cpp(flags: str) -> list[int]:
-    """Return the blocks whose experts the flags keep on the CPU.
+def export_profile(job: Job) -> Exported:
+    """Return the profile of a placement, brought to equal counts if it is not of that form."""
+    plan, loss = placed(job), None
+    if len(set(map(len, plan.gpu))) > 1:
+        plan, loss = restricted(job, "equal-counts", EQUAL_COUNTS)
+    slots = len(plan.gpu[0])
+    lines = [
+        ",".join(map(str, (0, layer, *own[first : first + IDS_IN_A_LINE])))
+        for layer, own in zip(plan.hidden, plan.gpu, strict=True)
+        for first in range(0, slots, IDS_IN_A_LINE)
+    ]
+
+    def flags(path: Path) -> str:
+        if slots in (0, plan.experts):  # none are cached, or none are on the CPU
+            return ON_CPU if slots == 0 else "-ngl 999"
+        profile = f"--moe-cache-profile {shlex.quote(str(path))}"
+        return f"{ON_CPU} {profile} --moe-cache-slots {slots}"
+
+    text = "".join(f"{line}\n" for line in lines)
+    return Exported(text.encode(), flags, plan.notes() | {"slots": slots}, loss)
+
+
+def runs_without(job: Job) -> tuple[str, ...]:
+    """Return that the fork runs a model as if there were no cache, by its class."""
+    if by_class(PROFILE)(job) == "yes":
+        return ()
+    model = job.model_class or "a model of unknown class"
+    where = "the fork uses the cache for its deepseek2, qwen35moe and laguna models only"
+    return (f"{where}: it may run {model} without it; look for 'expert cache:' in its log",)
+
+
+def split_flags(instance: Split, solution: SplitSolution) -> list[str]:
+    """Return the flags that place a split's parts, in pairs of name and value.
+
+    Parameters
+    ----------
+    instance
+        With its GPUs first, called gpu0, gpu1, ...; all other devices are the host.
+    solution
+        Attention lies on the host first, then on the GPUs by number.
 
     Raises
     ------
     InputError
-        If there is an override that `export` does not write.
+        If attention lies in another order, which the runtimes cannot do.
     """
-    if ALL_LAYERS not in flags:
-        raise InputError(f"flags: must have {ALL_LAYERS}")
-    if count := re.search(r"--n-cpu-moe (\d{1,9})(?!\S)", flags):
-        if int(count[1]) > MAX_BLOCKS:
-            raise InputError(f"--n-cpu-moe: must be at most {MAX_BLOCKS}, not {count[1]}")
-        return list(range(int(count[1])))
-    if "-ot" not in flags:
-        return []
-    if old := _OLD.search(flags):
-        return [int(layer) for layer in old[1].split("|")]
-    given = re.search(r"-ot (\S+)", flags)
-    found = [_PATTERN.fullmatch(part) for part in given[1].split(",")] if given else [None]
-    if None in found:
-        raise InputError("-ot: is not an override of the experts of some blocks")
-    return [int(match[1]) for match in found if match]
+    names = [device.name for device in instance.devices]
+    gpus = [number for number, name in enumerate(names) if name.startswith("gpu")]
+    at = solution.attention
+    rank = {device: place for place, device in enumerate(gpus, start=1)}
+    ranks = [rank.get(device, 0) for device in at]
+    if ranks != sorted(ranks):
+        raise InputError("attention: lies in another order than host, gpu0, gpu1, ...: no -ts does")
+    used = [gpu for gpu in gpus if gpu in at or gpu in solution.experts]
+    if not used:
+        return ["-ngl", "0"]
+    layers = sum(device in gpus for device in at)
+    flags = ["-ngl", str(layers + 1)]
+    if len(used) < len(gpus):
+        flags += ["--device", ",".join(f"CUDA{gpus.index(gpu)}" for gpu in used)]
+    last = at[-1] if at[-1] in gpus else used[-1]
+    if len(used) > 1:
+        shares = [at.count(gpu) + (gpu == last) for gpu in used]
+        flags += ["-sm", "layer", "-ts", ",".join(map(str, shares))]
+    moved = []
+    for layer, (home, experts) in enumerate(zip(at, solution.experts, strict=True)):
+        if experts < 0 or experts == home or (experts not in gpus and home not in gpus):
+            continue
+        where = f"CUDA{gpus.index(experts)}" if experts in gpus else CPU
+        moved.append(f"blk.{layer}.ffn_.+exps={where}")
+    return [*flags, "-ot", ",".join(moved)] if moved else flags
 
+
+SHORT = {"--tensor-split": "-ts", "--override-tensor": "-ot", "-ncmoe": "--n-cpu-moe"} | {
+    **{"-cmoe": "--cpu-moe", "--split-mode": "-sm", "-dev": "--device", "--gpu-layers": "-ngl"},
+    **{"--n-gpu-layers": "-ngl", "--ctx-size": "-c", "--ubatch-size": "-ub"},
+    **{"--cache-type-k": "-ctk", "--threads": "-t"},
+}
+"""Other spellings -> those that are read here."""
+
+EXPERT_TENSORS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+
+
+def flag_values(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the flags of a command line and their values, in order; "" where there is none.
+
+    A word with a dash begins a flag unless it is a number.
+    """
+    found: list[tuple[str, str]] = []
+    for word in words:
+        if word.startswith("-") and not re.fullmatch(r"-\d+", word):
+            found.append((SHORT.get(word, word), ""))
+        elif found and not found[-1][1]:
+            found[-1] = found[-1][0], word
+    return found
+
+
+def read_split_flags(
+    words: Sequence[str], layers: int, memory: Sequence[float]
+) -> tuple[list[str], list[str]]:
+    """Return the device of each layer's attention and experts, as the runtimes read the flags.
+
+    Parameters
+    ----------
+    words
+        A command line; flags that say nothing of places do not count.
+    layers
+        Of the model.
+    memory
+        Of each GPU: what layers are shared out by without ``-ts``.
+
+    Raises
+    ------
+    InputError
+        If a flag is none, or says what a split cannot: rows of matrices on several GPUs, a layer's
+        experts on several devices.
+    """
+    flags = flag_values(words)
+    given = dict(flags)
+    names = [f"{GPU}{number}" for number in range(len(memory))]
+    devices = given["--device"].split(",") if "--device" in given else names
+    if unknown := [name for name in devices if name not in names]:
+        raise InputError(f"--device: must be of {', '.join(names)}, not {unknown[0]!r:.40}")
+    mode = given.get("-sm", "layer")
+    if mode not in ("layer", "none"):
+        raise InputError(f"-sm: must be layer or none here, not {mode!r:.40}")
+    devices = devices[:1] if mode == "none" else devices
+    shares = [memory[names.index(name)] for name in devices]
+    if "-ts" in given:
+        shares = [_number("-ts", share) for share in re.split("[,/]", given["-ts"])]
+        if len(shares) > len(devices) or sum(shares) <= 0:
+            raise InputError(f"-ts: must be at most {len(devices)} shares above 0 in all")
+    asked = int(_number("-ngl", given["-ngl"])) if "-ngl" in given else -1
+    offloaded = layers + 1 if asked < 0 else min(asked, layers + 1)
+    if not devices:
+        offloaded = 0
+    first = layers + 1 - offloaded
+    attention = [CPU] * min(first, layers)
+    for layer in range(first, layers):
+        passed = 0.0
+        for device, share in zip(devices, shares, strict=False):
+            passed += share
+            if (layer - first) * sum(shares) < passed * offloaded:
+                attention.append(device)
+                break
+        else:
+            attention.append(devices[len(shares) - 1])
+    experts = attention[:]
+    overrides = list(_overrides(flags, (CPU, *names)))
+    for layer in range(layers):
+        attention[layer] = _home(overrides, f"blk.{layer}.attn_output.weight", attention[layer])
+        homes = {
+            _home(overrides, f"blk.{layer}.{tensor}.weight", experts[layer])
+            for tensor in EXPERT_TENSORS
+        }
+        if len(homes) > 1:
+            raise InputError(f"-ot: must have the experts of layer {layer} on one device")
+        [experts[layer]] = homes
+    return attention, experts
+
+
+def _overrides(
+    flags: Sequence[tuple[str, str]], buffers: Sequence[str]
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield patterns of tensors' names and where they send them; the first that fits holds."""
+    for flag, value in flags:
+        if flag == "--cpu-moe":
+            yield re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
+        if flag == "--n-cpu-moe":
+            for block in range(min(MAX_BLOCKS, int(_number(flag, value)))):
+                yield re.compile(rf"blk\.{block}\.ffn_(up|down|gate|gate_up)_(ch|)exps"), CPU
+        if flag != "-ot":
+            continue
+        for part in value.split(","):
+            pattern, _, buffer = part.rpartition("=")
+            if buffer not in buffers or not pattern:
+                known = ", ".join(buffers)
+                raise InputError(f"-ot: must be PATTERN=DEVICE of {known}, not {part!r:.60}")
+            try:
+                yield re.compile(pattern), buffer
+            except re.error as error:
+                raise InputError(f"-ot: {pattern!r:.60}: {error}") from None
+
+
+def _home(overrides: Sequence[tuple[re.Pattern[str], str]], name: str, default: str) -> str:
+    return next((to for pattern, to in overrides if pattern.search(name)), default)
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{flag}: must be a number, not {text!r:.40}") from None
+
+
+RUNNING = (
+    Option(
+        "context", int, "Tokens that the KV cache has room for.", LEAST_CONTEXT, 1, MOST_CONTEXT
+    ),
+    Option("cache_type", str, "Of the KV cache: f16, q8_0 etc.", "f16"),
+    Option("ubatch", int, "Tokens of a prompt computed together.", UBATCH, 1, 2**16),
+    Option("threads", int, "Threads that compute; default: the runtime's.", None, 1, 4096),
+)
+"""What a command line has to say beside where things lie."""
 
 TARGETS = (
     Target(
         "llama.cpp",
         "llama.cpp: flags, whole layers",
-        ("placement",),
+        ("placement", "split"),
         ".txt",
         export,
-        holds="whole layers on the GPU or off it",
+        holds="whole layers' experts on a GPU or off it",
         loses="everything finer than a layer",
         names_experts=False,
-        start="${LLAMA_SERVER:-llama-server} -m",
+        options=RUNNING,
+        start=SERVER,
+    ),
+    Target(
+        "ik_llama.cpp",
+        "ik_llama.cpp: flags, whole layers",
+        ("placement", "split"),
+        ".txt",
+        export_ik,
+        holds="whole layers' experts on a GPU or off it",
+        loses="everything finer than a layer",
+        names_experts=False,
+        options=RUNNING,
+        start=SERVER,
+    ),
+    Target(
+        PROFILE,
+        "llama.cpp, the fork with --moe-cache-profile: resident experts",
+        ("placement",),
+        ".csv",
+        export_profile,
+        holds="equally many experts of each layer, which ones being free",
+        loses="counts that differ between layers",
+        honoured=by_class(PROFILE),
+        warn=runs_without,
+        start=SERVER,
     ),
 )

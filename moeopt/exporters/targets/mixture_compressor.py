@@ -9,17 +9,12 @@ computed. The pickle is put together from the few instructions that build dicts 
 
 import shlex
 import struct
-from pathlib import Path
-from typing import Any
 
-from moeopt.core.errors import InputError
 from moeopt.core.objective import entries
-from moeopt.core.untrusted import reading
 from moeopt.exporters.exported import Exported, Job, Loss, NoPlanError
-from moeopt.exporters.models import hidden_layers
-from moeopt.exporters.restricted import best_restricted
-from moeopt.exporters.target import Target
-from moeopt.sim.traces.readers.torch_zip import MAX_PICKLE_BYTES, PickleData
+from moeopt.exporters.plans import best_restricted, hidden_layers
+from moeopt.exporters.target import Target, by_class, classes_of
+from moeopt.problems.bitwidth.instance import Instance, Solution
 
 LOW, PLAIN, HIGH = 1, 2, 3
 """Codes for one bit less than ``--wbits``, as many, and one more."""
@@ -30,8 +25,7 @@ MOST = 8
 MIDDLES = (2, 3, 4, 5, 6, 7, 8, 1)
 """Values of ``--wbits``, in the order in which they are tried."""
 
-LOADED = "MixtralForCausalLM"
-"""The one class of models that the tool loads."""
+TARGET = "mixture-compressor"
 
 FORM = "widths of three that follow each other"
 
@@ -43,13 +37,13 @@ def export(job: Job) -> Exported:
 
     Layers have the model's numbers where the model is known, and count from 0 otherwise.
     """
-    instance: Any = job.instance
+    instance = job.given(Instance)
     plan, middle, loss = _of_three_widths(job)
     known = job.shape is not None
     layers = len(instance.layers)
     numbers = hidden_layers(job, layers) if known else tuple(range(layers))
     bits = {
-        number: {one.expert: width for one, width in zip(layer.experts, widths, strict=True)}
+        number: {one.expert: width or 0 for one, width in zip(layer.experts, widths, strict=True)}
         for number, layer, widths in zip(numbers, instance.layers, plan.bits, strict=True)
     }
     counted = "by the model's layers" if known else "from 0 over the layers with experts"
@@ -64,9 +58,9 @@ def export(job: Job) -> Exported:
     )
 
 
-def middle_of(plan: Any) -> int | None:
+def middle_of(plan: Solution) -> int | None:
     """Return a ``--wbits`` whose codes can say all widths of a plan, or None if there is none."""
-    widths = {width for row in plan.bits for width in row}
+    widths = {width or 0 for row in plan.bits for width in row}
     return next((m for m in MIDDLES if all(_near(width, m) for width in widths)), None)
 
 
@@ -76,53 +70,30 @@ def pickled(codes: Bits) -> bytes:
     return b"\x80\x02}(" + b"".join(rows) + b"u."
 
 
-def read_mixture_compressor(path: Path, middle: int) -> Bits:
-    """Return layer -> expert -> bits of a file of codes, for this ``--wbits``.
-
-    Raises
-    ------
-    InputError
-        If it is no such pickle; nothing in it is carried out.
-    """
-    with reading(path), path.open("rb") as stream:
-        payload = stream.read(MAX_PICKLE_BYTES + 1)
-    data = PickleData(payload, {}, lambda _: None, str(path)).read()
-    rows = data.items() if isinstance(data, dict) else [(None, None)]
-    found: Bits = {}
-    for layer, row in rows:
-        if type(layer) is not int or not isinstance(row, dict):
-            raise InputError(f"{path}: must be layers with their experts, by number")
-        for expert, code in row.items():
-            if type(expert) is not int or type(code) is not int:
-                raise InputError(f"{path}: layer {layer}: must be experts with codes, by number")
-        offset = {LOW: -1, HIGH: 1}
-        found[layer] = {expert: middle + offset.get(code, 0) for expert, code in row.items()}
-    return found
-
-
 def other_models(job: Job) -> tuple[str, ...]:
     """Return that the tool does not load the model, if it does not."""
-    if job.model_class in (None, LOADED):
+    if by_class(TARGET)(job) != "no":
         return ()
-    return (f"Mixture-Compressor loads {LOADED} only, not {job.model_class}",)
+    only = " and ".join(classes_of(TARGET)["yes"])
+    return (f"Mixture-Compressor loads {only} only, not {job.model_class}",)
 
 
-def _of_three_widths(job: Job) -> tuple[Any, int, Loss | None]:
+def _of_three_widths(job: Job) -> tuple[Solution, int, Loss | None]:
     """Return the job's plan or the best that the tool can take, its ``--wbits``, and the loss.
 
     The best is found by solving for each three widths that follow each other.
     """
-    instance: Any = job.instance
-    if (own := middle_of(job.solution)) is not None:
-        return job.solution, own, None
+    instance, given = job.given(Instance), job.plan(Solution)
+    if (own := middle_of(given)) is not None:
+        return given, own, None
     allowed = {tuple(w for w in instance.bits if _near(w, m)) for m in MIDDLES}
     needed = {width for width, count in instance.min_count.items() if count}
     triples = [widths for widths in sorted(allowed) if widths and needed <= set(widths)]
-    best: tuple[Any, int, Loss] | None = None
+    best: tuple[Solution, int, Loss] | None = None
     infeasible = True
     for widths in triples:
         try:
-            solution, loss = best_restricted(job, _only(instance, widths), FORM)
+            solution, loss = best_restricted(job, Solution, _only(instance, widths), FORM)
         except NoPlanError as error:
             infeasible &= error.exit_code == 3
             continue
@@ -135,7 +106,7 @@ def _of_three_widths(job: Job) -> tuple[Any, int, Loss | None]:
     return best
 
 
-def _only(instance: Any, widths: tuple[int, ...]) -> dict[str, Any]:
+def _only(instance: Instance, widths: tuple[int, ...]) -> dict[str, object]:
     """Return the fields of an instance that has some of the widths only."""
     columns = [instance.bits.index(width) for width in widths]
     layers = instance.model_dump()["layers"]
@@ -172,14 +143,14 @@ def _int(value: int) -> bytes:
 
 TARGETS = (
     Target(
-        "mixture-compressor",
+        TARGET,
         "Mixture-Compressor: main.py --precisions, a pickle of bits",
         ("bitwidth",),
         ".pkl",
         export,
         holds="widths within three that follow each other, of Mixtral's experts",
         loses="other widths",
-        honoured_by=frozenset({LOADED}),
+        honoured=by_class(TARGET),
         warn=other_models,
     ),
 )

@@ -12,12 +12,14 @@ from moeopt.core.errors import InputError
 from moeopt.core.untrusted import read_bytes, reading
 from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import EP_SIZE, ONTO, REDUNDANT, Row, all_on_gpus, slot_map
-from moeopt.exporters.target import Target
+from moeopt.exporters.target import MODEL_CLASS, Option, Target, by_class
+
+TARGET = "tensorrt-llm"
 
 LAYER = re.compile(r"^  (\d{1,9}): \[((?:\d{1,9}(?:, *|(?=\])))*)\]$")
 """A layer on a line of its own, as `export` writes it."""
 
-MAX_BYTES = 2**24
+MAX_BYTES = 2**22
 
 
 def export(job: Job) -> Exported:
@@ -28,7 +30,7 @@ def export(job: Job) -> Exported:
     InputError
         If the number of devices is not given.
     """
-    if job.options["ep_size"] is None and job.instance.problem == "placement":
+    if job.number("ep_size") is None and job.instance.problem == "placement":
         raise InputError("--ep-size: is missing: over how many devices experts are spread")
     found = slot_map(job, rows_by_layer)
     lines = [f"num_slots: {len(found.rows[0])}", "layer_updates_per_iter: 0"]
@@ -36,6 +38,19 @@ def export(job: Job) -> Exported:
     lines += [f"  {layer}: {row}" for layer, row in zip(found.hidden, found.rows, strict=True)]
     payload = ("\n".join(lines) + "\n").encode()
     return Exported(payload, None, found.notes, warnings=all_on_gpus("TensorRT-LLM", found))
+
+
+def needs(job: Job) -> tuple[str, ...]:
+    """Return what must stand beside the file, and why the model's class may not take it."""
+    config = "moe_config: load_balancer: FILE, with enable_attention_dp: true, which is asserted"
+    always = f"TensorRT-LLM reads the file as {config}"
+    honoured, name = by_class(TARGET)(job), job.model_class
+    if honoured == "no":
+        return (always, f"its moe_model_arch_list lacks {name}: the layer raises an error")
+    if honoured == "unknown":
+        whether = f"whether its moe_model_arch_list has {name or 'the class'} is not known"
+        return (always, whether if name else f"{whether}: give --model-class")
+    return (always,)
 
 
 def rows_by_layer(path: Path) -> dict[int, Row]:
@@ -56,13 +71,15 @@ def rows_by_layer(path: Path) -> dict[int, Row]:
 
 TARGETS = (
     Target(
-        "tensorrt-llm",
+        TARGET,
         "TensorRT-LLM: configuration of its load balancer of experts",
         ("placement", "replication"),
         ".yaml",
         export,
         holds="which experts, and which copies, each device has in each layer",
         loses="which experts are off the GPU: it keeps all of them on GPUs",
-        options=(EP_SIZE, REDUNDANT, ONTO),
+        options=(EP_SIZE, REDUNDANT, ONTO, Option("model_class", str, MODEL_CLASS)),
+        honoured=by_class(TARGET),
+        warn=needs,
     ),
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
     ONTO,
@@ -24,7 +24,6 @@ from moeopt.exporters.slots import (
     all_on_gpus,
     as_json,
     by_moe_layer,
-    read_gpu,
     slot_map,
 )
 from moeopt.exporters.target import Target
@@ -38,7 +37,7 @@ def export(job: Job) -> Exported:
     InputError
         If the number of devices is not given.
     """
-    if job.options["ep_size"] is None and job.instance.problem == "placement":
+    if job.number("ep_size") is None and job.instance.problem == "placement":
         raise InputError("--ep-size: is missing: with one device vllm-ascend drops the map")
 
     def rows_of(path: Path) -> dict[int, Row]:
@@ -65,7 +64,7 @@ def export(job: Job) -> Exported:
         config = {"eplb_config": {"expert_map_path": str(path)}}
         return f"--enable-expert-parallel --additional-config {shlex.quote(json.dumps(config))}"
 
-    per_layer = [found.notes["per_layer"][layer] for layer in found.hidden]
+    per_layer = [found.per_layer[layer] for layer in found.hidden]
     notes = found.notes | {"per_layer": per_layer}
     return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vllm-ascend", found))
 
@@ -86,13 +85,6 @@ def read_vllm_ascend_rows(path: Path) -> list[list[list[int]]]:
     if len({(len(row), len(own)) for row in rows for own in row}) > 1:
         raise InputError(f"{path}: layer_list: every device must have equally many experts")
     return rows
-
-
-def read_vllm_ascend_map(path: Path) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    rows = read_vllm_ascend_rows(path)
-    flat = [list(chain(*row)) for row in rows]
-    return read_gpu(path.with_name(path.name + NOTES_SUFFIX), flat)
 
 
 def _row(layer: Any, where: str) -> list[list[int]]:
@@ -120,6 +112,7 @@ TARGETS = (
         loses="which experts are off the NPU: it keeps all of them on NPUs",
         strict_suffix=True,
         options=(replace(EP_SIZE, low=2), REDUNDANT, ONTO),
-        start="${VLLM:-vllm} serve",
+        honoured=lambda _: "unknown",
+        start='"${VLLM:-vllm}" serve',
     ),
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.exporters.exported import NOTES_SUFFIX, Exported, Job
+from moeopt.exporters.exported import Exported, Job
 from moeopt.exporters.slots import (
     EP_SIZE,
     ONTO,
@@ -21,11 +21,10 @@ from moeopt.exporters.slots import (
     all_on_gpus,
     as_json,
     by_moe_layer,
-    read_gpu,
     read_rows,
     slot_map,
 )
-from moeopt.exporters.target import Option, Target
+from moeopt.exporters.target import MODEL_CLASS, Option, Target
 
 VERSION = 2
 FORMAT = "vllm_offline_eplb_physical_to_logical_by_model"
@@ -68,7 +67,7 @@ def export(job: Job) -> Exported:
         quoted = shlex.quote(json.dumps(config))
         return f"--enable-expert-parallel --enable-eplb --eplb-config {quoted}"
 
-    per_layer = [found.notes["per_layer"][layer] for layer in found.hidden]
+    per_layer = [found.per_layer[layer] for layer in found.hidden]
     notes = found.notes | {"per_layer": per_layer}
     return Exported(as_json(file), flags, notes, warnings=all_on_gpus("vLLM", found))
 
@@ -76,11 +75,6 @@ def export(job: Job) -> Exported:
 def needs_the_plugin(job: Job) -> tuple[str, ...]:
     """Return that vLLM alone refuses the flags."""
     return ("vLLM alone refuses these flags: the file is for its plug-in vllm-plugin-das",)
-
-
-def read_vllm_map(path: Path, model_class: str) -> list[tuple[int, ...]]:
-    """Return the GPU experts of each layer with experts, from an exported map and its side file."""
-    return read_gpu(path.with_name(path.name + NOTES_SUFFIX), _rows(path, model_class))
 
 
 def _rows(path: Path, model_class: str) -> list[Row]:
@@ -105,9 +99,10 @@ TARGETS = (
             EP_SIZE,
             REDUNDANT,
             ONTO,
-            Option("model_class", str, "The model's class; default: config.json's."),
+            Option("model_class", str, MODEL_CLASS),
         ),
         warn=needs_the_plugin,
-        start="${VLLM:-vllm} serve",
+        honoured=lambda _: "unknown",
+        start='"${VLLM:-vllm}" serve',
     ),
 )

@@ -4,18 +4,81 @@ Timing has no say here: a policy sees loads and layout, the cache its accesses, 
 by the sum of their times. So both ways of timing a step start from the same decisions.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.planner.decode.costs import UNAVAILABLE_NS, CostTable
 from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.lru import Lrus
 from moeopt.planner.decode.migrations import DIMM_LINK, PCIE, Migrations
-from moeopt.planner.decode.offer import CPU, GPU, NDP, NEVER_NS, NOWHERE, Offer
 from moeopt.planner.decode.policies import get_policy
-from moeopt.planner.decode.work import Flags, Integers, LayerTimes, StepWork, per_layer
+from moeopt.planner.decode.work import (
+    CPU,
+    GPU,
+    NDP,
+    NEVER_NS,
+    NOWHERE,
+    Flags,
+    Integers,
+    LayerTimes,
+    Offer,
+    StepWork,
+    per_layer,
+)
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.plan.schema import Plan
+
+NEVER = -1
+
+
+class Lrus:
+    """Least recently used, with group access: all experts of an access are looked up together.
+
+    They are looked up against the content that the access before left; then all of them become
+    most recent, in the listed order, so that too small a cache keeps the last ones listed.
+
+    Parameters
+    ----------
+    ways
+        How many experts each layer's cache holds; 0 for none.
+    experts
+        Experts of a layer.
+
+    Attributes
+    ----------
+    there
+        Whether a layer has a cache, shape (layers, 1).
+    """
+
+    def __init__(self, ways: Sequence[int], experts: int) -> None:
+        self.there = np.array(ways)[:, None] > 0
+        self._last = np.full((len(ways), experts), NEVER, dtype=np.int64)  # when used; what it has
+        self._now = 0
+        # Where, in the rising order of last uses, the oldest one stands that is kept.
+        self._oldest = np.maximum(experts - np.array(ways)[:, None], 0)
+        self._full = self._oldest > 0
+
+    def access(self, asked: NDArray[np.bool_], order: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return the hits among the experts asked for, and remember these; (layers, experts).
+
+        Parameters
+        ----------
+        asked
+            Of layers that have a cache.
+        order
+            The order in which they are listed, different for each one of a layer.
+        """
+        hits: NDArray[np.bool_] = asked & (self._last != NEVER)
+        self._last[asked] = self._now + order[asked]
+        self._now = int(self._last.max()) + 1
+        oldest = np.take_along_axis(
+            np.sort(self._last, axis=1), np.minimum(self._oldest, self._last.shape[1] - 1), axis=1
+        )
+        self._last[self._full & (self._last < oldest)] = NEVER
+        return hits
+
 
 DOMAIN_NAMES = {"gpu": GPU, "cpu": CPU, "ndp": NDP}
 

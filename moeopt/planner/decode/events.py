@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from moeopt.planner.decode.migrations import PCIE, Transfer
-from moeopt.planner.decode.offer import CPU, GPU, NDP
-from moeopt.planner.decode.work import Flags, LayerTimes, StepWork
+from moeopt.planner.decode.work import CPU, GPU, NDP, Flags, LayerTimes, StepWork
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 from moeopt.sim.engine.bundle import Integers
 from moeopt.sim.engine.core import Engine

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from moeopt.planner.decode.migrations import PCIE
-from moeopt.planner.decode.offer import CPU, GPU, NDP
-from moeopt.planner.decode.work import Flags, Integers, LayerTimes, StepWork
+from moeopt.planner.decode.work import CPU, GPU, NDP, Flags, Integers, LayerTimes, StepWork
 from moeopt.problems.tri_domain.layout_rule import STRIPED
 
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.core.settlements import check_settled, split_name
+from moeopt.core.wording import unknown
 from moeopt.planner.decode import batched
-from moeopt.planner.decode.offer import CPU, GPU, Integers, Offer, Policy
+from moeopt.planner.decode.work import CPU, GPU, Integers, Offer, Policy
 from moeopt.problems.tri_domain.settlements import SETTLEMENTS
 
 
@@ -27,8 +28,7 @@ def get_policy(name: str) -> Policy:
     if plain in HEURISTICS:
         check_settled(plain, settled, SETTLEMENTS)
         return partial(HEURISTICS[plain], **settled)
-    known = ", ".join(policy_names())
-    raise InputError(f"policy: {name!r} is unknown; known policies: {known}")
+    raise InputError(f"policy: {unknown(name, policy_names(), 'known policies')}")
 
 
 def policy_names() -> list[str]:

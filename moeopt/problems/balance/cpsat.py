@@ -6,9 +6,10 @@ Johnson's rule and is a reference; `ClosedForm` does, and is the one to use.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar
 
 from moeopt.core.formulation import Formulation
 
@@ -27,7 +28,7 @@ class Counts(Formulation):
         ns per unit of the model's objective.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -67,17 +68,17 @@ class Counts(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model.add(self.makespan <= objective // self.objective_unit)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
         rows = tuple(tuple(value(count) for count in counts) for counts in self.taken)
         return Solution(instance=self.instance.name, gpu_slices=rows)
 
-    def _post_end(self, end: Any) -> None:
+    def _post_end(self, end: IntVar) -> None:
         """Hold the GPU side to the makespan, given when its flow shop ends."""
         overhead = self._steps(self.instance.gpu_overhead_ns) * self._remains()
         self.model.add(end + overhead <= self.makespan)
 
-    def _totals(self) -> list[Any]:
+    def _totals(self) -> list[IntVar]:
         """Return how many slices of each expert are taken, at most as many as it has."""
         totals = []
         for row, counts in enumerate(self.taken):
@@ -86,7 +87,7 @@ class Counts(Formulation):
             totals.append(total)
         return totals
 
-    def _remains(self) -> Any:
+    def _remains(self) -> IntVar:
         """Return a literal that is true if a unit keeps a slice."""
         remains = self.model.new_bool_var("")
         most = self.instance.slices_per_unit
@@ -104,8 +105,8 @@ class Model(Counts):
 
     def ba_c2_gpu_side(self) -> None:
         """Post BA-C2: link and GPU serve one slice at a time, the GPU after the link."""
-        on_link: list[Any] = []
-        on_gpu: list[Any] = []
+        on_link: list[cp_model.IntervalVar] = []
+        on_gpu: list[cp_model.IntervalVar] = []
         end = self.model.new_int_var(0, self.horizon, "gpu_end")
         for row, total in enumerate(self._totals()):
             sent, started = self._slices(row, total, on_link, on_gpu)
@@ -121,8 +122,12 @@ class Model(Counts):
         self._post_end(end)
 
     def _slices(
-        self, row: int, total: Any, on_link: list[Any], on_gpu: list[Any]
-    ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
+        self,
+        row: int,
+        total: IntVar,
+        on_link: list[cp_model.IntervalVar],
+        on_gpu: list[cp_model.IntervalVar],
+    ) -> tuple[list[tuple[IntVar, IntVar]], list[tuple[IntVar, IntVar]]]:
         """Make the intervals of an expert's slices; the first `total` of them are there.
 
         Returns when each is sent and when its computation starts, each with the slice's literal.

@@ -17,7 +17,7 @@ shortest time; it is 1 unless stated otherwise.
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +181,7 @@ def _with_times(instance: Instance, record: Record, options: Options) -> Instanc
     return instance.model_copy(update=changes)
 
 
-def _younger_left_out(options: dict[str, Any]) -> dict[str, Any]:
+def _younger_left_out(options: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in options.items() if BEFORE.get(name, ...) != value}
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.arrays import each, flags, integers, made, rows_of
+from moeopt.core.arrays import Table
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -80,7 +80,22 @@ class Instance(InstanceEnvelope):
         T_a: time of one activation transfer.
     slice_transfer_ns
         Link time of one slice of an expert that is not resident.
+
+    `from_arrays` takes the fields of `Expert` as arrays of shape (experts,). By default the experts
+    are numbered 0, 1, ... and none is resident; without `seq_len` it is the decode stage.
+
+    Examples
+    --------
+    >>> from moeopt import balance
+    >>> balance.Instance.from_arrays(
+    ...     tokens=[3, 1], slice_gpu_ns=[4, 3], slice_ndp_ns=[9, 5], slice_transfer_ns=6,
+    ...     activation_ns=1, ndp_units=2, slices_per_unit=4, name="small",
+    ... )
+    <balance instance 'small': 2 experts, 2 NDP units of 4 slices, decode;
+    minimises makespan_ns>
     """
+
+    TABLES: ClassVar = (Table("experts", "tokens", "(experts,)", "expert", {"resident": False}),)
 
     problem: Literal["balance"] = "balance"
     stage: Literal["decode", "prefill"]
@@ -112,83 +127,10 @@ class Instance(InstanceEnvelope):
         return experts
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        tokens: ArrayLike,
-        slice_gpu_ns: ArrayLike,
-        slice_ndp_ns: ArrayLike,
-        slice_transfer_ns: int,
-        activation_ns: int,
-        ndp_units: int,
-        slices_per_unit: int,
-        seq_len: int | None = None,
-        resident: ArrayLike | None = None,
-        expert: ArrayLike | None = None,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of arrays with one entry per active expert.
-
-        Parameters
-        ----------
-        tokens
-            Tokens of each expert, at least 1, shape (experts,).
-        slice_gpu_ns, slice_ndp_ns
-            Time of one of its slices on the GPU and on an NDP unit, in ns, shape (experts,).
-        slice_transfer_ns, activation_ns
-            Link time of one slice, and of one activation transfer, in ns.
-        ndp_units, slices_per_unit
-            NDP units that each expert is cut over, and slices of a unit's part.
-        seq_len
-            Tokens of the prompt, for the prefill stage; None: the decode stage.
-        resident
-            Whether the weights are in the GPU's memory, bool, shape (experts,). Default: none.
-        expert
-            The experts' numbers, shape (experts,). Default: 0, 1, ...
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import balance
-        >>> balance.Instance.from_arrays(
-        ...     tokens=[3, 1], slice_gpu_ns=[4, 3], slice_ndp_ns=[9, 5], slice_transfer_ns=6,
-        ...     activation_ns=1, ndp_units=2, slices_per_unit=4, name="small",
-        ... )
-        <balance instance 'small': 2 experts, 2 NDP units of 4 slices, decode;
-        minimises makespan_ns>
-        """
-        used = integers("tokens", tokens, (None,), axes="(experts,)", least=1)
-        size = len(used)
-        held = np.zeros(size, np.bool_)
-        if resident is not None:
-            held = flags("resident", resident, (size,), "(experts,)")
-        columns = {
-            "expert": each("expert", expert, size, np.arange(size)).tolist(),
-            "tokens": used.tolist(),
-            "resident": held.tolist(),
-            "slice_gpu_ns": each("slice_gpu_ns", slice_gpu_ns, size, 0).tolist(),
-            "slice_ndp_ns": each("slice_ndp_ns", slice_ndp_ns, size, 0).tolist(),
-        }
-        return made(
-            cls,
-            name=name,
-            quantum_ns=quantum_ns,
-            stage="decode" if seq_len is None else "prefill",
-            ndp_units=ndp_units,
-            slices_per_unit=slices_per_unit,
-            seq_len=1 if seq_len is None else seq_len,
-            activation_ns=activation_ns,
-            slice_transfer_ns=slice_transfer_ns,
-            experts=rows_of(columns),
-        )
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        stage = "decode" if given.get("seq_len") is None else "prefill"
+        given["seq_len"] = 1 if stage == "decode" else given["seq_len"]
+        return {"stage": stage} | super()._arranged(given)
 
     def size(self) -> str:
         """Return how many experts and slices there are, and the stage, in words."""

@@ -1,9 +1,9 @@
 """The MILP model in PuLP, with the flow shop in closed form: one method per constraint ID."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pulp
+from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import Formulation, float_unit
 
@@ -96,12 +96,12 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.makespan.upBound = objective / self.objective_unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read the decision off the solver's values."""
         rows = tuple(tuple(value(count) for count in counts) for counts in self.taken)
         return Solution(instance=self.instance.name, gpu_slices=rows)
 
-    def _remains(self, side: str) -> Any:
+    def _remains(self, side: str) -> LpAffineExpression:
         """Return a binary that is 1 if a unit keeps a slice; each side has its own."""
         remains = self.model.add_variable(f"remains_{side}", cat="Binary")
         most = self.instance.slices_per_unit

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.errors import InputError
 from moeopt.core.formulation import Formulation
@@ -31,7 +32,7 @@ class Model(Formulation):
         If the losses together do not fit into CP-SAT's integers.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {
+    parameters: ClassVar[dict[str, object]] = {
         "linearization_level": 2,  # BW-C1 belongs to the relaxation: see the spec
         "presolve_inclusion_work_limit": 10**6,  # it looks for each expert's row in the budget's
     }
@@ -100,7 +101,7 @@ class Model(Formulation):
                 for variable, width in zip(expert, self.instance.bits, strict=True):
                     self.model.add_hint(variable, width == chosen)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; an expert without a width gets None."""
         bits = tuple(
             tuple(
@@ -111,11 +112,11 @@ class Model(Formulation):
         )
         return Solution(instance=self.instance.name, bits=bits)
 
-    def _bits(self, layer: list[list[Any]]) -> Any:
+    def _bits(self, layer: list[list[IntVar]]) -> LinearExpr:
         variables = [variable for expert in layer for variable in expert]
         return cp_model.LinearExpr.weighted_sum(variables, list(self.instance.bits) * len(layer))
 
-    def _tie(self, experts: list[list[Any]]) -> None:
+    def _tie(self, experts: list[list[IntVar]]) -> None:
         for first, second in pairwise(experts):
             for one, other in zip(first, second, strict=True):
                 self.model.add(one == other)

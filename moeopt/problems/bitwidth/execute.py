@@ -4,7 +4,7 @@ An instance states neither a machine nor tokens. So every expert that has a widt
 layer, one after the other on the device where all of them lie (NDP, context-aware CXL-NDP 4.2), and
 a run is as long as the bytes it reads: a bit of each of an expert's weights takes one nanosecond. A
 layer then takes as many nanoseconds as its widths have bits, which is what its budget limits.
-`moeopt.planner.widths` executes the same widths on a machine with the tokens of a trace.
+`moeopt.planner.simulate` executes the same widths on a machine with the tokens of a trace.
 
 A loss is no time. Losses add up, and so do the times of tasks that run one after the other: after
 the reads, which do not count in the objective, comes a chain of losses, a nanosecond for each unit.

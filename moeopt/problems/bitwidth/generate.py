@@ -1,7 +1,7 @@
 """bitwidth instances: the experts of all layers that are not on the GPU, and what they lose.
 
-Two things make up a loss: what an expert's output loses at a width (a table, or random experts that
-are quantised for the purpose), and how much that counts. With `weight` "usage" it counts by the
+Two things make up a loss: what an expert's output loses at a width (a table, or a law fitted to
+measured ones), and how much that counts. With `weight` "usage" it counts by the
 share of the layer's choices that went to the expert, with "none" all experts count alike, as in the
 paper's table. Either way importance, which orders the experts for `prefix-split`, is the paper's,
 from the prompt.
@@ -28,12 +28,10 @@ from pydantic import Field
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
-from moeopt.core.rounding import rounded
 from moeopt.sim.models.importance import decode_tokens, importance, prefill_tokens, usage
 from moeopt.sim.models.loss_law import LAWS
 from moeopt.sim.models.loss_rounding import Rounded, by_loss, by_table
 from moeopt.sim.models.loss_table import LossTable, read_loss_table
-from moeopt.sim.models.quantise.random_experts import law, random_table
 from moeopt.sim.presets import find, names
 from moeopt.sim.resettle import Record, made_again
 from moeopt.sim.source import Source
@@ -45,10 +43,6 @@ from .instance import Expert, Granularity, Instance, Layer
 
 IMPORTANCE_STEPS = 10**6
 """What an importance of 1 is as an integer."""
-
-TABLE_BITS = 20
-"""Significant bits of random experts' losses: libraries of linear algebra differ in the last one of
-53, and the same seed is to give the same instance everywhere."""
 
 BEFORE = {"scale": "table", "norm": "sum", "budget_rounding": "down", "prior_choices": 0.0}
 """Options that are younger than instances made before them, with what held then: a provenance
@@ -89,11 +83,11 @@ class Options(Frozen):
         Literal["sum", "max"], Field(description="what counts and scores of a layer are divided by")
     ] = "sum"
     losses: Annotated[
-        Literal["fitted", "alike", "fourfold", "convex", "gptq", "rtn"],
-        Field(description="law of losses, or random matrices quantised by GPTQ or rounding"),
+        Literal["fitted", "alike", "fourfold", "convex"],
+        Field(description="law of losses; fitted: to Mixtral's measured ones"),
     ] = "fitted"
     loss_table: Annotated[
-        Path | None, Field(description="JSON table of measured losses, instead of random ones")
+        Path | None, Field(description="JSON table of measured losses, instead of a law")
     ] = None
     weight: Annotated[
         Literal["usage", "none"], Field(description="what a loss counts: by usage, or all alike")
@@ -130,7 +124,7 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
     Parameters
     ----------
     source
-        The trace orders and weighs the experts; the seed draws random experts. Neither trace nor
+        The trace orders and weighs the experts; the seed draws losses. Neither trace nor
         workload is needed where losses do not count by usage and no expert is on the GPU: then all
         experts are equally important.
     options
@@ -169,7 +163,6 @@ def generate(source: Source, options: Options, table: LossTable | None = None) -
         total = _budget(options, sum(len(row.experts) for row in rows))
     return Instance(
         name=source.name or _name(source, options, named),
-        schema_version=1 if options.scale == "table" else 2,
         provenance=_provenance(source, trace, options, found, named),
         bits=bits,
         loss_scale=rounded.scales[0] if rounded.one_unit else 1.0,
@@ -213,7 +206,7 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     return generate(replace(source, workload=known, notes=notes), options)
 
 
-SETTLED = ("losses", "weight", "norm", "budget_rounding")
+SETTLED = ("losses", "budget", "weight", "norm", "budget_rounding")
 """The options that are settlements of instances."""
 
 OWN_KEYS = ("machine", "model", "trace", "seed", "options", "rounding", "losses")
@@ -316,7 +309,7 @@ def _trace(source: Source, options: Options) -> Trace | None:
 
 
 def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int) -> LossTable:
-    """Return losses of random experts, or by a law."""
+    """Return losses by a law."""
     experts = source.model.routed_experts
     if options.losses == "convex":
         streams = np.random.default_rng(source.seed).spawn(layers)
@@ -324,12 +317,7 @@ def _table(source: Source, options: Options, bits: tuple[int, ...], layers: int)
         drawn = [np.exp(stream.standard_normal((experts, 1))) * 4.0**-widths for stream in streams]
         facts = {"law": "exp(normal) x 4^-bits"}
         return LossTable("convex law", bits, np.stack(drawn), facts)
-    if options.losses in LAWS:
-        return LAWS[options.losses].table(layers, experts, bits, source.seed)
-    losses = random_table(layers, experts, bits, options.losses, source.seed)
-    if options.scale == "own":
-        losses = rounded(losses, TABLE_BITS)
-    return LossTable(f"random experts, {options.losses}", bits, losses, {"law": law()})
+    return LAWS[options.losses].table(layers, experts, bits, source.seed)
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:

@@ -1,11 +1,10 @@
 """The data: what each expert loses at each width, and the budgets of bits."""
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import (
     BeforeValidator,
     Field,
@@ -15,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.core.arrays import integers, made
+from moeopt.core.arrays import integers
 from moeopt.core.envelope import (
     MAX_ALL_EXPERTS,
     MAX_BITS,
@@ -41,7 +40,7 @@ Scale = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 """What one unit of loss stands for in the measured table: the only floats of an instance."""
 
 
-def _width_keys(value: Any) -> Any:
+def _width_keys(value: object) -> object:
     """Turn the keys, which are strings in JSON, into widths; each is written in one way only."""
     if not isinstance(value, dict):
         return value
@@ -134,6 +133,18 @@ class Instance(InstanceEnvelope):
         See `Layer`.
     model_budget_bits
         Largest sum of all widths, in place of the layers' budgets; None: the layers' budgets hold.
+
+    `from_arrays` takes `loss` as an array of shape (layers, experts, widths), `importance` of shape
+    (layers, experts), all alike by default, and `budget_bits` of shape (layers,), or one integer
+    for all layers.
+
+    Examples
+    --------
+    >>> from moeopt import bitwidth
+    >>> bitwidth.Instance.from_arrays(
+    ...     loss=[[[9, 4, 0], [5, 2, 0]]], bits=[2, 3, 4], budget_bits=6, name="small"
+    ... )
+    <bitwidth instance 'small': 1 layers, 2 experts, widths 2, 3, 4; minimises summed_loss>
     """
 
     problem: Literal["bitwidth"] = "bitwidth"
@@ -185,13 +196,9 @@ class Instance(InstanceEnvelope):
         return self
 
     @model_validator(mode="after")
-    def _fields_of_schema_2(self) -> "Instance":
+    def _scales_of_all_or_none(self) -> "Instance":
         own = [layer.loss_scale is not None for layer in self.layers]
-        for number, layer in enumerate(self.layers):
-            for name in ("loss_scale", "loss_error"):
-                if self.schema_version == 1 and getattr(layer, name) is not None:
-                    reason = "is a field of schema 2: schema_version must be 2"
-                    raise field_error(["layers", number, name], reason)
+        for number in range(len(own)):
             if own[number] != own[0]:
                 raise field_error(["layers", number, "loss_scale"], "stands in some layers only")
         if own[0] and self.coupled:
@@ -200,67 +207,20 @@ class Instance(InstanceEnvelope):
         return self
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        loss: ArrayLike,
-        bits: ArrayLike,
-        budget_bits: ArrayLike | None = None,
-        model_budget_bits: int | None = None,
-        importance: ArrayLike | None = None,
-        granularity: Granularity = "expert",
-        min_count: Mapping[int, int] | None = None,
-        loss_scale: float = 1.0,
-        name: str | None = None,
-    ) -> Self:
-        """Return the instance of a table of losses; layers have equally many experts.
-
-        Parameters
-        ----------
-        loss
-            What each expert loses at each width, in units of `loss_scale`, shape (layers, experts,
-            widths).
-        bits
-            The widths in bits, rising, shape (widths,).
-        budget_bits
-            Largest sum of widths of each layer, in bits, shape (layers,), or one integer for all.
-        model_budget_bits
-            Largest sum of all widths, in place of `budget_bits`; one of the two is given.
-        importance
-            Orders the experts of a layer for `prefix-split`, shape (layers, experts). Default: all
-            alike; it is no part of the objective.
-        granularity, min_count, loss_scale
-            See `Instance`.
-        name
-            What the instance is called.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import bitwidth
-        >>> bitwidth.Instance.from_arrays(
-        ...     loss=[[[9, 4, 0], [5, 2, 0]]], bits=[2, 3, 4], budget_bits=6, name="small"
-        ... )
-        <bitwidth instance 'small': 1 layers, 2 experts, widths 2, 3, 4; minimises summed_loss>
-        """
-        widths = integers("bits", bits, (None,), axes="(widths,)", least=1)
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        widths = integers("bits", given.get("bits"), (None,), axes="(widths,)", least=1)
         axes = "(layers, experts, widths)"
-        losses = integers("loss", loss, (None, None, len(widths)), axes=axes)
+        losses = integers("loss", given.pop("loss", None), (None, None, len(widths)), axes=axes)
         layers, experts, _ = losses.shape
         ranks = np.zeros((layers, experts), np.int64)
-        if importance is not None:
+        if (importance := given.pop("importance", None)) is not None:
             ranks = integers("importance", importance, ranks.shape, axes="(layers, experts)")
         budgets: list[int | None] = [None] * layers
-        if budget_bits is not None:
-            shape = () if np.ndim(budget_bits) == 0 else (layers,)
-            given = integers("budget_bits", budget_bits, shape, axes="(layers,)")
-            budgets = np.broadcast_to(given, (layers,)).tolist()
-        elif model_budget_bits is None:
+        if (budget := given.pop("budget_bits", None)) is not None:
+            shape = () if isinstance(budget, int | np.integer) else (layers,)
+            limits = integers("budget_bits", budget, shape, axes="(layers,)")
+            budgets = np.broadcast_to(limits, (layers,)).tolist()
+        elif given.get("model_budget_bits") is None:
             raise InputError("budget_bits: must be given, or model_budget_bits in its place")
         rows = [
             {
@@ -274,16 +234,7 @@ class Instance(InstanceEnvelope):
                 budgets, ranks.tolist(), losses.tolist(), strict=True
             )
         ]
-        return made(
-            cls,
-            name=name,
-            bits=widths.tolist(),
-            loss_scale=loss_scale,
-            granularity=granularity,
-            min_count=dict(min_count or {}),
-            layers=rows,
-            model_budget_bits=model_budget_bits,
-        )
+        return given | {"bits": widths.tolist(), "layers": rows}
 
     def size(self) -> str:
         """Return how many layers and experts there are, and the widths, in words."""

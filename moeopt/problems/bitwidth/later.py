@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.rounding import rounded
@@ -75,8 +76,13 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     return drawn
 
 
+DRAWN_PER_UNIT = 1e6
+"""Shares of experts that are drawn in a second of one core."""
+
+
 def _layer(layer: Layer, choices: Choices | None, number: int, rng: np.random.Generator) -> Layer:
     """Return a layer's losses, summed over so many futures."""
+    checkpoint(number * len(layer.experts) / DRAWN_PER_UNIT)
     losses = np.array([expert.loss for expert in layer.experts], dtype=np.float64)
     if choices is None or not losses.any():
         summed = number * losses

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
 
 import pulp
+from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import FLOAT_RANGE, Formulation, float_unit
 
@@ -86,7 +86,7 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model += self.loss <= objective / self.objective_unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read the decision off the solver's values; an expert without a width gets None."""
         bits = tuple(
             tuple(
@@ -97,7 +97,7 @@ class Model(Formulation):
         )
         return Solution(instance=self.instance.name, bits=bits)
 
-    def _bits(self, layers: Iterable[list[list[Any]]]) -> Any:
+    def _bits(self, layers: Iterable[list[list[LpVariable]]]) -> LpAffineExpression:
         return pulp.LpAffineExpression(
             (variable, width)
             for layer in layers
@@ -105,7 +105,7 @@ class Model(Formulation):
             for variable, width in zip(expert, self.instance.bits, strict=True)
         )
 
-    def _tie(self, experts: list[list[Any]], name: str) -> None:
+    def _tie(self, experts: list[list[LpVariable]], name: str) -> None:
         for number, (first, second) in enumerate(pairwise(experts)):
             for column, (one, other) in enumerate(zip(first, second, strict=True)):
                 self.model += one - other == 0, f"{name}_{number}_{column}"

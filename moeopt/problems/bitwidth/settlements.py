@@ -45,12 +45,23 @@ SETTLEMENTS = (
             "alike": "by the same law, all experts of a layer alike",
             "fourfold": "by the same law, but each bit divides a loss by four",
             "convex": "widely spread, and each bit divides a loss by four",
-            "gptq": "as random matrices with heavy tails do under GPTQ: no law of any model",
-            "rtn": "as the same random matrices do when rounded to nearest",
         },
         default="fitted",
         why="the only per-expert losses that are published; what a rule loses hangs on this more "
         "than on all else, so measured tables (`loss_table`) come first",
+    ),
+    Settlement(
+        name="budget",
+        question="Has each layer a budget of its own, or would the model have one?",
+        words="under a per-layer bit-width budget",
+        source="context-aware CXL-NDP, 4",
+        values={
+            "layer": "each layer its own",
+            "model": "one for all layers, which the rule splits evenly",
+        },
+        default="layer",
+        why="the words; what a model gains by moving bits from layer to layer no rule that goes "
+        "layer by layer can have",
     ),
     Settlement(
         name="weight",

@@ -1,9 +1,10 @@
 """The CP-SAT model: one method per constraint ID (`formulations/cache/spec.md`)."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -69,11 +70,11 @@ class Model(Formulation):
             for w, variable in enumerate(gets):
                 self.model.add_hint(variable, w == ways)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
         return read_off(self.instance.name, self.gets, value)
 
-    def _sum(self, factors: list[list[int]]) -> Any:
+    def _sum(self, factors: list[list[int]]) -> LinearExpr:
         variables = [variable for gets in self.gets for variable in gets]
         flat = [factor for row in factors for factor in row]
         return cp_model.LinearExpr.weighted_sum(variables, flat)

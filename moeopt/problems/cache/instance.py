@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
-from moeopt.core.arrays import NOT_THERE, integers, made
+from moeopt.core.arrays import NOT_THERE, integers
 from moeopt.core.envelope import Count, InstanceEnvelope, Nanoseconds, SolutionEnvelope, field_error
 
 from .curves import Costs, Curves, curves_of
@@ -54,7 +54,22 @@ class Instance(InstanceEnvelope):
     accesses
         By token and layer: the experts used, each once, in the order in which they become most
         recent.
+
+    `from_arrays` takes `accesses` as an array of shape (tokens, layers, top_k), the experts in the
+    order in which they become most recent; -1 where a token uses fewer.
+
+    Examples
+    --------
+    >>> from moeopt import cache
+    >>> cache.Instance.from_arrays(
+    ...     accesses=[[[0, 1], [2, 0]], [[1, -1], [2, 1]]], experts=3, slots=2, gpu_ns=2,
+    ...     cpu_ns=9, activation_ns=1, fetch_ns=7, name="small",
+    ... )
+    <cache instance 'small': 2 layers of 3 experts, 2 tokens, 2 slots;
+    minimises trace_ns>
     """
+
+    ABSENT: ClassVar = {"other_ns": 0}
 
     problem: Literal["cache"] = "cache"
     layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
@@ -114,72 +129,11 @@ class Instance(InstanceEnvelope):
         return accesses
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        accesses: ArrayLike,
-        experts: int,
-        slots: int,
-        gpu_ns: int,
-        cpu_ns: int,
-        activation_ns: int,
-        fetch_ns: int,
-        other_ns: int = 0,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of a routing trace as an array.
-
-        Parameters
-        ----------
-        accesses
-            The experts that each token uses in each layer, shape (tokens, layers, top_k), in the
-            order in which they become most recent; -1 where a token uses fewer.
-        experts, slots
-            Experts of each layer, and experts that fit into the GPU's memory over all layers.
-        gpu_ns, cpu_ns, activation_ns, fetch_ns, other_ns
-            Times in ns; see `Instance`.
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import cache
-        >>> cache.Instance.from_arrays(
-        ...     accesses=[[[0, 1], [2, 0]], [[1, -1], [2, 1]]], experts=3, slots=2, gpu_ns=2,
-        ...     cpu_ns=9, activation_ns=1, fetch_ns=7, name="small",
-        ... )
-        <cache instance 'small': 2 layers of 3 experts, 2 tokens, 2 slots;
-        minimises trace_ns>
-        """
-        used = integers(
-            "accesses",
-            accesses,
-            (None, None, None),
-            axes="(tokens, layers, top_k)",
-            least=NOT_THERE,
-        )
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        axes = "(tokens, layers, top_k)"
+        used = integers("accesses", given.get("accesses"), (None,) * 3, axes=axes, least=NOT_THERE)
         rows = [[[e for e in at if e != NOT_THERE] for at in token] for token in used.tolist()]
-        return made(
-            cls,
-            name=name,
-            quantum_ns=quantum_ns,
-            layers=used.shape[1],
-            experts=experts,
-            slots=slots,
-            gpu_ns=gpu_ns,
-            cpu_ns=cpu_ns,
-            activation_ns=activation_ns,
-            fetch_ns=fetch_ns,
-            other_ns=other_ns,
-            accesses=rows,
-        )
+        return given | {"layers": used.shape[1], "accesses": rows}
 
     def size(self) -> str:
         """Return how many layers, experts, tokens and slots there are, in words."""
@@ -216,7 +170,9 @@ class Solution(SolutionEnvelope):
     ways: tuple[Count | None, ...]
 
 
-def read_off(instance: str, gets: Sequence[Sequence[Any]], value: Callable[[Any], int]) -> Solution:
+def read_off(
+    instance: str, gets: Sequence[Sequence[object]], value: Callable[[object], int]
+) -> Solution:
     """Return the solution in which each layer gets the first number whose variable is 1.
 
     With a constraint left out there may be several, or none: then the layer has no number.

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.search import Search
@@ -162,10 +163,15 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
     offer(_improved(best, value, slots, compute.shape[2] - 1, search))
 
 
+ACCESSES_PER_UNIT, LAYER_WORK = 1e6, 4e-4
+"""What the curves of a future take: so many accesses in a second, and each layer."""
+
+
 def _sides_by_future(instance: Instance, futures: int) -> tuple[Ints, Ints]:
     """Return computing and copying of each future, shape (futures, layers, counts) each."""
     found: list[Sides] = []
     for ids in np.array_split(instance.ids, futures, axis=1):
+        checkpoint(ids.size / ACCESSES_PER_UNIT + len(ids) * LAYER_WORK)
         curves = curves_of(np.ascontiguousarray(ids), instance.experts, instance.costs)
         found.append(Sides(curves.layer_ns, curves.fetches * instance.fetch_ns, instance.slots))
     return np.stack([of.compute_ns for of in found]), np.stack([of.copy_ns for of in found])

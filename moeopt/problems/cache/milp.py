@@ -1,9 +1,9 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/cache/spec.md`)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pulp
+from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import Formulation, float_unit
 
@@ -64,11 +64,11 @@ class Model(Formulation):
         """
         self.trace.upBound = objective * (1 + 1e-6) / self.objective_unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read the decision off the solver's values."""
         return read_off(self.instance.name, self.gets, value)
 
-    def _sum(self, factors: list[list[int]], unit: int) -> Any:
+    def _sum(self, factors: list[list[int]], unit: int) -> LpAffineExpression:
         return pulp.LpAffineExpression(
             (variable, factor / unit)
             for gets, row in zip(self.gets, factors, strict=True)

@@ -11,7 +11,8 @@ left out: I[l] comes before the experts of all later layers, D[l] before those f
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import chain, islice, pairwise, product
+from math import prod
 from typing import Literal, NamedTuple, get_args
 
 from .instance import Instance, Solution, StartTimes
@@ -189,10 +190,12 @@ class CpuTask(NamedTuple):
 
 
 def count(instance: Instance) -> int:
-    """Return how many candidates `candidates` yields."""
-    return sum(
-        1 for counts in _all_counts(instance) for _ in _orders(_with_length(instance, counts))
-    )
+    """Return how many candidates `candidates` yields, less if they are too many anyhow."""
+    least = prod(len(instance.deferrable(layer)) for layer in range(instance.layers))
+    if least > MAX_CANDIDATES:
+        return least
+    every = (_orders(_with_length(instance, counts)) for counts in _all_counts(instance))
+    return sum(1 for _ in islice(chain.from_iterable(every), MAX_CANDIDATES + 1))
 
 
 def candidates(instance: Instance) -> Iterator[Solution]:

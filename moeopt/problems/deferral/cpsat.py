@@ -1,9 +1,10 @@
 """The CP-SAT model: one method per constraint ID (`formulations/deferral/spec.md`)."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.errors import InputError
 from moeopt.core.formulation import Formulation
@@ -33,7 +34,7 @@ class Model(Formulation):
         If the packed number does not fit into CP-SAT's integers.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
     objective_unit = 1
 
     def __init__(self, instance: Instance) -> None:
@@ -134,7 +135,7 @@ class Model(Formulation):
             for variable, start in zip(self.start[kind], starts, strict=True):
                 self.model.add_hint(variable, start)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the schedule off the solver's values; a layer without a count gets None."""
         counts = (
             next((d for d, variable in enumerate(defers) if value(variable)), None)
@@ -145,13 +146,13 @@ class Model(Formulation):
             instance=self.instance.name, deferred=tuple(counts), start_ns=StartTimes(**starts)
         )
 
-    def _instant(self, name: str) -> Any:
+    def _instant(self, name: str) -> IntVar:
         return self.model.new_int_var(0, self.horizon, name)
 
-    def _sum(self, layer: int, values: Any) -> Any:
+    def _sum(self, layer: int, values: Sequence[int]) -> LinearExpr:
         return cp_model.LinearExpr.weighted_sum(self.defers[layer], list(values))
 
-    def _work(self, layer: int, experts: list[int]) -> Any:
+    def _work(self, layer: int, experts: list[int]) -> LinearExpr:
         """Return a variable for the time of as many experts as the layer's count says."""
         expert_ns = self.instance.expert_cpu_ns[layer]
         length = self.model.new_int_var(0, self.instance.top_k * expert_ns, "")

@@ -1,12 +1,12 @@
 """One decode step through all layers with experts: what GPU, CPU and hand-overs take in each."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
-from moeopt.core.arrays import integers, made
+from moeopt.core.arrays import integers
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -22,7 +22,7 @@ MAX_TOP_K = 256
 TIMES = ("attention_ns", "shared_ns", "sync_ns", "expert_cpu_ns")
 
 
-def _for_each_layer(value: Any, info: ValidationInfo) -> Any:
+def _for_each_layer(value: object, info: ValidationInfo) -> object:
     """Let one integer stand for all layers."""
     if isinstance(value, list | tuple):
         return value
@@ -63,7 +63,22 @@ class Instance(InstanceEnvelope):
         layer costs in quality; it never falls.
     max_total_penalty
         Largest sum of penalties over the layers, or None for no limit.
+
+    `from_arrays` takes the times as arrays of shape (layers,), or one integer for all layers, and
+    `penalty` of shape (top_k - min_immediate + 1,). `min_immediate` is 0 by default.
+
+    Examples
+    --------
+    >>> from moeopt import deferral
+    >>> deferral.Instance.from_arrays(
+    ...     attention_ns=[30, 32], shared_ns=20, sync_ns=5, expert_cpu_ns=12, penalty=[0, 1, 3],
+    ...     layers=2, top_k=2, name="small",
+    ... )
+    <deferral instance 'small': 2 layers, top 2, up to 2 deferred;
+    minimises makespan_ns, then total_penalty>
     """
+
+    ABSENT: ClassVar = {"min_immediate": 0}
 
     problem: Literal["deferral"] = "deferral"
     layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
@@ -109,72 +124,13 @@ class Instance(InstanceEnvelope):
         return penalty
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        attention_ns: ArrayLike,
-        shared_ns: ArrayLike,
-        sync_ns: ArrayLike,
-        expert_cpu_ns: ArrayLike,
-        penalty: ArrayLike,
-        layers: int,
-        top_k: int,
-        min_immediate: int = 0,
-        max_total_penalty: int | None = None,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of arrays with one entry per layer.
-
-        Parameters
-        ----------
-        attention_ns, shared_ns, sync_ns, expert_cpu_ns
-            Times of each layer in ns, shape (layers,), or one integer for all of them; see
-            `Instance`.
-        penalty
-            What deferring 0, 1, ... experts in a layer costs, shape (top_k - min_immediate + 1,);
-            it never falls.
-        layers, top_k
-            Layers with experts, and experts that each runs on the CPU.
-        min_immediate
-            How many of them must be immediate.
-        max_total_penalty
-            Largest sum of penalties; None: no limit.
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import deferral
-        >>> deferral.Instance.from_arrays(
-        ...     attention_ns=[30, 32], shared_ns=20, sync_ns=5, expert_cpu_ns=12, penalty=[0, 1, 3],
-        ...     layers=2, top_k=2, name="small",
-        ... )
-        <deferral instance 'small': 2 layers, top 2, up to 2 deferred;
-        minimises makespan_ns, then total_penalty>
-        """
-        times = {}
-        given = (attention_ns, shared_ns, sync_ns, expert_cpu_ns)
-        for field, values in zip(TIMES, given, strict=True):
-            shape = () if np.ndim(values) == 0 else (layers,)
-            times[field] = integers(field, values, shape, axes="(layers,)").tolist()
-        return made(
-            cls,
-            name=name,
-            quantum_ns=quantum_ns,
-            layers=layers,
-            top_k=top_k,
-            min_immediate=min_immediate,
-            **times,
-            penalty=integers("penalty", penalty, (None,)).tolist(),
-            max_total_penalty=max_total_penalty,
-        )
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        layers = given.get("layers")
+        for name in TIMES:
+            if (times := given.get(name)) is not None and isinstance(layers, int):
+                shape = () if np.ndim(cast(ArrayLike, times)) == 0 else (layers,)
+                given[name] = integers(name, times, shape, axes="(layers,)").tolist()
+        return given
 
     def size(self) -> str:
         """Return how many layers there are and how many experts may be deferred, in words."""

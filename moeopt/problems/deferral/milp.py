@@ -1,10 +1,10 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/deferral/spec.md`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations
-from typing import Any
 
 import pulp
+from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import Formulation, float_unit
 
@@ -54,7 +54,7 @@ class Model(Formulation):
         self.objective = self.makespan + self.penalty * (1 / self.objective_unit)
         self.model.setObjective(self.objective)
         self.waits: list[tuple[Node, Node, int]] = []
-        self.orders: list[tuple[Node, Node, Any]] = []
+        self.orders: list[tuple[Node, Node, LpVariable]] = []
 
     def de_c1_one_count(self) -> None:
         """Post DE-C1: each layer defers one count, the last 0."""
@@ -128,7 +128,7 @@ class Model(Formulation):
         known_ns = objective // second_key_radix(self.instance)
         self.makespan.upBound = known_ns * (1 + 1e-6) / self.unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read counts and orders off the solver's values; a layer without a count gets None."""
         counts = [
             next((d for d, variable in enumerate(defers) if value(variable)), None)
@@ -149,15 +149,15 @@ class Model(Formulation):
             instance=self.instance.name, deferred=tuple(counts), start_ns=StartTimes(**starts)
         )
 
-    def _sum(self, layer: int, values: Any) -> Any:
+    def _sum(self, layer: int, values: Iterable[float]) -> LpAffineExpression:
         return pulp.LpAffineExpression(zip(self.defers[layer], values, strict=True))
 
-    def _runs(self, task: Node) -> Any:
+    def _runs(self, task: Node) -> LpAffineExpression:
         """Return an expression that is 1 if the task of the CPU takes time, else 0."""
         idle = 0 if task[0] == "deferred" else self.instance.top_k
         return pulp.lpSum(x for d, x in enumerate(self.defers[task[1]]) if d != idle)
 
-    def _length(self, task: Node) -> Any:
+    def _length(self, task: Node) -> LpAffineExpression:
         """Return a task's length in units."""
         counts = range(len(self.defers[task[1]]))
         if task[0] in ("attention", "shared"):

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.search import Search
+from moeopt.core.wording import unknown
 
 from .bounds import lower_bound
 from .check import objective
@@ -55,7 +56,7 @@ class Scheduler:
         max_total_penalty: int | None = None,
     ) -> None:
         if method not in METHODS:
-            raise InputError(f"method: {method!r} is unknown; known: {', '.join(METHODS)}")
+            raise InputError(f"method: {unknown(method, METHODS)}")
         self.method, self.layers, self.top_k = method, layers, top_k
         self.penalty = np.asarray(penalty)
         self.min_immediate, self.max_total_penalty = min_immediate, max_total_penalty

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import integers, made
+from moeopt.core.arrays import integers
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -151,7 +151,28 @@ class Instance(InstanceEnvelope):
     steps
         By step and layer: [expert, tokens, loss if deferred] of each expert with tokens, in order
         of falling routing score, each expert once.
+
+    `from_arrays` takes `chosen` in place of `steps`, an array of shape (steps, layers, top_k) of
+    the experts that each of them runs, with `deferral_loss` of the same shape; `expert_bytes`,
+    `gpu_ns`, `cpu_ns` and `copy_ns` of shape (widths,); `shared_ns` and `attention_ns` of shape
+    (layers,), or one integer for all; and `width_loss` of shape (layers, experts, widths). There is
+    one context, of `kv_bytes`, `attention_ns` and `step_ns`.
+
+    Examples
+    --------
+    >>> from moeopt import joint
+    >>> joint.Instance.from_arrays(
+    ...     chosen=[[[0, 1], [2, 0]]], experts=3, expert_bytes=[8], gpu_ns=[2], cpu_ns=[9],
+    ...     gpu_bytes=20, attention_ns=5, name="small",
+    ... )
+    <joint instance 'small': 2 layers of 3 experts, 1 steps, 1 widths, 20 bytes of GPU memory;
+    minimises total_ns>
     """
+
+    ABSENT: ClassVar = {
+        **{"hand_over_ns": 0, "host_bytes": None, "max_loss": None, "width_loss": None},
+        **{"host_copy": True, "max_ways": 0, "max_deferred": 0},
+    }
 
     problem: Literal["joint"] = "joint"
     layers: Annotated[Count, Field(ge=1, le=MAX_LAYERS)]
@@ -282,129 +303,31 @@ class Instance(InstanceEnvelope):
         return self
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        chosen: ArrayLike,
-        experts: int,
-        expert_bytes: ArrayLike,
-        gpu_ns: ArrayLike,
-        cpu_ns: ArrayLike,
-        gpu_bytes: int,
-        bits: ArrayLike = (16,),
-        attention_ns: ArrayLike = 0,
-        shared_ns: ArrayLike = 0,
-        hand_over_ns: int = 0,
-        copy_ns: ArrayLike | None = None,
-        step_ns: int = 0,
-        kv_bytes: int = 0,
-        deferral_loss: ArrayLike | None = None,
-        width_loss: ArrayLike | None = None,
-        host_bytes: int | None = None,
-        max_loss: int | None = None,
-        host_copy: bool = True,
-        max_ways: int = 0,
-        max_deferred: int = 0,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of single tokens and one way to keep the KV cache.
-
-        Parameters
-        ----------
-        chosen
-            Experts of each step and layer in order of falling score, shape (steps, layers, top_k).
-        experts
-            Experts in each layer.
-        bits, expert_bytes, gpu_ns, cpu_ns, copy_ns
-            Widths, rising, and by width an expert's size in bytes, its times for one token on GPU
-            and CPU, and the time to copy it in ns (default: nothing), each of shape (widths,).
-        attention_ns, shared_ns
-            Of each layer, shape (layers,), or one integer for all, in ns.
-        hand_over_ns, step_ns, kv_bytes
-            As in `Instance` and `Context`.
-        deferral_loss
-            What deferring a chosen expert adds to the loss, shape (steps, layers, top_k); default:
-            nothing.
-        width_loss
-            Shape (layers, experts, widths); default: nothing.
-        gpu_bytes, host_bytes, max_loss, host_copy, max_ways, max_deferred
-            See `Instance`.
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import joint
-        >>> joint.Instance.from_arrays(
-        ...     chosen=[[[0, 1], [2, 0]]], experts=3, expert_bytes=[8], gpu_ns=[2], cpu_ns=[9],
-        ...     gpu_bytes=20, attention_ns=5, name="small",
-        ... )
-        <joint instance 'small': 2 layers of 3 experts, 1 steps, 1 widths, 20 bytes of GPU memory;
-        minimises total_ns>
-        """
-        used = integers("chosen", chosen, (None, None, None), axes="(steps, layers, top_k)")
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        axes = "(steps, layers, top_k)"
+        used = integers("chosen", given.pop("chosen", None), (None, None, None), axes=axes)
         layers = used.shape[1]
         late = np.zeros_like(used)
-        if deferral_loss is not None:
-            late = integers(
-                "deferral_loss", deferral_loss, used.shape, axes="(steps, layers, top_k)"
-            )
-        widths = integers("bits", bits, (None,), axes="(widths,)").tolist()
-        by_width = {
-            key: integers(key, values, (len(widths),), axes="(widths,)").tolist()
-            for key, values in (("expert_bytes", expert_bytes), ("gpu_ns", gpu_ns))
-        }
-        by_width["cpu_ns"] = integers("cpu_ns", cpu_ns, (len(widths),), axes="(widths,)").tolist()
-        copies = [0] * len(widths)
-        if copy_ns is not None:
-            copies = integers("copy_ns", copy_ns, (len(widths),), axes="(widths,)").tolist()
-        by_layer = {}
-        for key, values in (("attention_ns", attention_ns), ("shared_ns", shared_ns)):
-            one = () if np.ndim(values) == 0 else (layers,)
-            array = integers(key, values, one, axes="(layers,)")
-            by_layer[key] = np.broadcast_to(array, (layers,)).tolist()
-        losses = None
-        if width_loss is not None:
-            shape = (layers, experts, len(widths))
-            losses = integers("width_loss", width_loss, shape, axes="(layers, experts, widths)")
-        entries = np.stack([used, np.ones_like(used), late], axis=-1)
-        return made(
-            cls,
-            name=name,
-            quantum_ns=quantum_ns,
-            layers=layers,
-            experts=experts,
-            bits=widths,
-            expert_bytes=by_width["expert_bytes"],
-            gpu_ns=[[0, ns] for ns in by_width["gpu_ns"]],
-            cpu_ns=[[0, ns] for ns in by_width["cpu_ns"]],
-            copy_ns=copies,
-            shared_ns=by_layer["shared_ns"],
-            hand_over_ns=hand_over_ns,
-            contexts=[
-                {
-                    "name": "as given",
-                    "kv_bytes": kv_bytes,
-                    "attention_ns": by_layer["attention_ns"],
-                    "step_ns": step_ns,
-                }
-            ],
-            gpu_bytes=gpu_bytes,
-            host_bytes=host_bytes,
-            max_loss=max_loss,
-            host_copy=host_copy,
-            max_ways=max_ways,
-            max_deferred=max_deferred,
-            width_loss=None if losses is None else losses.tolist(),
-            steps=entries.tolist(),
-        )
+        if (loss := given.pop("deferral_loss", None)) is not None:
+            late = integers("deferral_loss", loss, used.shape, axes=axes)
+        widths = integers("bits", given.get("bits", [16]), (None,), axes="(widths,)").tolist()
+        for name in ("expert_bytes", "gpu_ns", "cpu_ns", "copy_ns"):
+            values = given.get(name, [0] * len(widths) if name == "copy_ns" else None)
+            column = integers(name, values, (len(widths),), axes="(widths,)").tolist()
+            given[name] = [[0, ns] for ns in column] if name in ("gpu_ns", "cpu_ns") else column
+        for name in ("attention_ns", "shared_ns"):
+            values = given.get(name, 0)
+            shape = () if isinstance(values, int | np.integer) else (layers,)
+            array = integers(name, values, shape, axes="(layers,)")
+            given[name] = np.broadcast_to(array, (layers,)).tolist()
+        if (width_loss := given.get("width_loss")) is not None:
+            axes, experts = "(layers, experts, widths)", given.get("experts")
+            cells = (layers, experts if isinstance(experts, int) else None, len(widths))
+            given["width_loss"] = integers("width_loss", width_loss, cells, axes=axes).tolist()
+        context = {"name": "as given", "attention_ns": given.pop("attention_ns")}
+        context |= {name: given.pop(name, 0) for name in ("kv_bytes", "step_ns")}
+        steps = np.stack([used, np.ones_like(used), late], axis=-1).tolist()
+        return given | {"layers": layers, "bits": widths, "contexts": [context], "steps": steps}
 
     def size(self) -> str:
         """Return how many layers, experts, steps and widths there are, in words."""

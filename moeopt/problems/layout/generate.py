@@ -110,6 +110,7 @@ def of_loads(
     forecast
         What systems decide their layout from, shape (experts,), if anything.
     """
+    source = source.paced(options.ndp_rate)
     if options.table_noise:
         noise = (options.batch, options.table_noise, source.seed)
         source = replace(source, machine=with_table_noise(source.machine, source.model, *noise))
@@ -118,7 +119,7 @@ def of_loads(
     dimms = _dimms(source, options)
     fields = memory_fields(source, options, dimms, tokens)
     if forecast is not None:
-        fields |= {"schema_version": 2, "forecast_tokens": tuple(forecast)}
+        fields["forecast_tokens"] = tuple(forecast)
     return Instance(
         name=name,
         quantum_ns=source.quantum_ns,
@@ -133,7 +134,10 @@ def of_loads(
     )
 
 
-SETTLED = ("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work")
+SETTLED = (
+    *("layout_from", "dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("hbm_slots", "dimms", "ndp_rate"),
+)
 """The options that are settlements of instances."""
 
 

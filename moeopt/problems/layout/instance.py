@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import integers, made, rows_of
+from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, SolutionEnvelope, field_error
 from moeopt.core.host_memory import HostMemory, absent
 
@@ -142,7 +140,25 @@ class Instance(HostMemory):
         expert lies in one place, and memory is no limit.
 
     The other fields of schema 2 stand in `moeopt.core.host_memory`.
+
+    `from_arrays` takes the fields of `Scenario` as arrays of shape (windows, experts), but
+    `weight`, 1 by default, of shape (windows,). Costs are meaningless without tokens.
+
+    Examples
+    --------
+    >>> from moeopt import layout
+    >>> layout.Instance.from_arrays(
+    ...     tokens=[[9, 1, 2]], gpu_hit_ns=[[5, 4, 4]], gpu_miss_striped_ns=[[20, 20, 20]],
+    ...     gpu_miss_localized_ns=[[30, 30, 30]], cpu_striped_ns=[[40, 15, 18]],
+    ...     cpu_localized_ns=[[60, 45, 50]], ndp_ns=[[50, 35, 38]], dimms=2, hbm_slots=1,
+    ...     dram_striped_ns=10, dram_localized_ns=20, name="small",
+    ... )
+    <layout instance 'small': 3 experts, 1 windows, 2 DIMMs, 1 HBM slots;
+    minimises weighted_makespan_ns>
     """
+
+    TABLES: ClassVar = (Table("scenarios", "tokens", "(windows, experts)", None, {"weight": 1}),)
+    ABSENT: ClassVar = {"dimm_slots": None}
 
     problem: Literal["layout"] = "layout"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
@@ -219,142 +235,11 @@ class Instance(HostMemory):
                 raise field_error(["copies", "dimm_bytes"], f"{reason} expert has to fit")
         return self
 
-    @model_validator(mode="after")
-    def _own_fields_of_schema_2(self) -> Self:
-        given: list[list[str | int]] = []
-        if self.forecast_tokens is not None:
-            given.append(["forecast_tokens"])
-        if self.copies is not None:
-            given.append(["copies"])
-        if self.in_two_parts:
-            given.append(["scenarios", 0, TWO_PARTS[0]])
-        if given and self.schema_version == 1:
-            raise field_error(given[0], "is a field of schema 2: schema_version must be 2")
-        return self
-
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        tokens: ArrayLike,
-        gpu_hit_ns: ArrayLike,
-        gpu_miss_striped_ns: ArrayLike,
-        gpu_miss_localized_ns: ArrayLike,
-        cpu_striped_ns: ArrayLike,
-        cpu_localized_ns: ArrayLike,
-        ndp_ns: ArrayLike,
-        dimms: int,
-        hbm_slots: int,
-        dram_striped_ns: int,
-        dram_localized_ns: int,
-        dimm_slots: int | None = None,
-        weight: ArrayLike | None = None,
-        gpu_calc_ns: ArrayLike | None = None,
-        pcie_striped_ns: ArrayLike | None = None,
-        pcie_localized_ns: ArrayLike | None = None,
-        channels: ArrayLike | None = None,
-        dimm_share: tuple[int, int] | None = None,
-        gpu_base_ns: int | None = None,
-        forecast_tokens: ArrayLike | None = None,
-        copies: Copies | None = None,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of arrays with one row per trace window and one column per expert.
-
-        Parameters
-        ----------
-        tokens
-            Tokens of each expert in each window, shape (windows, experts).
-        gpu_hit_ns, gpu_miss_striped_ns, gpu_miss_localized_ns, cpu_striped_ns, cpu_localized_ns
-            Time of each path (TriMoE Eq. 1-3), in ns, shape (windows, experts); meaningless
-            without tokens.
-        ndp_ns
-            Time on an NDP unit (Eq. 4), in ns, shape (windows, experts).
-        dimms, hbm_slots
-            Number of DIMMs, and of experts that the GPU's memory holds.
-        dram_striped_ns, dram_localized_ns
-            How long a host's read keeps every DIMM, or the expert's own, busy (Eq. 6), in ns.
-        dimm_slots
-            How many localized experts a DIMM may hold; None: any number.
-        weight
-            How often each window counts, at least 1, shape (windows,). Default: once.
-        gpu_calc_ns, pcie_striped_ns, pcie_localized_ns
-            A miss in two parts that overlap with those of other experts: how long it keeps the GPU
-            busy, and PCIe, by how the expert lies; in ns, shape (windows, experts), at most the
-            whole miss. All three or none: then a miss keeps the GPU busy as a whole.
-        channels
-            The memory channel of each DIMM, shape (dimms,). Default: channels are no limit.
-        dimm_share
-            Numerator and denominator of the part of `dram_striped_ns` that each DIMM is busy with
-            a host's striped read. Default: all of it.
-        gpu_base_ns
-            How long the GPU is busy before any routed expert, in ns. Default: 0.
-        forecast_tokens
-            What an offline trace said of each expert's tokens, shape (experts,), for rules that
-            decide the layout from it. Default: none.
-        copies
-            Permission to keep several copies of an expert. Default: one place each.
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import layout
-        >>> layout.Instance.from_arrays(
-        ...     tokens=[[9, 1, 2]], gpu_hit_ns=[[5, 4, 4]], gpu_miss_striped_ns=[[20, 20, 20]],
-        ...     gpu_miss_localized_ns=[[30, 30, 30]], cpu_striped_ns=[[40, 15, 18]],
-        ...     cpu_localized_ns=[[60, 45, 50]], ndp_ns=[[50, 35, 38]], dimms=2, hbm_slots=1,
-        ...     dram_striped_ns=10, dram_localized_ns=20, name="small",
-        ... )
-        <layout instance 'small': 3 experts, 1 windows, 2 DIMMs, 1 HBM slots;
-        minimises weighted_makespan_ns>
-        """
-        used = integers("tokens", tokens, (None, None), axes="(windows, experts)")
-        costs = (
-            *(gpu_hit_ns, gpu_miss_striped_ns, gpu_miss_localized_ns),
-            *(cpu_striped_ns, cpu_localized_ns, ndp_ns),
-        )
-        windows, experts = used.shape
-        counts = np.ones(windows, np.int64)
-        if weight is not None:
-            counts = integers("weight", weight, (windows,), axes="(windows,)", least=1)
-        columns = {"weight": counts.tolist(), "tokens": used.tolist()}
-        for field, values in zip(COSTS, costs, strict=True):
-            columns[field] = integers(field, values, used.shape, axes="(windows, experts)").tolist()
-        parts = (gpu_calc_ns, pcie_striped_ns, pcie_localized_ns)
-        for field, part in zip(TWO_PARTS, parts, strict=True):
-            if part is not None:
-                of_part = integers(field, part, used.shape, axes="(windows, experts)")
-                columns[field] = of_part.tolist()
-        memory: dict[str, Any] = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
-        memory["copies"] = copies
-        if channels is not None:
-            memory["channels"] = integers("channels", channels, (dimms,), axes="(dimms,)").tolist()
-        if forecast_tokens is not None:
-            forecast = integers("forecast_tokens", forecast_tokens, (experts,), axes="(experts,)")
-            memory["forecast_tokens"] = forecast.tolist()
-        newer = any(of is not None for of in (*parts, *memory.values()))
-        return made(
-            cls,
-            **memory,
-            schema_version=2 if newer else 1,
-            name=name,
-            quantum_ns=quantum_ns,
-            dimms=dimms,
-            hbm_slots=hbm_slots,
-            dimm_slots=dimm_slots,
-            experts=experts,
-            dram_striped_ns=dram_striped_ns,
-            dram_localized_ns=dram_localized_ns,
-            scenarios=rows_of(columns),
-        )
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        fields = super()._arranged(given)
+        rows = cast(list[dict[str, list[int]]], fields["scenarios"])
+        return fields | {"experts": len(rows[0]["tokens"]) if rows else 0}
 
     @property
     def in_two_parts(self) -> bool:

@@ -92,5 +92,7 @@ SETTLEMENTS = (
         why="It is what the paper says; the optimum is the same in any case.",
     ),
     *(_here(_SHARED[name]) for name in ("dimm_share", "channels", "gpu_base", "gpu_work")),
+    replace(_SHARED["residents"], name="hbm_slots"),
+    *(_SHARED[name] for name in ("batch", "dimms", "ndp_rate")),
 )
 """The settlements of `systems` and `heuristics`, then those of instances."""

@@ -273,7 +273,6 @@ def on_layout(instance: Instance, layout: Layout, number: int) -> FixedLayout | 
         name=instance.name,
         dimms=instance.dimms,
         experts=tuple(rows),
-        schema_version=instance.schema_version,
         channels=instance.channels,
         dimm_share=instance.dimm_share,
         gpu_base_ns=instance.gpu_base_ns,

@@ -199,7 +199,6 @@ def generate(source: Source, options: Options) -> Instance:
         schema_2["known"] = known
     host_slots = None if options.host_gib is None else int(options.host_gib * GIB / unit_bytes)
     return Instance(
-        schema_version=2 if schema_2 else 1,
         name=source.name or _name(source, options, room),
         provenance=provenance | {"gpu_memory": memory},
         quantum_ns=source.quantum_ns,
@@ -264,11 +263,9 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
     if settlement == "dispatch":
         if value == "free" and not instance.host_copy:
             return None
-        made = instance.model_copy(update={"dispatch": value, "schema_version": 2})
-        return made if made.uses_schema_2 else made.model_copy(update={"schema_version": 1})
+        return instance.restated(dispatch=value)
     if settlement == "rules_know" and value == "steps":
-        made = instance.model_copy(update={"known": None})
-        return made if made.uses_schema_2 else made.model_copy(update={"schema_version": 1})
+        return instance.restated(known=None)
     options = (instance.provenance or {}).get("options")
     share = options.get("prompt_share") if isinstance(options, dict) else None
     is_so = {"rules_know": instance.known is not None, "prompt_share": str(share) == value}

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import integers, made
+from moeopt.core.arrays import integers
 from moeopt.core.envelope import (
     Count,
     Flag,
@@ -55,16 +55,6 @@ MAX_EXPERT_SLOTS = 2**20
 Restriction = Literal["whole-layers", "equal-counts"]
 
 Dispatch = Literal["resident", "free"]
-
-FIELDS_OF_SCHEMA_2 = (
-    "known",
-    "dispatch",
-    "expert_width",
-    "width_gpu_ns",
-    "width_offload_ns",
-    "step_scores",
-    "score_scale",
-)
 
 Sizes = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=1, le=MAX_EXPERT_SLOTS)], ...],
@@ -117,7 +107,23 @@ class Instance(InstanceEnvelope):
     step_scores, score_scale
         Routing weights that a step's tokens gave each expert in `steps`, summed, in the order of
         `steps` and in units of 1 / `score_scale`. Fields of schema 2; nothing that is minimised.
+
+    `from_arrays` takes `tokens` in place of `steps`, an array of shape (steps, layers, experts), 0
+    for none; `expert_slots` and `expert_width` of shape (layers, experts), and the tables of
+    further widths of shape (widths, tokens + 1).
+
+    Examples
+    --------
+    >>> from moeopt import placement
+    >>> placement.Instance.from_arrays(
+    ...     tokens=[[[2, 0, 1], [0, 3, 0]]], gpu_slots=2, gpu_expert_ns=[0, 2],
+    ...     offload_expert_ns=[0, 9], name="small",
+    ... )
+    <placement instance 'small': 2 layers of 3 experts, 1 steps, 2 GPU slots;
+    minimises total_ns>
     """
+
+    ABSENT: ClassVar = {"layer_offload_fixed_ns": 0}
 
     problem: Literal["placement"] = "placement"
     schema_version: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
@@ -241,10 +247,7 @@ class Instance(InstanceEnvelope):
         return widths
 
     @model_validator(mode="after")
-    def _fields_of_schema_2(self) -> Self:
-        for name in FIELDS_OF_SCHEMA_2:
-            if self.schema_version == 1 and self._states(name):
-                raise field_error([name], "is a field of schema 2: schema_version must be 2")
+    def _widths_fit(self) -> Self:
         if self.dispatch == "free" and not self.host_copy:
             raise field_error(["dispatch"], "free needs a copy of every expert: host_copy is false")
         check_widths(self.expert_width, self.width_gpu_ns, self.width_offload_ns)
@@ -259,121 +262,21 @@ class Instance(InstanceEnvelope):
         check_scores(self.step_scores, self.score_scale, self.steps)
         return self
 
-    def _states(self, name: str) -> bool:
-        return getattr(self, name) not in (None, "resident")
-
-    @property
-    def uses_schema_2(self) -> bool:
-        """Whether it says anything that schema 1 has no field for."""
-        return any(map(self._states, FIELDS_OF_SCHEMA_2))
-
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        tokens: ArrayLike,
-        gpu_slots: int,
-        gpu_expert_ns: ArrayLike,
-        offload_expert_ns: ArrayLike,
-        layer_offload_fixed_ns: int = 0,
-        restriction: Restriction | None = None,
-        fill: bool = False,
-        expert_slots: ArrayLike | None = None,
-        host_slots: int | None = None,
-        host_copy: bool = True,
-        known: Known | None = None,
-        dispatch: Dispatch = "resident",
-        expert_width: ArrayLike | None = None,
-        width_gpu_ns: ArrayLike | None = None,
-        width_offload_ns: ArrayLike | None = None,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of token counts as an array.
-
-        Parameters
-        ----------
-        tokens
-            Tokens of every expert in every step, shape (steps, layers, experts); 0 for none.
-        gpu_slots
-            The GPU's room for experts, over all layers.
-        gpu_expert_ns, offload_expert_ns
-            Time in ns of one expert on the GPU and on the other side, by its tokens, from 0 to the
-            end of the table, each of any length from 2; beyond it the last slope continues.
-        layer_offload_fixed_ns
-            What a layer pays in a step in which it offloads anything, in ns.
-        restriction, fill, host_slots, host_copy
-            See `Instance`.
-        expert_slots
-            Slots of every expert, at least 1, shape (layers, experts). Default: one each.
-        known
-            Counts that rules may decide by, e.g. ``placement.Known(prefill_counts=counts)``.
-        dispatch
-            See `Instance`.
-        expert_width
-            Number of every expert's times, shape (layers, experts): 0 for the tables above, w for
-            row w - 1 of the further ones.
-        width_gpu_ns, width_offload_ns
-            As `gpu_expert_ns` and `offload_expert_ns`, a row per further width.
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import placement
-        >>> placement.Instance.from_arrays(
-        ...     tokens=[[[2, 0, 1], [0, 3, 0]]], gpu_slots=2, gpu_expert_ns=[0, 2],
-        ...     offload_expert_ns=[0, 9], name="small",
-        ... )
-        <placement instance 'small': 2 layers of 3 experts, 1 steps, 2 GPU slots;
-        minimises total_ns>
-        """
-        used = integers("tokens", tokens, (None, None, None), axes="(steps, layers, experts)")
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        axes = "(steps, layers, experts)"
+        used = integers("tokens", given.pop("tokens", None), (None, None, None), axes=axes)
         _, layers, experts = used.shape
-        shape, axes = (layers, experts), "(layers, experts)"
-        sizes = None
-        if expert_slots is not None:
-            sizes = integers("expert_slots", expert_slots, shape, axes=axes, least=1).tolist()
-        widths: dict[str, Any] = {}
-        if expert_width is not None:
-            widths["expert_width"] = integers("expert_width", expert_width, shape, axes=axes)
-        for field, table in (
-            ("width_gpu_ns", width_gpu_ns),
-            ("width_offload_ns", width_offload_ns),
-        ):
-            if table is not None:
-                widths[field] = integers(field, table, (None, None), axes="(widths, tokens + 1)")
-        schema_1 = known is None and dispatch == "resident" and not widths
+        for name, least in (("expert_slots", 1), ("expert_width", 0)):
+            if (values := given.get(name)) is not None:
+                table = integers(
+                    name, values, (layers, experts), axes="(layers, experts)", least=least
+                )
+                given[name] = table.tolist()
         steps = [
             [[(int(e), int(row[e])) for e in np.flatnonzero(row)] for row in step] for step in used
         ]
-        return made(
-            cls,
-            schema_version=1 if schema_1 else 2,
-            name=name,
-            quantum_ns=quantum_ns,
-            layers=layers,
-            experts=experts,
-            gpu_slots=gpu_slots,
-            gpu_expert_ns=integers("gpu_expert_ns", gpu_expert_ns, (None,)).tolist(),
-            offload_expert_ns=integers("offload_expert_ns", offload_expert_ns, (None,)).tolist(),
-            layer_offload_fixed_ns=layer_offload_fixed_ns,
-            steps=steps,
-            restriction=restriction,
-            fill=fill,
-            expert_slots=sizes,
-            host_slots=host_slots,
-            host_copy=host_copy,
-            known=known,
-            dispatch=dispatch,
-            **{field: table.tolist() for field, table in widths.items()},
-        )
+        return given | {"layers": layers, "experts": experts, "steps": steps}
 
     def size(self) -> str:
         """Return how many layers, experts, steps and slots there are, in words."""

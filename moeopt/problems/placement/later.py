@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
+from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
 from moeopt.sim.traces.count_sample import sample_trace
 from moeopt.sim.traces.trace import Counts
@@ -97,6 +99,10 @@ def _known(instance: Instance) -> Ints:
     return total
 
 
+DRAWN_PER_UNIT = 4e5
+"""Uses of experts that are drawn in a second of one core."""
+
+
 def _layer(
     tokens: Ints, known: Ints, steps: int, rng: np.random.Generator
 ) -> list[tuple[tuple[int, int], ...]]:
@@ -109,6 +115,7 @@ def _layer(
     known
         Further tokens of each expert, shape (experts,): at as many a step as in those seen.
     """
+    checkpoint(steps * int((tokens > 0).sum()) / max(1, len(tokens)) / DRAWN_PER_UNIT)
     active = tokens > 0
     uses = active.sum(axis=0)
     each = tokens.sum() / max(1, uses.sum())
@@ -120,7 +127,7 @@ def _layer(
         return [()] * steps
     together = min(together, int((shares > 0).sum()))
     wanted = _capped(shares / shares.sum() * together)
-    counts = np.rint(wanted * 2**30 / together).astype(np.int64)
+    counts = np.rint(rounded(wanted) * 2**30 / together).astype(np.int64)
     ids = sample_trace(Counts("", counts[None, None]), together, steps, int(rng.integers(2**31)))
     chosen = ids.topk_ids[:, 0]
     drawn = np.ones(chosen.shape, dtype=np.int64)

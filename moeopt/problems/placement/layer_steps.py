@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.compiled import compiled
 
 Ints = NDArray[np.int64]
@@ -219,6 +220,10 @@ class LayerSteps:
         return int((self.weight * np.maximum(gpu, off + fixed_ns * (count > 0))).sum())
 
 
+MERGED_PER_UNIT = 1e6
+"""Uses of experts that are merged in a second of one core."""
+
+
 def layer_steps_of(
     steps: Sequence[Sequence[Sequence[tuple[int, int]]]],
     gpu_ns: Sequence[Sequence[int]],
@@ -246,6 +251,7 @@ def layer_steps_of(
     found = []
     for layer, of_layer in enumerate(zip(*steps, strict=True)):
         weight, start, expert, tokens, row_of_step = _merged(of_layer)
+        checkpoint(len(expert) / MERGED_PER_UNIT)
         width = 0 if widths is None else np.array(widths[layer])[expert]
         times = gpu[width, tokens], off[width, tokens]
         found.append(LayerSteps(weight, start, expert, *times, row_of_step, free_dispatch))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.clock import spend
+from moeopt.core.clock import checkpoint, spend
 from moeopt.core.compiled import compiled
 from moeopt.core.device_loads import (
     CHANNEL,
@@ -37,6 +37,9 @@ IN_MEMORY = -2
 
 SCHEDULES_PER_UNIT = 150_000
 """Schedules that are built in a unit of work."""
+
+TABLES = 2e-3
+"""Units of work for the tables of one future."""
 
 
 class Layouts:
@@ -162,6 +165,7 @@ def _put(table: Ints, columns: Ints, i: int, resident: int, dimm: int) -> None:
 
 def _columns(future: Instance) -> Ints:
     """Return `Layouts.columns` of one future."""
+    checkpoint(TABLES)
     c = future.columns
     tables = []
     for localized in (False, True):

@@ -123,6 +123,7 @@ class Options(MemoryOptions):
 SETTLED = (
     *("windows", "link_sum", "cold_cut", "dimm_choice", "layout_from"),
     *("dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("residents", "dimms", "ndp_rate"),
 )
 """The options that are settlements of instances."""
 
@@ -166,6 +167,7 @@ def generate(source: Source, options: Options) -> Instance:
 
 def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
     """Return the layout of the options, the same for predicted and for actual loads."""
+    source = source.paced(options.ndp_rate)
     seen = np.array(loads[options.layout_from], dtype=np.int64)
     work = None
     if options.dimm_choice == "balanced":
@@ -216,6 +218,7 @@ def on_layout(
     observed
         Tokens in the steps before, shape (steps, experts); stated if the options say so.
     """
+    source = source.paced(options.ndp_rate)
     machine, model, quantum = source.machine, source.model, source.quantum_ns
     dimms = options.dimms or machine.dram.dimms
     reads = expert_costs(machine, model, 1, quantum)
@@ -224,10 +227,9 @@ def on_layout(
     window = to_ns(options.link_window_us, "link_window_us")
     newer = memory_fields(source, options, dimms, options.batch)
     if options.link_sum == "per link":
-        newer["schema_version"] = 2
         newer["relayout_share_ns"] = min(int(to_quanta(move / dimms, quantum)), move)
     if options.observed and observed is not None:
-        newer |= {"schema_version": 2, "observed_tokens": tuple(map(tuple, observed.tolist()))}
+        newer["observed_tokens"] = tuple(map(tuple, observed.tolist()))
     return Instance(
         name=name,
         quantum_ns=quantum,

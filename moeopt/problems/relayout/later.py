@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.core.clock import checkpoint
 from moeopt.core.errors import InputError
 from moeopt.core.futures import Draw, Futures, drawn_from
 from moeopt.core.search import Search
@@ -160,6 +161,10 @@ def draw(instance: Instance, futures: Futures, seed: int) -> Draw:
     return draw_from(fit(seen if seen.any() else own, 1), instance, seed)
 
 
+DRAWN_PER_UNIT = 1e5
+"""Experts of a future that are drawn in a second of one core."""
+
+
 def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
     """Return what draws loads of the step that runs from a given forecast; see `draw`."""
     own = np.array([[expert.tokens for expert in instance.experts]], dtype=np.int64)
@@ -190,6 +195,7 @@ def draw_from(forecast: Forecast, instance: Instance, seed: int) -> Draw:
 
 def _loaded(instance: Instance, tokens: Any, costs: dict[str, Any]) -> tuple[Expert, ...]:
     """Return the experts where they lie, with other tokens and costs."""
+    checkpoint(len(instance.experts) / DRAWN_PER_UNIT)
     rows = zip(tokens.tolist(), *(of.tolist() for of in costs.values()), strict=True)
     return tuple(
         Expert.model_construct(
@@ -250,8 +256,10 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
         found.append(plan)
         if value < best_value:
             best, best_value = plan, value
-    for plan in found:
+    for number, plan in enumerate(found):
         for size in range(len(plan), 0, -1):
+            if search.stopped and (number or size < len(plan)):
+                return
             report(plan[:size])
     search.note = "LOCAL OPTIMUM"
 

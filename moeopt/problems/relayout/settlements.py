@@ -135,6 +135,7 @@ EARLIER = "earlier steps"
 SHARED = (
     *("cold_cut", "dimm_choice", "layout_from"),
     *("dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("residents", "batch", "dimms", "ndp_rate"),
 )
 
 

@@ -1,9 +1,12 @@
 """The CP-SAT model: one method per constraint ID (`formulations/replication/spec.md`)."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -13,6 +16,19 @@ from .instance import Instance, Solution
 
 TWICE = 2
 """Copies of one expert that a device could hold if RP-C3 did not forbid it."""
+
+
+V = TypeVar("V")
+"""A solver's variable."""
+
+
+class Counted(Protocol):
+    """A model that says which copies there are, and which tokens they get."""
+
+    instance: Instance
+    numbers: range
+    at: list[list[list[list[IntVar]]]]
+    tokens: list[list[list[tuple[IntVar, IntVar]]]]
 
 
 class Model(Formulation):
@@ -29,7 +45,7 @@ class Model(Formulation):
         tokens hangs on. Empty where that does not matter.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -150,11 +166,11 @@ class Model(Formulation):
                 for g, (tokens, _) in enumerate(of_expert):
                     self.model.add_hint(tokens, row[copies.index(g)] if g in copies else 0)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
         return decoded(self.instance, self.lies, value, self.tokens)
 
-    def _ordered(self) -> list[Any]:
+    def _ordered(self) -> list[list[list[list[IntVar]]]]:
         """Return which of an expert's k copies each device has, in order of the devices' numbers.
 
         On one device there may be two here, one after the other: RP-C3 forbids it.
@@ -178,7 +194,7 @@ class Model(Formulation):
             found.append(at)
         return found
 
-    def _dispatched(self) -> list[Any]:
+    def _dispatched(self) -> list[list[list[tuple[IntVar, IntVar]]]]:
         """Return the tokens of each window's experts on each device, and whether there are any."""
         found = []
         for w, window in enumerate(self.instance.windows):
@@ -205,10 +221,10 @@ class Model(Formulation):
                 self.model.add(i.scaled_read_ns * reads + way <= within)
                 self.model.add(i.scaled_token_ns[g] * tokens <= within)
 
-    def _free(self, peak: Any, weight: int, loads: list[int]) -> None:
+    def _free(self, peak: IntVar, weight: int, loads: list[int]) -> None:
         """Let each device take what it likes of the experts that it holds."""
         i = self.instance
-        taken: list[list[Any]] = [[] for _ in range(i.devices)]
+        taken: list[list[IntVar]] = [[] for _ in range(i.devices)]
         for load, counts, lies in zip(loads, self.counts, self.lies, strict=True):
             if not load:
                 continue
@@ -220,7 +236,7 @@ class Model(Formulation):
         for parts in taken:
             self.model.add(weight * sum(parts) <= self.objective_unit * peak)
 
-    def _windows(self) -> Any:
+    def _windows(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
         i = self.instance
         return zip(i.weights.tolist(), i.loads_units, strict=True)
 
@@ -228,7 +244,7 @@ class Model(Formulation):
         return units // self.objective_unit
 
 
-def kernel_loads(model: Any) -> list[list[tuple[Any, Any]]]:
+def kernel_loads(model: Counted) -> list[list[tuple[LinearExpr, LinearExpr]]]:
     """Return the experts read and the tokens of each device in each window, of a model's variables.
 
     The model has `instance`, `numbers`, `at` and `tokens`, as `Model` does; sums are Python's.
@@ -254,7 +270,10 @@ def kernel_loads(model: Any) -> list[list[tuple[Any, Any]]]:
 
 
 def decoded(
-    instance: Instance, lies: Any, value: Callable[[Any], int], tokens: Any = ()
+    instance: Instance,
+    lies: Sequence[Sequence[Sequence[V]]],
+    value: Callable[[V], int],
+    tokens: Sequence[Sequence[Sequence[tuple[V, V]]]] = (),
 ) -> Solution:
     """Return the solution in which each device has so many copies of each expert, and tokens."""
     rows = tuple(

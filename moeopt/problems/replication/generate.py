@@ -10,7 +10,7 @@ github.com/ai-dynamo/aiconfigurator at 095f58a, ``systems/data`` (Apache-2.0): T
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,14 +129,14 @@ def generate(source: Source, options: Options) -> Instance:
         before = start(_instance(source, options, windows.load(first - 1)[None], name, None))
         current = None if before is None else before.copies
     instance = _instance(source, options, loads, name, current)
-    decided: dict[str, Any] = {"first_window": first}
+    decided: dict[str, object] = {"first_window": first}
     if source.workload is not None:
         decided["drawn_windows"] = windows.total
     record = _record(source, windows.trace, _said(options) | decided)
     return instance.model_copy(update={"provenance": record})
 
 
-def _record(source: Source, trace: Trace | None, options: dict[str, Any]) -> dict[str, Any]:
+def _record(source: Source, trace: Trace | None, options: dict[str, object]) -> dict[str, object]:
     """Return the provenance; nothing is rounded here, for there are no times."""
     found = source.provenance(trace, options)
     return {key: value for key, value in found.items() if key != "rounding"}
@@ -167,13 +167,13 @@ def _instance(
     return made.model_copy(update={"move_cost": cost})
 
 
-def _said(options: Options) -> dict[str, Any]:
+def _said(options: Options) -> dict[str, object]:
     """Return the options for the provenance; what goes with kernels only where there are any."""
     without = {"work", "kernel", "slot_cost"} if options.work == "tokens" else set()
     return options.model_dump(exclude=without)
 
 
-def _kernel(source: Source, options: Options) -> dict[str, Any]:
+def _kernel(source: Source, options: Options) -> dict[str, object]:
     """Return what a kernel takes for the model's experts; nothing where tokens alone count."""
     if options.work == "tokens":
         if options.slot_cost:

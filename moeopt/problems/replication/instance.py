@@ -2,10 +2,10 @@
 
 from functools import cached_property
 from math import lcm
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.core.arrays import integers, made
+from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, Data, InstanceEnvelope, SolutionEnvelope, field_error
 from moeopt.core.errors import InputError
 
@@ -86,7 +86,22 @@ class Instance(InstanceEnvelope):
     links
         With "kernel": what a token from one device costs on another, in ns, shape (devices,
         devices), by source and target; each device sends an equal part of every expert's tokens.
+
+    `from_arrays` takes `loads` as an array of shape (windows, experts), or (experts,) for a single
+    window, and `weight` of shape (windows,), 1 by default. `max_copies` is 8 by default.
+
+    Examples
+    --------
+    >>> from moeopt import replication
+    >>> replication.Instance.from_arrays(
+    ...     loads=[600, 560, 120, 120, 20, 10, 10, 10], devices=8, slots=2, name="golden"
+    ... )
+    <replication instance 'golden': 8 experts, 8 devices of 2 slots, 1 window, even split;
+    minimises peak_load_units>
     """
+
+    TABLES: ClassVar = (Table("windows", "loads", "(windows, experts)", None, {"weight": 1}),)
+    ABSENT: ClassVar = {"max_copies": 8}
 
     problem: Literal["replication"] = "replication"
     work: Literal["tokens", "kernel"] = "tokens"
@@ -190,9 +205,9 @@ class Instance(InstanceEnvelope):
     @model_serializer(mode="wrap")
     def _without_what_has_no_meaning(
         self, handler: SerializerFunctionWrapHandler
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write what a kernel needs only where there is one: other files are as they were."""
-        fields: dict[str, Any] = handler(self)
+        fields: dict[str, object] = handler(self)
         if self.work == "tokens":
             for name in ("work", "read_ns", "token_ns", "slot_cost", "links"):
                 del fields[name]
@@ -216,83 +231,9 @@ class Instance(InstanceEnvelope):
         return self
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        loads: ArrayLike,
-        devices: int,
-        slots: int,
-        max_copies: int = 8,
-        split: Literal["even", "free"] = "even",
-        nodes: int = 1,
-        groups: int | None = None,
-        weight: ArrayLike | None = None,
-        current: Copies | None = None,
-        move_cost: int = 0,
-        name: str | None = None,
-        **kernel: Any,
-    ) -> Self:
-        """Return the instance of loads with one row per window.
-
-        Parameters
-        ----------
-        loads
-            Tokens of each expert, shape (windows, experts), or (experts,) for a single window.
-        devices, slots, nodes
-            Devices, copies that each has room for, and nodes that the devices are in.
-        max_copies
-            Most copies of one expert.
-        split
-            "even" or "free": how an expert's tokens are shared out over its copies.
-        groups
-            Groups of experts that stay within a node; None: each expert is one.
-        weight
-            Of each window, shape (windows,). Default: 1.
-        current
-            The devices of each expert's copies now.
-        move_cost
-            Cost of a copy that is not in `current`, in units.
-        name
-            What the instance is called.
-        kernel
-            `work`, `read_ns`, `token_ns`, `slot_cost`, `links`, as the class has them.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import replication
-        >>> replication.Instance.from_arrays(
-        ...     loads=[600, 560, 120, 120, 20, 10, 10, 10], devices=8, slots=2, name="golden"
-        ... )
-        <replication instance 'golden': 8 experts, 8 devices of 2 slots, 1 window, even split;
-        minimises peak_load_units>
-        """
-        one = np.ndim(loads) == 1 if not isinstance(loads, list) else _is_flat(loads)
-        shape, axes = ((None,), "(experts,)") if one else ((None, None), "(windows, experts)")
-        table = np.atleast_2d(integers("loads", loads, shape, axes=axes))
-        weights = [1] * len(table)
-        if weight is not None:
-            weights = integers("weight", weight, (len(table),), axes="(windows,)", least=1).tolist()
-        rows = zip(weights, table.tolist(), strict=True)
-        return made(
-            cls,
-            name=name,
-            devices=devices,
-            slots=slots,
-            nodes=nodes,
-            groups=groups,
-            split=split,
-            max_copies=max_copies,
-            windows=[{"weight": w, "loads": row} for w, row in rows],
-            current=current,
-            move_cost=move_cost,
-            **kernel,
-        )
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        loads = given.get("loads")
+        return super()._arranged(given | {"loads": [loads]} if _is_flat(loads) else given)
 
     def minimises(self) -> tuple[str, ...]:
         """Return the objective's name: of kernels it is a time."""
@@ -370,8 +311,12 @@ class Instance(InstanceEnvelope):
         return tokens if self.work == "kernel" else tokens * self.units_per_token
 
 
-def _is_flat(values: list[object]) -> bool:
-    """Tell whether a list holds numbers and not rows."""
+def _is_flat(values: object) -> bool:
+    """Tell whether a list or an array holds numbers and not rows."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1
+    if not isinstance(values, list | tuple):
+        return False
     return not values or not isinstance(values[0], list | tuple | np.ndarray)
 
 
@@ -391,8 +336,8 @@ class Solution(SolutionEnvelope):
     shares: Shares | None = None
 
     @model_serializer(mode="wrap")
-    def _without_absent_shares(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
+    def _without_absent_shares(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = handler(self)
         if self.shares is None:
             del fields["shares"]
         return fields

@@ -1,9 +1,11 @@
 """The MILP model in PuLP: the same IDs; loads in tokens, kernel times in ns or powers of ten."""
 
 from collections.abc import Callable
-from typing import Any
 
+import numpy as np
 import pulp
+from numpy.typing import NDArray
+from pulp import LpVariable
 
 from moeopt.core.formulation import FLOAT_RANGE, Formulation
 
@@ -153,11 +155,11 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model += self.total <= objective / self.objective_unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read the decision off the solver's values."""
         return decoded(self.instance, self.lies, value, self.tokens)
 
-    def _most(self, loads: Any) -> int:
+    def _most(self, loads: NDArray[np.int64]) -> int:
         """Return what a window's peak is not above, in units."""
         i = self.instance
         if i.work == "tokens":
@@ -165,7 +167,7 @@ class Model(Formulation):
         slowest = i.scaled_read_ns * TWICE * i.experts + max(i.scaled_token_ns) * int(loads.sum())
         return slowest // i.scale + 1
 
-    def _ordered(self) -> list[Any]:
+    def _ordered(self) -> list[list[list[list[LpVariable]]]]:
         """Return which of an expert's k copies each device has, see `cpsat.Model`."""
         devices, found = range(self.instance.devices), []
         for e, of_expert in enumerate(self.lies):
@@ -190,7 +192,7 @@ class Model(Formulation):
             found.append(at)
         return found
 
-    def _dispatched(self) -> list[Any]:
+    def _dispatched(self) -> list[list[list[tuple[LpVariable, LpVariable]]]]:
         """Return the tokens of each window's experts on each device, and whether there are any."""
         found = []
         for w, window in enumerate(self.instance.windows):
@@ -218,10 +220,10 @@ class Model(Formulation):
                 computed = i.scaled_token_ns[g] / unit * tokens
                 self.model += computed <= within, f"RP_C5_{w}_{g}_compute"
 
-    def _free(self, w: int, loads: list[float], peak: Any) -> None:
+    def _free(self, w: int, loads: list[float], peak: LpVariable) -> None:
         """Let each device take what it likes of the experts that it holds."""
         i = self.instance
-        taken: list[list[Any]] = [[] for _ in range(i.devices)]
+        taken: list[list[LpVariable]] = [[] for _ in range(i.devices)]
         for e, load in enumerate(loads):
             if not load:
                 continue

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar
 
 from moeopt.core.formulation import Formulation
 
 from .bounds import objective_grid
 from .instance import Instance, Layer, Solution
+
+V = TypeVar("V")
+"""A solver's variable."""
 
 
 def stops_of(layers: Sequence[Layer]) -> list[tuple[int, str]]:
@@ -23,7 +27,9 @@ def stops_of(layers: Sequence[Layer]) -> list[tuple[int, str]]:
 
 
 def decoded(
-    instance: Instance, lies: Sequence[Sequence[Any]], value: Callable[[Any], int]
+    instance: Instance,
+    lies: Sequence[Sequence[V]],
+    value: Callable[[V], int],
 ) -> Solution:
     """Return the solution in which each stop is on the device whose flag is set."""
     homes = {"attention": [-1] * len(instance.layers), "experts": [-1] * len(instance.layers)}
@@ -45,7 +51,7 @@ class Model(Formulation):
         ``hops[s][i][j]``: whether the activations go from device i, at stop s, to j.
     """
 
-    parameters: ClassVar[dict[str, Any]] = {}
+    parameters: ClassVar[dict[str, object]] = {}
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -127,18 +133,22 @@ class Model(Formulation):
             for device, flag in enumerate(flags):
                 self.model.add_hint(flag, device == home)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values."""
         return decoded(self.instance, self.lies, value)
 
     def _walk(
-        self, total: Any, prefix: str, weight: int, hop_ns: Sequence[Sequence[int]] | None
+        self,
+        total: IntVar,
+        prefix: str,
+        weight: int,
+        hop_ns: Sequence[Sequence[int]] | None,
     ) -> None:
         """Hold a time to the sum of its parts and hops."""
-        found: list[Any] = []
+        found: list[IntVar] = []
         steps: list[int] = []
 
-        def take(flag: Any, time_ns: int) -> None:
+        def take(flag: IntVar, time_ns: int) -> None:
             if step := weight * time_ns // self.objective_unit:
                 found.append(flag)
                 steps.append(step)

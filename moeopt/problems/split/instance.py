@@ -1,13 +1,13 @@
 """Layers in order, devices with memory, and what each layer's two parts take on each device."""
 
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from moeopt.core.arrays import NOT_THERE, integers, made, optional
+from moeopt.core.arrays import Table
 from moeopt.core.envelope import (
     Count,
     Data,
@@ -95,7 +95,26 @@ class Instance(InstanceEnvelope):
         How often a decoded token and an ubatch of a prompt count.
     layers
         In the order in which they run.
+
+    `from_arrays` takes the fields of `Device` as arrays of shape (devices,), the times of `Layer`
+    of shape (layers, devices), -1 where a part cannot run, and its bytes of shape (layers,). A
+    layer whose experts can run nowhere has none.
+
+    Examples
+    --------
+    >>> from moeopt import split
+    >>> split.Instance.from_arrays(
+    ...     attention_ns=[[10, 60], [10, 60]], attention_bytes=[2, 2],
+    ...     experts_ns=[[12, 80], [12, 80]], experts_bytes=[9, 9], hop_ns=[[0, 5], [5, 0]],
+    ...     capacity=[14, 64], buffer=[1, 0], source=1, name="small",
+    ... )
+    <split instance 'small': 2 layers, 2 devices; minimises weighted_ns>
     """
+
+    TABLES: ClassVar = (
+        Table("devices", "capacity", "(devices,)", None, {"name": None, "buffer": 0}),
+        Table("layers", "attention_ns", "(layers, devices)"),
+    )
 
     problem: Literal["split"] = "split"
     devices: Annotated[tuple[Device, ...], Field(min_length=1, max_length=MAX_DEVICES)]
@@ -175,95 +194,11 @@ class Instance(InstanceEnvelope):
         return self
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        attention_ns: ArrayLike,
-        attention_bytes: ArrayLike,
-        experts_ns: ArrayLike,
-        experts_bytes: ArrayLike,
-        hop_ns: ArrayLike,
-        capacity: ArrayLike,
-        source: int,
-        **more: object,
-    ) -> Self:
-        """Return the instance of arrays.
-
-        Parameters
-        ----------
-        attention_ns, experts_ns
-            Times in ns, shape (layers, devices); -1 where a part cannot run. A layer whose experts
-            can run nowhere has none.
-        attention_bytes, experts_bytes
-            Bytes of the parts, shape (layers,).
-        hop_ns
-            Times between devices in ns, shape (devices, devices).
-        capacity
-            Memory of the devices in bytes, shape (devices,).
-        source
-            The device that a token comes from.
-        more
-            `buffer` in bytes, shape (devices,); the fields `order`, `decode_weight`,
-            `prompt_weight`, `name`, `quantum_ns`; and the prompt's times, `prompt_attention_ns`,
-            `prompt_experts_ns` and `prompt_hop_ns`, of the shapes above.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range; one line with the
-            argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import split
-        >>> split.Instance.from_arrays(
-        ...     attention_ns=[[10, 60], [10, 60]], attention_bytes=[2, 2],
-        ...     experts_ns=[[12, 80], [12, 80]], experts_bytes=[9, 9], hop_ns=[[0, 5], [5, 0]],
-        ...     capacity=[14, 64], buffer=[1, 0], source=1, name="small",
-        ... )
-        <split instance 'small': 2 layers, 2 devices; minimises weighted_ns>
-        """
-        sizes = integers("capacity", capacity, (None,), axes="(devices,)")
-        count = len(sizes)
-        buffers: object = more.pop("buffer", [0] * count)
-        times: dict[str, Ints] = {}
-        given = {"attention_ns": attention_ns, "experts_ns": experts_ns}
-        for name in ("prompt_attention_ns", "prompt_experts_ns"):
-            if (value := more.pop(name, None)) is not None:
-                given[name] = value  # type: ignore[assignment]
-        for name, values in given.items():
-            shape = (len(times["attention_ns"]) if times else None, count)
-            axes = "(layers, devices)"
-            times[name] = integers(name, values, shape, axes=axes, least=NOT_THERE)
-        rows = len(times["attention_ns"])
-        bytes_of = {
-            name: integers(name, values, (rows,), axes="(layers,)").tolist()
-            for name, values in (
-                ("attention_bytes", attention_bytes),
-                ("experts_bytes", experts_bytes),
-            )
-        }
-        layers = [
-            {name: optional(values[row]) for name, values in times.items()}
-            | {name: values[row] for name, values in bytes_of.items()}
-            for row in range(rows)
-        ]
-        for layer, experts in zip(layers, times["experts_ns"], strict=True):
-            if (experts == NOT_THERE).all():
-                layer["experts_ns"] = None
-        hops = {"hop_ns": hop_ns}
-        if (value := more.pop("prompt_hop_ns", None)) is not None:
-            hops["prompt_hop_ns"] = value  # type: ignore[assignment]
-        held = integers("buffer", buffers, (count,), axes="(devices,)")  # type: ignore[arg-type]
-        devices = [
-            {"name": f"device{number}", "capacity": size, "buffer": buffer}
-            for number, (size, buffer) in enumerate(zip(sizes.tolist(), held.tolist(), strict=True))
-        ]
-        square = {
-            name: integers(name, values, (count, count), axes="(devices, devices)").tolist()
-            for name, values in hops.items()
-        }
-        return made(cls, devices=devices, source=source, layers=layers, **square, **more)
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        fields = super()._arranged(given)
+        for number, device in enumerate(cast(list[dict[str, object]], fields["devices"])):
+            device["name"] = f"device{number}"
+        return fields
 
     def size(self) -> str:
         """Return how many layers and devices there are, in words."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import gcd
-from typing import Any
 
 import pulp
+from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import Formulation, float_unit
 
@@ -100,13 +100,15 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.model += self.total <= objective / self.objective_unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read the decision off the solver's values."""
         return decoded(self.instance, self.lies, value)
 
-    def _walk(self, prefix: str, weight: int, hop_ns: Sequence[Sequence[int]] | None) -> Any:
+    def _walk(
+        self, prefix: str, weight: int, hop_ns: Sequence[Sequence[int]] | None
+    ) -> LpAffineExpression:
         """Return the sum of a walk's parts and hops, in the objective's unit."""
-        terms: list[tuple[Any, float]] = []
+        terms: list[tuple[LpVariable, float]] = []
         for (layer, part), flags in zip(self.stops, self.lies, strict=True):
             times = getattr(self.instance.layers[layer], f"{prefix}{part}_ns")
             terms += [

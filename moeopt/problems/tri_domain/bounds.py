@@ -8,7 +8,6 @@ expert's least is over the entries of all its copies.
 """
 
 from math import gcd
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +126,7 @@ def _channel_reads(instance: Instance) -> Times:
     return np.stack([c.gpu_dram_ns, c.cpu_dram_ns]) * (instance.channels is not None)
 
 
-def _options(instance: Instance, weights: NDArray[Any]) -> NDArray[Any]:
+def _options(instance: Instance, weights: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return each copy's weighted time on GPU, CPU and NDP, of shape (3, copies).
 
     Parameters

@@ -161,7 +161,7 @@ def rows_in(value: Any, make: Callable[..., Any]) -> Rows | None:
     return valid(columns, make)
 
 
-def _column(name: str, values: Sequence[Any]) -> NDArray[Any] | None:
+def _column(name: str, values: Sequence[Any]) -> NDArray[np.generic] | None:
     kinds = set(map(type, values))
     if name == "resident":
         return np.array(values) if kinds == {bool} else None

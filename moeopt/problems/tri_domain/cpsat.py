@@ -1,9 +1,10 @@
 """The CP-SAT model: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
 
 from collections.abc import Callable, Container, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ortools.sat.python import cp_model
+from ortools.sat.python.cp_model import IntVar, LinearExpr
 
 from moeopt.core.formulation import Formulation
 
@@ -31,7 +32,7 @@ class Model(Formulation):
         self.instance = instance
         self.objective_unit = objective_grid(instance)
         self.model = cp_model.CpModel()
-        self.runs: list[dict[Run, Any]] = [
+        self.runs: list[dict[Run, IntVar]] = [
             {run: self.model.new_bool_var(f"{run[0]}[{e.expert},{run[1]}]") for run in runs}
             for e, runs in zip(instance.experts, runs_of(instance), strict=True)
         ]
@@ -93,7 +94,7 @@ class Model(Formulation):
         """
         self.model.add(self.makespan <= objective // self.objective_unit)
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[IntVar], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
         return read_off(self.instance, self.runs, value)
 
@@ -102,20 +103,22 @@ class Model(Formulation):
         longest = sum(max(self.instance.times_ns(e), default=0) for e in self.instance.experts)
         return (self.instance.base_ns + 3 * longest) // self.objective_unit
 
-    def _lies(self) -> Iterator[tuple[Expert | Copy, Any, Any, Any]]:
+    def _lies(
+        self,
+    ) -> Iterator[tuple[Expert | Copy, IntVar, IntVar, IntVar]]:
         """Yield every copy of every expert with its variables of GPU, CPU and NDP."""
         for expert, runs in zip(self.instance.experts, self.runs, strict=True):
             for k, lie in enumerate(expert.lies):
                 yield lie, runs["gpu", k], runs["cpu", k], runs["ndp", k]
 
-    def _sum(self, domain: Domain, cost_ns: Callable[[Expert | Copy], int]) -> Any:
+    def _sum(self, domain: Domain, cost_ns: Callable[[Expert | Copy], int]) -> LinearExpr:
         terms = [
             (gpu if domain == "gpu" else cpu, cost_ns(lie) // self.objective_unit)
             for lie, gpu, cpu, _ in self._lies()
         ]
         return cp_model.LinearExpr.weighted_sum(*zip(*terms, strict=True))
 
-    def _busy(self, dimm: int | None) -> Any:
+    def _busy(self, dimm: int | None) -> LinearExpr:
         """Return the busy time that copies lying on `dimm` (None: striped ones) cause there."""
         variables, steps = [0], [0]
         for lie, *runs in self._lies():
@@ -126,7 +129,7 @@ class Model(Formulation):
                 steps += [time // self.objective_unit for time in (*charges, lie.ndp_ns or 0)]
         return cp_model.LinearExpr.weighted_sum(variables, steps)
 
-    def _read(self, dimms: Container[int | None]) -> Any:
+    def _read(self, dimms: Container[int | None]) -> LinearExpr:
         """Return the time of host reads of copies that lie on `dimms` (None: striped ones)."""
         variables, steps = [0], [0]
         for lie, gpu, cpu, _ in self._lies():

@@ -98,6 +98,7 @@ def of_load(
     loads
         What the layout may be decided from; `options` say which of them it is.
     """
+    source = source.paced(options.ndp_rate)
     machine = source.machine
     dimms = options.dimms or machine.dram.dimms
     seen = np.array(loads[options.layout_from], dtype=np.int64)
@@ -150,6 +151,7 @@ def resettled(instance: Instance, settlement: str, value: str) -> Instance | Non
 SETTLED = (
     *("cold_cut", "dimm_choice", "layout_from"),
     *("dimm_share", "channels", "gpu_base", "gpu_work"),
+    *("residents", "dimms", "ndp_rate"),
 )
 """The options that are settlements of instances."""
 

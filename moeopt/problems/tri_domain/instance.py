@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
@@ -16,12 +16,11 @@ from pydantic import (
     model_validator,
 )
 
-from moeopt.core.arrays import NOT_THERE, each, flags, integers, made, optional, rows_of
+from moeopt.core.arrays import Table
 from moeopt.core.envelope import Count, SolutionEnvelope, field_error
-from moeopt.core.errors import InputError
 from moeopt.core.host_memory import HostMemory, absent
 
-from .columns import FIELDS, OPTIONAL, Rows, columns_of, rows_in, valid
+from .columns import FIELDS, Rows, columns_of, rows_in, valid
 from .columns import STRIPED as STRIPED
 from .columns import Columns as Columns
 from .expert import MAX_DIMMS
@@ -36,7 +35,32 @@ class Instance(HostMemory):
 
     Fields of schema 2, here and in `Expert`, are absent in files of schema 1: see
     `moeopt.core.host_memory`.
+
+    `from_arrays` takes the fields of `Expert` as arrays of shape (experts,). By default the experts
+    are numbered 0, 1, ..., have one token each, and none is resident; `dimm` and `ndp_ns` are -1
+    where an expert is striped. `gpu_dram_ns` and `cpu_dram_ns` are the most that the costs allow:
+    Eq. 2 and 3 are maxima of which one term is this read, the same in both, so that it is at most
+    the shorter of `gpu_ns` and `cpu_ns`, and for a resident expert at most `cpu_ns`, while the GPU
+    reads nothing. Pass 0 for hosts that leave the DIMMs free. `copies` has a list per expert, empty
+    where there are none.
+
+    Examples
+    --------
+    >>> from moeopt import tri_domain
+    >>> tri_domain.Instance.from_arrays(
+    ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1],
+    ...     dimms=2, name="small",
+    ... )
+    <tri_domain instance 'small': 3 experts, 1 striped, 0 resident, 2 DIMMs;
+    minimises makespan_ns>
     """
+
+    TABLES: ClassVar = (
+        Table(
+            *("experts", "gpu_ns", "(experts,)", "expert"),
+            {"tokens": 1, "resident": False, "gpu_dram_ns": None, "cpu_dram_ns": None},
+        ),
+    )
 
     problem: Literal["tri_domain"] = "tri_domain"
     dimms: Annotated[Count, Field(ge=1, le=MAX_DIMMS)]
@@ -70,8 +94,8 @@ class Instance(HostMemory):
     @field_validator("experts", mode="wrap")
     @classmethod
     def _by_columns(
-        cls, value: Any, one_by_one: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
+        cls, value: object, one_by_one: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> object:
         """Check the experts by columns, and one by one where something is not in order."""
         rows = value if isinstance(value, Rows) else rows_in(value, Expert.model_construct)
         dimms = info.data.get("dimms")
@@ -80,20 +104,19 @@ class Instance(HostMemory):
             and dimms is not None
             and len(rows) <= MAX_EXPERTS
             and int(rows.columns.dimm.max()) < dimms
-            and not (rows.two_parts and info.data.get("schema_version") == 1)
         )
         if fits:
             return rows
         return one_by_one(value.dicts() if isinstance(value, Rows) else value)
 
     @field_serializer("experts", mode="wrap")
-    def _written(self, experts: Any, one_by_one: SerializerFunctionWrapHandler) -> Any:
+    def _written(self, experts: object, one_by_one: SerializerFunctionWrapHandler) -> object:
         return tuple(experts.dicts()) if isinstance(experts, Rows) else one_by_one(experts)
 
     @property
     def _rows(self) -> Rows | None:
         """The experts as columns, where they are kept so."""
-        experts: Any = self.experts
+        experts: object = self.experts
         return experts if isinstance(experts, Rows) else None
 
     @model_validator(mode="after")
@@ -102,15 +125,15 @@ class Instance(HostMemory):
             return self
         two_parts = self.two_parts
         for row, expert in enumerate(self.experts):
-            for name in ("gpu_calc_ns", "pcie_ns", "copies"):
-                if getattr(expert, name) is not None and self.schema_version == 1:
-                    reason = "is a field of schema 2: schema_version must be 2"
-                    raise field_error(["experts", row, name], reason)
             for name in ("gpu_calc_ns", "pcie_ns"):
                 if any((getattr(lie, name) is not None) != two_parts for lie in expert.lies):
                     reason = "is missing: gpu_calc_ns and pcie_ns are given for all experts or none"
                     raise field_error(["experts", row, name], reason)
         return self
+
+    def says_newer(self) -> bool:
+        """Tell whether it states a field that files of version 1 do not have."""
+        return super().says_newer() or (self._rows is not None and self._rows.two_parts)
 
     @cached_property
     def two_parts(self) -> bool:
@@ -143,127 +166,21 @@ class Instance(HostMemory):
         return [time for time in times if time]
 
     @classmethod
-    def from_arrays(
-        cls,
-        *,
-        gpu_ns: ArrayLike,
-        cpu_ns: ArrayLike,
-        ndp_ns: ArrayLike,
-        dimm: ArrayLike,
-        dimms: int,
-        gpu_dram_ns: ArrayLike | None = None,
-        cpu_dram_ns: ArrayLike | None = None,
-        resident: ArrayLike | None = None,
-        tokens: ArrayLike | None = None,
-        expert: ArrayLike | None = None,
-        gpu_calc_ns: ArrayLike | None = None,
-        pcie_ns: ArrayLike | None = None,
-        copies: Sequence[Sequence[Mapping[str, int] | Copy]] | None = None,
-        channels: ArrayLike | None = None,
-        dimm_share: tuple[int, int] | None = None,
-        gpu_base_ns: int | None = None,
-        name: str | None = None,
-        quantum_ns: int | None = None,
-    ) -> Self:
-        """Return the instance of arrays with one entry per active expert.
-
-        Parameters
-        ----------
-        gpu_ns, cpu_ns
-            Complete time of each expert on the GPU (TriMoE Eq. 1 or 2) and on the CPU (Eq. 3), in
-            ns, shape (experts,).
-        ndp_ns
-            Time on the NDP unit of its DIMM (Eq. 4), in ns, shape (experts,); -1 where striped.
-        dimm
-            The DIMM that holds all of the expert, shape (experts,); -1 where it is striped over
-            all DIMMs.
-        dimms
-            Number of DIMMs.
-        gpu_dram_ns, cpu_dram_ns
-            How long each DIMM that the expert lies on is busy if GPU or CPU reads it (Eq. 6), in
-            ns, shape (experts,). Default: the most that the costs allow. Eq. 2 and 3 are maxima
-            of which one term is this read, the same in both: it is at most the shorter of
-            `gpu_ns` and `cpu_ns`, and for a resident expert at most `cpu_ns`, while the GPU reads
-            nothing. Pass 0 everywhere for hosts that leave the DIMMs free.
-        resident
-            Whether the weights are in the GPU's memory, bool, shape (experts,). Default: none.
-        tokens
-            Tokens of each expert, at least 1, shape (experts,). Default: 1 each. They decide
-            nothing but the order in which some heuristics take the experts.
-        expert
-            The experts' numbers, shape (experts,). Default: 0, 1, ...
-        gpu_calc_ns, pcie_ns
-            The two parts of a run on the GPU, computation and transfer over PCIe, in ns, shape
-            (experts,), both or none; `pcie_ns` is 0 for residents. Default: one piece of `gpu_ns`.
-        copies
-            Further copies of each expert, with the fields of `Copy`; one list per expert, empty
-            where there are none. Default: none.
-        channels
-            The memory channel of each DIMM, shape (dimms,). Default: channels are no limit.
-        dimm_share
-            Numerator and denominator of the part of a striped read's time that each DIMM is busy.
-            Default: all of it.
-        gpu_base_ns
-            How long the GPU is busy before any routed expert, in ns. Default: 0. With this or any
-            of the five before it the instance is of schema 2.
-        name, quantum_ns
-            What the instance is called, and the unit that all times are multiples of, if any.
-
-        Raises
-        ------
-        InputError
-            If an argument is not an array of integers of this shape and range, or `ndp_ns` is
-            given where the expert is striped; one line with the argument, the index and the value.
-
-        Examples
-        --------
-        >>> from moeopt import tri_domain
-        >>> tri_domain.Instance.from_arrays(
-        ...     gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1],
-        ...     dimms=2, name="small",
-        ... )
-        <tri_domain instance 'small': 3 experts, 1 striped, 0 resident, 2 DIMMs;
-        minimises makespan_ns>
-        """
-        gpu = integers("gpu_ns", gpu_ns, (None,), axes="(experts,)")
-        size = len(gpu)
-        cpu = each("cpu_ns", cpu_ns, size, 0)
-        held = np.zeros(size, np.bool_)
-        if resident is not None:
-            held = flags("resident", resident, (size,), "(experts,)")
+    def _arranged(cls, given: dict[str, object]) -> dict[str, object]:
+        [table] = cls.TABLES
+        mine = {name: given.pop(name) for name in Expert.model_fields if name in given}
+        columns = table.columns(Expert, mine)
+        striped = [columns[name] for name in ("resident", "gpu_ns", "cpu_ns")]
+        held, gpu, cpu = map(np.asarray, striped)
         read = np.where(held, cpu, np.minimum(gpu, cpu))
-        columns: dict[str, Any] = {
-            "expert": each("expert", expert, size, np.arange(size)),
-            "tokens": each("tokens", tokens, size, 1, least=1),
-            "resident": held,
-            "dimm": each("dimm", dimm, size, 0, least=NOT_THERE),
-            "gpu_ns": gpu,
-            "cpu_ns": cpu,
-            "ndp_ns": each("ndp_ns", ndp_ns, size, 0, least=NOT_THERE),
-            "gpu_dram_ns": each("gpu_dram_ns", gpu_dram_ns, size, np.where(held, 0, read)),
-            "cpu_dram_ns": each("cpu_dram_ns", cpu_dram_ns, size, read),
-        }
-        for part, values in (("gpu_calc_ns", gpu_calc_ns), ("pcie_ns", pcie_ns)):
-            if values is not None:
-                columns[part] = each(part, values, size, 0)
-        experts: Any = None
-        if copies is None and (gpu_calc_ns is None) == (pcie_ns is None):
-            experts = valid(columns, Expert.model_construct)
-        if experts is None:  # further copies, or something to refuse
-            lists = {name: column.tolist() for name, column in columns.items()}
-            lists |= {name: optional(columns[name]) for name in OPTIONAL}
-            if copies is not None:
-                if len(copies) != size:
-                    raise InputError(f"copies: must have {size} entries, one per expert")
-                lists["copies"] = [tuple(of) or None for of in copies]
-            experts = rows_of(lists)
-        memory: dict[str, Any] = {"dimm_share": dimm_share, "gpu_base_ns": gpu_base_ns}
-        if channels is not None:
-            memory["channels"] = integers("channels", channels, (None,), axes="(dimms,)").tolist()
-        given = {field: value for field, value in memory.items() if value is not None}
-        if given or len(columns) > len(FIELDS) or copies is not None:
-            given["schema_version"] = 2
-        return made(cls, name=name, quantum_ns=quantum_ns, dimms=dimms, experts=experts, **given)
+        columns.setdefault("gpu_dram_ns", np.where(held, 0, read))
+        columns.setdefault("cpu_dram_ns", read)
+        given[table.name] = None
+        if "copies" not in columns and len(columns) != len(FIELDS) + 1:
+            given[table.name] = valid(columns, Expert.model_construct)
+        if given[table.name] is None:  # further copies, or something to refuse
+            given[table.name] = table.rows(Expert, columns)
+        return given
 
     def size(self) -> str:
         """Return how many experts there are, how they lie, and the DIMMs, in words."""
@@ -359,7 +276,7 @@ def solution_of(instance: Instance, runs: Sequence[Run | None]) -> Solution:
 
 
 def read_off(
-    instance: Instance, runs: Sequence[Mapping[Run, Any]], value: Callable[[Any], int]
+    instance: Instance, runs: Sequence[Mapping[Run, object]], value: Callable[[object], int]
 ) -> Solution:
     """Return the solution in which each expert runs the first way whose variable is 1.
 

@@ -1,9 +1,9 @@
 """The MILP model in PuLP: one method per constraint ID (`formulations/tri_domain/spec.md`)."""
 
 from collections.abc import Callable, Container, Iterator
-from typing import Any
 
 import pulp
+from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import Formulation, float_unit
 
@@ -27,7 +27,7 @@ class Model(Formulation):
         longest = sum(max(instance.times_ns(e), default=0) for e in instance.experts)
         self.objective_unit = float_unit(instance.base_ns + longest)
         self.model = pulp.LpProblem("tri_domain", pulp.LpMinimize)
-        self.runs: list[dict[Run, Any]] = [
+        self.runs: list[dict[Run, LpVariable]] = [
             {(o, k): self.model.add_variable(f"{o}_{row}_{k}", cat="Binary") for o, k in runs}
             for row, runs in enumerate(runs_of(instance))
         ]
@@ -86,23 +86,25 @@ class Model(Formulation):
         """Look for nothing worse than a known solution; the caller keeps that one."""
         self.makespan.upBound = objective / self.objective_unit
 
-    def decode(self, value: Callable[[Any], int]) -> Solution:
+    def decode(self, value: Callable[[LpVariable], int]) -> Solution:
         """Read the decision off the solver's values; an expert that runs nowhere gets None."""
         return read_off(self.instance, self.runs, value)
 
-    def _lies(self) -> Iterator[tuple[Expert | Copy, Any, Any, Any]]:
+    def _lies(
+        self,
+    ) -> Iterator[tuple[Expert | Copy, LpVariable, LpVariable, LpVariable]]:
         """Yield every copy of every expert with its variables of GPU, CPU and NDP."""
         for expert, runs in zip(self.instance.experts, self.runs, strict=True):
             for k, lie in enumerate(expert.lies):
                 yield lie, runs["gpu", k], runs["cpu", k], runs["ndp", k]
 
-    def _sum(self, domain: Domain, cost_ns: Callable[[Expert | Copy], int]) -> Any:
+    def _sum(self, domain: Domain, cost_ns: Callable[[Expert | Copy], int]) -> LpAffineExpression:
         return pulp.LpAffineExpression(
             (gpu if domain == "gpu" else cpu, cost_ns(lie) / self.objective_unit)
             for lie, gpu, cpu, _ in self._lies()
         )
 
-    def _busy(self, dimm: int | None) -> Any:
+    def _busy(self, dimm: int | None) -> LpAffineExpression:
         """Return the busy time that copies lying on `dimm` (None: striped ones) cause there."""
         terms = []
         for lie, *runs in self._lies():
@@ -113,7 +115,7 @@ class Model(Formulation):
                 terms += list(zip(runs, times, strict=True))
         return pulp.LpAffineExpression(terms)
 
-    def _read(self, dimms: Container[int | None]) -> Any:
+    def _read(self, dimms: Container[int | None]) -> LpAffineExpression:
         """Return the time of host reads of copies that lie on `dimms` (None: striped ones)."""
         terms = []
         for lie, gpu, cpu, _ in self._lies():

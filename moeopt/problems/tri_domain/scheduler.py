@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from moeopt.core.arrays import NOT_THERE, flags, integers
 from moeopt.core.envelope import MAX_NUMBER
 from moeopt.core.errors import InputError
+from moeopt.core.wording import unknown
 from moeopt.problems.tri_domain.expert import MAX_DIMMS
 from moeopt.problems.tri_domain.online import METHODS, prepare, price, scheduled
 from moeopt.sim.machines.cost import (
@@ -175,7 +176,7 @@ class Scheduler:
         self, path_ns: Ints, read_ns: Ints, dimm: Ints, resident: Ints, dimms: int, method: str
     ) -> None:
         if method not in METHODS:
-            raise InputError(f"method: {method!r} is unknown; known: {', '.join(METHODS)}")
+            raise InputError(f"method: {unknown(method, METHODS)}")
         self.method, self.dimms, self.experts = method, dimms, len(dimm)
         self._path_ns, self._read_ns = path_ns, read_ns
         self._dimm, self._resident = dimm, resident

@@ -184,5 +184,46 @@ SETTLEMENTS = (
         why="It is what Eq. 5 says. Klotski and HybriMoE are built on the overlap, which only the "
         "other value can express.",
     ),
+    Settlement(
+        name="residents",
+        question="How many routed experts of the layer lie in HBM?",
+        words="the large KV Cache and all routed experts are offloaded to host DIMMs",
+        source="TriMoE 4.1; hot experts are prefetched into HBM",
+        values={value: f"{value} of them" for value in ("0", "4", "8", "16")},
+        default="0",
+        why="the words; the GPU's free memory would hold some 15 experts a layer",
+        is_setting=True,
+    ),
+    Settlement(
+        name="batch",
+        question="How many tokens are in a step? (Only with the trace at hand.)",
+        words="we focus on large batch sizes of 256-768 ... supplemented by robustness "
+        "assessments on small batches",
+        source="TriMoE 5.1.3; 512 in 5.3, and 128, 64 and 32 in 5.5",
+        values={value: f"{value} tokens" for value in ("64", "128", "256", "512", "768")},
+        default="512",
+        why="its ablation's; the order of systems turns round over it",
+        is_setting=True,
+    ),
+    Settlement(
+        name="dimms",
+        question="How many DIMMs have units?",
+        words="16 DIMM-NDPs providing high internal bandwidth",
+        source="TriMoE Table 1; Figure 9(a) varies it",
+        values={value: f"{value} of them" for value in ("8", "16", "32")},
+        default="16",
+        why="the words; the bandwidth of striped reads stays as it is",
+        is_setting=True,
+    ),
+    Settlement(
+        name="ndp_rate",
+        question="How fast do the units compute?",
+        words="256 multipliers and a multi-level adder tree",
+        source="TriMoE 4.1, Table 1",
+        values={"0.5": "half as fast", "1": "as the machine says", "2": "twice as fast"},
+        default="1",
+        why="the words; what a unit reaches of its rate is not said",
+        is_setting=True,
+    ),
 )
 """The settlements of `moeopt.problems.tri_domain.heuristics`, then those of instances."""

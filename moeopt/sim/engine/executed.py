@@ -1,8 +1,8 @@
 """A solution of some problem as the engine ran it."""
 
 from dataclasses import dataclass
-from typing import Any
 
+from moeopt.core.objective import Objective
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.resource import Resource
 from moeopt.sim.engine.timeline import Timeline
@@ -22,7 +22,7 @@ class Executed:
     """
 
     timeline: Timeline
-    objective: Any
+    objective: Objective
     numbers: str = "expert"
     weights: tuple[int, ...] | None = None
 

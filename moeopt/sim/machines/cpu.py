@@ -15,7 +15,7 @@ NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=Fa
 Fraction = Annotated[float, Field(strict=True, gt=0, le=1, allow_inf_nan=False)]
 Threads = Annotated[int, Field(strict=True, ge=1, le=65536)]
 
-Placement = Literal["tensor-parallel", "interleaved", "one-socket"]
+Placement = Literal["tensor-parallel", "interleaved", "one-socket", "one-computes"]
 
 
 class FewTokenKernel(Frozen):
@@ -37,8 +37,9 @@ class Numa(Frozen):
 
     Placements: "tensor-parallel": each socket holds its slice of every expert and reads locally
     (3.3). "interleaved": the weights are spread evenly and every socket reads evenly from all, one
-    after the other: a NUMA-oblivious program (2.3). "one-socket": one computes, locally. What each
-    field means: docs/machine.md.
+    after the other: a NUMA-oblivious program (2.3). "one-socket": one computes, locally.
+    "one-computes": spread evenly, but one socket's threads read, as on Windows, where a process has
+    one group of 64 threads. What each field means: docs/machine.md.
     """
 
     sockets: Annotated[
@@ -66,9 +67,14 @@ class Numa(Frozen):
             return self.local_gb_s
         if self.placement == "tensor-parallel":
             return self.sockets * self.local_gb_s
+        return self.spread_gb_s
+
+    @property
+    def spread_gb_s(self) -> float:
+        """What the sockets that compute read of weights spread evenly over all, in GB/s."""
         local = 1 / self.sockets
         seconds_per_gb = local / self.local_gb_s + (1 - local) / self.cross_socket_gb_s
-        return self.sockets / seconds_per_gb
+        return (1 if self.placement == "one-computes" else self.sockets) / seconds_per_gb
 
 
 class Cpu(Frozen):

@@ -10,7 +10,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError
 
-from moeopt.core.wording import faults
+from moeopt.core.wording import faults, shortened
+
+EXPLAINED = 600
+"""After so many characters of reasons, further wrong fields of a file are named alone."""
 
 KINDS = {
     dict: "object of numbers",
@@ -128,9 +131,13 @@ def _kind(kind: Any) -> str:
 
 def describe_fields(model: type[BaseModel], error: ValidationError) -> str:
     """Return everything that a failed validation found, on one line, with what would be right."""
-    return "; ".join(
-        f"{path}: {reason}{_help(model, path, kind)}" for path, kind, reason in faults(error)
-    )
+    said, names = "", list[str]()
+    for path, kind, reason in faults(error):
+        if len(said) < EXPLAINED:
+            said += f"{'; ' if said else ''}{path}: {reason}{_help(model, path, kind)}"
+        else:
+            names.append(path)
+    return said + (f"; likewise {', '.join(map(shortened, names))}" if names else "")
 
 
 def without_rows(path: str) -> str:
@@ -143,7 +150,8 @@ def nearest(model: type[BaseModel], path: str) -> str:
     known = [name for name in fields_of(model) if "[]" not in name]
     here = path.rpartition(".")[0]
     last = [name for name in known if name.rpartition(".")[2] == path.rpartition(".")[2]]
-    close = last or difflib.get_close_matches(path, known, n=3, cutoff=0.75)
+    words = [name for name in known if path in name.rpartition(".")[2].split("_")]
+    close = last or words or difflib.get_close_matches(path, known, n=3, cutoff=0.75)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     beside = [name for name in known if name.rpartition(".")[0] == here]

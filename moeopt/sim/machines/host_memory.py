@@ -1,6 +1,6 @@
 """The fields of schema 2 of the TriMoE problems, from a machine, a model and settlements."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ class MemoryOptions(LayerOptions):
 
 def memory_fields(
     source: Source, options: MemoryOptions, dimms: int, tokens: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the fields of an instance that `moeopt.core.host_memory` names.
 
     Parameters
@@ -50,7 +50,7 @@ def memory_fields(
     dict
         Empty if all settlements are as in schema 1.
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     if options.dimm_share != "1":
         fields["dimm_share"] = (1, 2)
     if options.channels != "none":
@@ -58,8 +58,6 @@ def memory_fields(
     if options.gpu_base != "none":
         seconds = shared_experts_s(source.machine, source.model, tokens)
         fields["gpu_base_ns"] = int(to_quanta(seconds * NS_PER_S, source.quantum_ns))
-    if fields or options.gpu_work == "two parts":
-        fields["schema_version"] = 2
     return fields
 
 

@@ -1,7 +1,7 @@
 """Machines: what computes, what stores and what connects them, in units that stand in the names."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -44,7 +44,9 @@ class Gpu(Frozen):
         about("peak bandwidth of its memory", "GB/s", "the vendor's data sheet"),
     ]
     hbm_gb: Annotated[
-        Positive, about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024")
+        Positive,
+        Field(le=4096),
+        about("capacity of its memory", "GiB", "`nvidia-smi`: memory.total / 1024"),
     ]
     utilization: Annotated[
         Curve,
@@ -172,7 +174,7 @@ class Dram(Frozen):
         ),
     ] = None
     capacity_gb: Annotated[
-        Positive | None,
+        Annotated[Positive, Field(le=65536)] | None,
         about("what they hold together", "GiB", "`/proc/meminfo`: MemTotal", "not stated"),
     ] = None
     efficiency: Annotated[
@@ -348,7 +350,7 @@ class Machine(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _first_of_several(cls, data: Any) -> Any:
+    def _first_of_several(cls, data: object) -> object:
         """Let `gpu` be the first of `gpus`."""
         if isinstance(data, Mapping) and isinstance(data.get("gpus"), list | tuple):
             first = next(iter(data["gpus"]), None)

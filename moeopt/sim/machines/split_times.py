@@ -32,16 +32,16 @@ Numa = Literal["interleaved", "first-touch", "nodes", "mirrored", "isolate"]
 Floats = NDArray[np.float64]
 
 LATER_GPU_LAYER_US = 80.0
-"""On top of each layer whose attention is on another GPU than the first, once several are used.
+"""On top of each layer whose attention is on another GPU than the first, without a link to it.
 
-As `benchmarks/studies/split.py measured` fits it without the machine of ik_llama.cpp issue 629, on
-which a second GPU makes decoding slower; the same study says what the others would have it be."""
+As `benchmarks/studies/split.py measured` fits it to the machine of ik_llama.cpp issue 629, on which
+a second GPU makes decoding slower; of the machines with public points it is the only one without
+peer access, and those with it ask for nothing. So no other machine tells whether it holds."""
 
 THROUGH_HOST_US = 400.0
 """A hop between two GPUs without a link of their own: a copy to the host, waits, and one from it.
 
-From the points of the same study in which experts lie on another GPU than attention; more turns the
-order of the NUMA settings of one machine around."""
+From the points of the same study in which experts lie on another GPU than attention."""
 
 PEER_US = 15.0
 """A hop over a link of their own, beside its latency and bytes."""
@@ -127,7 +127,7 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
     for number, one in enumerate(gpus):
         lone = one.model_copy(update={"cpu": host.cpu, "dram": host.dram})
         attention[:, number] = _attention_us(lone, model, options, profile)
-        if number:
+        if number and machine.between("gpu0", f"gpu{number}") is None:
             attention[:, number] += LATER_GPU_LAYER_US
         experts[moe, number] = _experts_us(lone, model, profile, on_host=False)
     hand_over = _costs(host, model, profile)["host_layer_us"] / 2
@@ -207,8 +207,7 @@ def _hosts(machine: Machine, numa: Numa) -> list[tuple[str, Machine, bool]]:
     if numa == "mirrored":
         own_numa, capacity, aware = None, min(node.capacity_gb for node in nodes), True
     if numa == "first-touch" and cpu.numa is not None:
-        # Written by the threads that read it, mostly: half of the reads stay local.
-        own_numa, rate = None, cpu.numa.read_gb_s
+        own_numa = None  # written by the threads that read it: local
     if numa == "isolate":
         first = nodes[0]
         own_numa, rate, capacity = None, first.bandwidth_gb_s, first.capacity_gb

@@ -51,9 +51,15 @@ class GroupedQuery(Frozen):
 
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
+        return math.ceil(self.kv_values_per_token * self._tokens(context))
+
+    def products(self, context: int) -> float:
+        """Multiplications of one token with the context in a layer, the mean over the layers."""
+        return 2 * self.heads * self.head_dim * self._tokens(context)
+
+    def _tokens(self, context: int) -> float:
         seen = context if self.window is None else min(context, self.window)
-        tokens = context + (self.full_every - 1) * seen
-        return math.ceil(self.kv_values_per_token * tokens / self.full_every)
+        return (context + (self.full_every - 1) * seen) / self.full_every
 
 
 class LatentAttention(Frozen):
@@ -98,6 +104,10 @@ class LatentAttention(Frozen):
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens."""
         return self.kv_values_per_token * context
+
+    def products(self, context: int) -> float:
+        """Multiplications of one token with the context in a layer: all heads share its cache."""
+        return self.heads * (2 * self.kv_rank + self.rope_dim) * context
 
 
 class HybridAttention(Frozen):
@@ -149,6 +159,10 @@ class HybridAttention(Frozen):
     def kv_values(self, context: int) -> int:
         """Numbers in the KV cache of one layer after `context` tokens, the mean over the layers."""
         return math.ceil(2 * self.kv_heads * self.head_dim * context / self.full_every)
+
+    def products(self, context: int) -> float:
+        """Multiplications of one token with the context in a layer, the mean over the layers."""
+        return 2 * self.heads * self.head_dim * context / self.full_every
 
 
 Attention = Annotated[GroupedQuery | LatentAttention | HybridAttention, Field(discriminator="kind")]

@@ -40,7 +40,7 @@ class Keys:
         Where that object stands in the file, e.g. "text_config.".
     """
 
-    def __init__(self, path: Path, data: Mapping[str, Any], prefix: str = "") -> None:
+    def __init__(self, path: Path, data: Mapping[str, object], prefix: str = "") -> None:
         self.path, self.data, self.prefix = path, data, prefix
 
     def has(self, key: str) -> bool:
@@ -214,7 +214,7 @@ DTYPE_BYTES = {
 DTYPE = ("torch_dtype", "dtype")
 
 
-def dtype_bytes(keys: Keys, outer: Mapping[str, Any]) -> tuple[int, str]:
+def dtype_bytes(keys: Keys, outer: Mapping[str, object]) -> tuple[int, str]:
     """Return the bytes per weight, and a note for the source if they are assumed."""
     for holder in (keys.data, outer):
         for key in DTYPE:
@@ -264,7 +264,7 @@ _KEYS_OF_FIELDS = {
 CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}")
 
 
-def is_config_json(data: Mapping[str, Any]) -> bool:
+def is_config_json(data: Mapping[str, object]) -> bool:
     """Return whether a JSON object is such a configuration, by its keys."""
     return "layers" not in data and any(
         key in data for key in ("num_hidden_layers", "model_type", "architectures", *INNER)
@@ -350,7 +350,7 @@ def _widths(path: Path, config: Any, own: float, layers: int) -> dict[str, float
     return widths
 
 
-def _class(listed: Any) -> str | None:
+def _class(listed: object) -> str | None:
     """Return the first of the architectures, or None if that is no name of a class."""
     first = listed[0] if isinstance(listed, list) and listed else None
     return first if isinstance(first, str) and CLASS.fullmatch(first) else None

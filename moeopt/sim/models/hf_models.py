@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
@@ -35,7 +34,7 @@ def read_prompts(path: Path, most: int) -> list[Prompt]:
 
 def load_model(
     path: Path, prompts: list[Prompt], random_weights: bool, seed: int
-) -> tuple[Any, list[list[int]]]:
+) -> tuple[object, list[list[int]]]:
     """Return a model ready to run, and the prompts as token ids that it knows.
 
     Parameters

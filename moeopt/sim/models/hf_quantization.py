@@ -7,7 +7,6 @@ what the file leaves out by name (``modules_to_not_convert``, ``ignore`` and the
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
@@ -73,7 +72,7 @@ BIT_KEYS = ("bits", "w_bit", "nbits", "num_bits", "w_bits", "weight_bits")
 WIDTH_IN_NAME = re.compile(r"(?:u?int|float|fp)_?([1-8]|16)(?![0-9])")
 
 
-def quantized_bits(at: str, config: Any) -> float | None:
+def quantized_bits(at: str, config: object) -> float | None:
     """Return the bits of a quantized weight that a configuration states; None without one.
 
     Parameters
@@ -108,7 +107,7 @@ def quantized_bits(at: str, config: Any) -> float | None:
     return float(bits)
 
 
-def kept_share(config: Mapping[str, Any], layers: int) -> dict[TensorKind, float]:
+def kept_share(config: Mapping[str, object], layers: int) -> dict[TensorKind, float]:
     """Return the share of each kind of tensor that the configuration leaves as it is.
 
     Parameters
@@ -131,12 +130,12 @@ def kept_share(config: Mapping[str, Any], layers: int) -> dict[TensorKind, float
     return share
 
 
-def _listed(names: Any) -> list[str]:
+def _listed(names: object) -> list[str]:
     found = list(names)[:MAX_LISTED] if isinstance(names, list | dict) else []
     return [name[:MAX_NAME] for name in found if isinstance(name, str)]
 
 
-def _widths(config: Mapping[str, Any]) -> Iterator[Any]:
+def _widths(config: Mapping[str, object]) -> Iterator[object]:
     """Yield the widths that a configuration states, where methods state them."""
     yield from (config.get(key) for key in BIT_KEYS)
     for key in ("config_groups", "global_quant_config", "weight_quant_params", "quant_config"):
@@ -155,7 +154,7 @@ def _widths(config: Mapping[str, Any]) -> Iterator[Any]:
         yield _in_name(config.get(key))
 
 
-def _in_name(name: Any) -> int | None:
+def _in_name(name: object) -> int | None:
     """Return the width in a name such as "int4_weight_only", "qint8" or "float8_e4m3fn"."""
     match = WIDTH_IN_NAME.search(name.lower()[:MAX_NAME]) if isinstance(name, str) else None
     return int(match[1]) if match else None

@@ -53,7 +53,7 @@ class LossTable:
 
 
 def checked_table(
-    where: str, bits: Any, losses: NDArray[Any], facts: dict[str, Any] | None = None
+    where: str, bits: Any, losses: NDArray[np.generic], facts: dict[str, Any] | None = None
 ) -> LossTable:
     """Return a loss table, or say what is wrong with its numbers.
 
@@ -131,7 +131,7 @@ def save_loss_table(table: LossTable, path: str | Path) -> None:
     save(data | ({"facts": table.facts} if table.facts else {}), path)
 
 
-def _array(path: Path, losses: Any) -> NDArray[Any]:
+def _array(path: Path, losses: Any) -> NDArray[np.generic]:
     """Return nested lists of numbers as an array."""
     if not isinstance(losses, list) or not all(
         isinstance(layer, list)

@@ -37,7 +37,7 @@ def tensor_names(path: str | Path) -> list[str]:
     return list(_header(Path(path))[0])
 
 
-def read_tensors(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def read_tensors(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     """Return some tensors of a file as arrays of floats, BF16 as 32 bits.
 
     Raises
@@ -48,7 +48,7 @@ def read_tensors(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[An
     """
     path = Path(path)
     header, begin, size = _header(path)
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, NDArray[np.generic]] = {}
     total = 0
     with reading(path), path.open("rb") as stream:
         for name in names:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.sim.plan.schema import Plan
@@ -56,12 +55,12 @@ def _check_migrations(plan: Plan, extent: Extent) -> None:
             _below(f"{field}.dimm", entry.dimm, extent.dimms, "dimms")
 
 
-def _check_layers(name: str, value: Sequence[Any] | None, extent: Extent) -> None:
+def _check_layers(name: str, value: Sequence[object] | None, extent: Extent) -> None:
     if value is not None and len(value) not in (1, extent.layers):
         raise InputError(f"plan: {name}: has {len(value)} entries for {extent.layers} layers")
 
 
-def _check_row(field: str, row: Sequence[Any], extent: Extent) -> None:
+def _check_row(field: str, row: Sequence[object], extent: Extent) -> None:
     if len(row) != extent.experts:
         raise InputError(f"plan: {field}: has {len(row)} entries for {extent.experts} experts")
 

@@ -1,7 +1,7 @@
 """What a plan file holds: every decision of the problems, each part optional."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
@@ -17,7 +17,7 @@ Domain = Literal["gpu", "cpu", "ndp"]
 Kind = Literal["prefetch", "localize", "stripe", "rebalance"]
 
 
-def _as_list(value: Any) -> Any:
+def _as_list(value: object) -> object:
     """Let a bare number stand for a list of one."""
     return [value] if isinstance(value, int | float) and not isinstance(value, bool) else value
 

@@ -1,13 +1,14 @@
 """Machines and models by name: one JSON file each."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError, expect
 from moeopt.core.json_files import read_object
+from moeopt.core.wording import meant
 from moeopt.sim.machines.fields import describe_fields
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.models.gguf.file import is_gguf
@@ -97,13 +98,27 @@ def _path(kind: str, name_or_file: str | Path) -> Path:
         return FOLDER / kind / f"{name_or_file}.json"
     path = Path(name_or_file)
     if not _is_file(path):
-        choice = ", ".join(known)
         asked = repr(str(path) if len(str(path)) <= LONGEST else f"{str(path)[:LONGEST]}...")
-        raise InputError(f"{kind[:-1]}: {asked} is neither a file nor one of {choice}")
+        said = f"{kind[:-1]}: {asked} is neither a file nor"
+        if hint := _hint(kind, str(path), known):
+            raise InputError(f"{said} a preset{hint} (moeopt list {kind})")
+        raise InputError(f"{said} one of {', '.join(known)}")
     return path
 
 
-def _validated(model: type[M], path: Path, data: dict[str, Any]) -> M:
+def _hint(kind: str, asked: str, known: list[str]) -> str:
+    """Return what was meant, if anything is like it; of machines the parts, too."""
+    if kind != "machines":
+        return meant(asked, known)
+    from moeopt.sim.presets import parts
+
+    gpus, hosts = parts.gpu_names(), parts.host_names()
+    if asked.lower() in gpus:
+        return f"; it is a GPU: name the host, too, as in {asked.lower()}+{hosts[0]}"
+    return meant(asked, [*known, *hosts])
+
+
+def _validated(model: type[M], path: Path, data: dict[str, object]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:

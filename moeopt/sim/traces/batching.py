@@ -4,7 +4,7 @@ A step is a set of tokens that pass through a layer together. All functions here
 of tokens in the trace; nothing is copied.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Sequenced(Protocol):
         """Number of tokens."""
 
     @property
-    def seq_len(self) -> NDArray[Any] | None:
+    def seq_len(self) -> NDArray[np.generic] | None:
         """Lengths of the sequences, shape (sequences,)."""
 
     @property

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.sim.traces.batching import Batching
@@ -165,7 +165,7 @@ def load_counts(
     return counts if experts is None else counts.padded(experts)
 
 
-def _read(reader: Callable[..., Read], path: Path, *options: Any) -> Read:
+def _read(reader: Callable[..., Read], path: Path, *options: object) -> Read:
     try:
         return reader(path, *options)
     except MemoryError:

@@ -36,6 +36,7 @@ from scipy.special import gammaln, xlogy
 
 from moeopt.core.errors import InputError
 from moeopt.core.rounding import rounded
+from moeopt.sim.traces.trace import Ids
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -267,7 +268,7 @@ def _values(dynamics: Dynamics) -> Floats:
 
 
 def _moments(
-    windows: Floats, pairs: tuple[Ints, NDArray[Any]], totals: Floats, values: NDArray[Any]
+    windows: Floats, pairs: tuple[Ints, Ids], totals: Floats, values: Ids
 ) -> tuple[Floats, Floats]:
     """Return means and variances, shape (origins, experts) each.
 

@@ -1,11 +1,10 @@
 """TriMoE's expert load predictor: an exponential moving average of loads (Eq. 8)."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.sim.traces.trace import Ids
 
 Loads = NDArray[np.float64]
 
@@ -167,7 +166,7 @@ def decision_accuracy(
 
 
 def _run(counts: ArrayLike) -> Loads:
-    loads: NDArray[Any] = np.asarray(counts, dtype=np.float64)
+    loads: Ids = np.asarray(counts, dtype=np.float64)
     if loads.ndim != 3 or len(loads) < 2 or 0 in loads.shape:
         raise InputError(
             f"counts: must have shape (at least 2 steps, layers, experts), not {loads.shape}"

@@ -5,13 +5,13 @@ such a trace holds tokens that were decided on, and flatters whatever was fitted
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
-from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.trace import Ids, Trace
 
 MIN_RUN = 20
 """Fewest equal tokens in a row that count as text read again. Single tokens occur twice in any
@@ -84,7 +84,7 @@ class Repeats:
             " this trace would see tokens they were decided on: `moeopt trace dedupe`"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return share and size as JSON values."""
         return {
             "min_run": self.min_run,
@@ -210,7 +210,7 @@ def without(trace: Trace, found: Repeats) -> Trace:
     )
 
 
-def _lengths(seq_len: NDArray[Any], kept: Positions) -> NDArray[Any]:
+def _lengths(seq_len: Ids, kept: Positions) -> Ids:
     """Return the lengths of the sequences of which tokens are kept."""
     lengths = np.asarray(seq_len, dtype=np.int64)
     sequence = np.repeat(np.arange(len(lengths)), lengths)
@@ -218,7 +218,7 @@ def _lengths(seq_len: NDArray[Any], kept: Positions) -> NDArray[Any]:
     return counts[counts > 0].astype(seq_len.dtype)
 
 
-def _token_numbers(ids: NDArray[Any]) -> Positions:
+def _token_numbers(ids: Ids) -> Positions:
     """Return a number for each token, shape (tokens,): equal where all layers' experts are."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -235,12 +235,12 @@ def _token_numbers(ids: NDArray[Any]) -> Positions:
     return number.ravel().astype(np.int64)
 
 
-def _parts(ids: NDArray[Any]) -> list[slice]:
+def _parts(ids: Ids) -> list[slice]:
     size = max(1, CHUNK_IDS // max(1, ids[:1].size))
     return [slice(at, at + size) for at in range(0, len(ids), size)]
 
 
-def _plain(ids: NDArray[Any]) -> NDArray[Any]:
+def _plain(ids: Ids) -> Ids:
     """Return tokens' experts, shape (tokens, layers * k), ascending in each layer."""
     return np.sort(ids, axis=2).reshape(len(ids), -1)
 

@@ -1,7 +1,6 @@
 """Splitting a trace in two: one part to decide on, one to see how the decision does later."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +100,11 @@ def _inner(count: int, of: int) -> int:
 
 
 def _part(
-    trace: Trace, tokens: Tokens, seq_len: NDArray[Any] | None, how: dict[str, Any], held_out: bool
+    trace: Trace,
+    tokens: Tokens,
+    seq_len: NDArray[np.generic] | None,
+    how: dict[str, object],
+    held_out: bool,
 ) -> Trace:
     part = HELD_OUT if held_out else "kept"
     return replace(

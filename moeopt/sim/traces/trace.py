@@ -12,6 +12,9 @@ from moeopt.sim.traces.batching import Batching, Tokens, step_of_token
 NO_EXPERT = -1
 """In place of an expert's number: the token chose fewer experts than there are places."""
 
+Ids = NDArray[Any]
+"""Integers of any width: experts, lengths, counts; or flags."""
+
 MAX_COUNTS = 2**28
 """Most entries of a (steps, layers, experts) array: 2 GiB."""
 
@@ -39,9 +42,9 @@ class Trace:
     """
 
     name: str
-    topk_ids: NDArray[Any]
-    topk_weights: NDArray[Any] | None = None
-    seq_len: NDArray[Any] | None = None
+    topk_ids: Ids
+    topk_weights: Ids | None = None
+    seq_len: Ids | None = None
     facts: dict[str, Any] | None = None
     decode: NDArray[np.bool_] | None = None
 

@@ -52,12 +52,21 @@ class WindowOptions(Frozen):
     ] = "window"
 
 
+def _as_stated(rate: float) -> bool:
+    """Tell whether units run as the machine says: then provenance does not mention it."""
+    return rate == 1.0
+
+
 class LayerOptions(WindowOptions):
-    """Windows, and the DIMMs that experts lie on."""
+    """Windows, the DIMMs that experts lie on, and how fast their units are."""
 
     dimms: Annotated[
         int | None, Field(ge=1, le=1024, description="DIMMs, if not the machine's number")
     ] = None
+    ndp_rate: Annotated[
+        float,
+        Field(gt=0, le=1000, exclude_if=_as_stated, description="speed-up of the NDP units"),
+    ] = 1.0
 
 
 @dataclass(frozen=True)

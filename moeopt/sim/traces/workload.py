@@ -1,6 +1,6 @@
 """Synthetic workloads: routing laws with stated parameters, where no real trace is at hand."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,7 @@ class Workload(Frozen):
         """Whether only the popularity law and its drift are given."""
         return set(self.facts()) <= {"name", "skew", "drift", "source"}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the parameters that are given, for an instance's provenance or a file."""
         return self.model_dump(mode="json", exclude_none=True)
 

@@ -7,6 +7,7 @@ from typing import Any
 from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.safe_bound import claim_tolerance, safe_bound
+from moeopt.core.wording import unknown
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 from moeopt.solvers.interrupt import run_interruptible
@@ -63,7 +64,7 @@ def run(task: Task) -> Outcome:
 
 def _engine(name: str) -> Callable[[Any, float, int, int], Answer]:
     if name not in ENGINES:
-        raise InputError(f"engine: {name!r} is unknown; known engines: {', '.join(ENGINES)}")
+        raise InputError(f"engine: {unknown(name, ENGINES, 'known engines')}")
     module, function = ENGINES[name]
     solve: Callable[[Any, float, int, int], Answer] = getattr(
         import_module(f"moeopt.solvers.engines.{module}"), function

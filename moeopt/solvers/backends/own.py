@@ -5,13 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.objective import Objective
 from moeopt.core.search import Search
 from moeopt.solvers import in_parts
 from moeopt.solvers.interrupt import Interruptible, run_here, run_interruptible
-from moeopt.solvers.limits import TimeLimitError
 from moeopt.solvers.methods import get_method
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified

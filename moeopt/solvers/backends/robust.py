@@ -1,5 +1,8 @@
 """Run a problem's decision for later loads: forecast from the observed ones, then decide."""
 
+from contextlib import suppress
+
+from moeopt.core.clock import TimeLimitError
 from moeopt.core.errors import InputError
 from moeopt.core.problem import ROBUST
 from moeopt.core.search import Search
@@ -19,13 +22,15 @@ def run(task: Task) -> Outcome:
     if task.problem.robust is None:
         raise InputError(f"method: {task.problem.name} has no {ROBUST!r}")
     algorithm = task.problem.robust()
-    draw = algorithm.draw(task.instance, futures, task.seed)
     search = Search(task.deadline.remaining_s, task.seed, task.workers)
 
     def decide() -> None:
-        algorithm.decide(task.instance, draw, search, futures)
+        with suppress(TimeLimitError):
+            draw = algorithm.draw(task.instance, futures, task.seed)
+            algorithm.decide(task.instance, draw, search, futures)
 
-    running = run_interruptible(decide, search.stop, search.limit_s)
+    with task.deadline.told(gives_up=True):
+        running = run_interruptible(decide, search.stop, search.limit_s)
     if search.solution is None:  # a kernel is compiled for the first time, say
         with task.deadline.told():
             start = task.problem.heuristics.WARM_START(task.instance)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -154,7 +153,7 @@ def skew(instance: InstanceEnvelope) -> float | None:
     return max(tokens) / (sum(tokens) / len(tokens)) if tokens else None
 
 
-def _tokens(instance: Any) -> list[int]:
+def _tokens(instance: object) -> list[int]:
     """Return the tokens of every expert of a layer, added up over trace windows."""
     if hasattr(instance, "scenarios"):
         return [sum(of) for of in zip(*(s.tokens for s in instance.scenarios), strict=True)]
@@ -199,7 +198,10 @@ def prices(
 
 
 def _of_field(
-    name: str, free: Any, instances: Mapping[str, InstanceEnvelope], optima: Mapping[str, Objective]
+    name: str,
+    free: object,
+    instances: Mapping[str, InstanceEnvelope],
+    optima: Mapping[str, Objective],
 ) -> list[Price]:
     values = {digest: getattr(instance, name) for digest, instance in instances.items()}
     if all(value == free for value in values.values()):
@@ -221,7 +223,7 @@ def _rest(instance: InstanceEnvelope, name: str) -> str:
     return instance.model_dump_json(exclude={"name", "provenance", name})
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {of}" for key, of in value.items())
     return value if isinstance(value, str) else json.dumps(value)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moeopt.core.clock import by_work
 from moeopt.core.envelope import InstanceEnvelope
@@ -116,7 +115,9 @@ def _case(row: Row, best: Row, instance: InstanceEnvelope) -> Case:
     return Case(row, best, found[:NAMED], max(0, len(found) - NAMED), panels, hidden, binding)
 
 
-def differences(problem: str, instance: Any, ours: Any, best: Any) -> list[tuple[str, str, str]]:
+def differences(
+    problem: str, instance: object, ours: object, best: object
+) -> list[tuple[str, str, str]]:
     """Return (what, ours, best) for each decision that differs, what matters most first."""
     found = get_problem(problem).view.differences(instance, ours, best)
     return [(what, a, b) for _, what, a, b in sorted(found, key=lambda one: -one[0])]

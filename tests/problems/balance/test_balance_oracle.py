@@ -5,16 +5,11 @@ from typing import Any
 import pytest
 
 from moeopt.core.search import Search
-from moeopt.problems.balance.bounds import lower_bound, objective_grid
 from moeopt.problems.balance.check import candidates, count, objective, violations
-from moeopt.problems.balance.heuristics import HEURISTICS
 from moeopt.problems.balance.instance import Instance
-from moeopt.problems.registry import get_problem
-from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
-METHODS = {n: m for n, m in problem_methods(get_problem("balance")).items() if m.kind == "exact"}
 PER_KIND = 32
 SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
 
@@ -71,13 +66,9 @@ ANCHORS: dict[str, tuple[Instance, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", METHODS)
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    instance, optimum = ANCHORS[name]
-    result = solve(instance, method, warm_start=not METHODS[method].warm_starts)
-    assert (result.status, result.objective) == ("optimal", optimum)
+    assert_anchors(ANCHORS)
 
 
 def test_the_oracle_leaves_nothing_out() -> None:
@@ -92,35 +83,14 @@ def test_the_oracle_leaves_nothing_out() -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 32 instances of each kind all exact methods give the oracle's optimum, from scratch.
-
-    No heuristic is below it, no bound above it.
-    """
+    """Of every kind; see `assert_agreement`."""
     for seed in seeds:
-        instance = random_instance(seed, kind)
-        optimum = solve(instance, "brute-force").objective
-        assert isinstance(optimum, int)
-        for name, method in METHODS.items():
-            result = solve(instance, name, warm_start=not method.warm_starts)
-            assert (result.status, result.objective) == ("optimal", optimum), (instance, name)
-        for name, heuristic in HEURISTICS.items():
-            solution = heuristic(instance)
-            assert violations(instance, solution) == [], (instance, name)
-            assert objective(instance, solution) >= optimum, (instance, name)
-        assert lower_bound(instance) <= optimum, instance
-        assert optimum % objective_grid(instance) == 0
+        assert_agreement(random_instance(seed, kind))
 
 
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 6), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_starting_solutions_change_nothing_but_time(kind: str, seeds: range) -> None:
-    """With the best heuristic and the bound as a start the optimum is the same."""
-    for seed in seeds:
-        instance = random_instance(seed, kind)
-        optimum = solve(instance, "brute-force").objective
-        for name, method in METHODS.items():
-            if method.warm_starts:
-                assert solve(instance, name).objective == optimum, (instance, name)
+def test_starting_solutions_change_nothing_but_time() -> None:
+    """With the start and the bound the answer is the same."""
+    assert_starts_help(random_instance(seed, kind) for kind in KINDS for seed in range(2))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What theory says about balance: deletion, scaling, finer slices, residents, the two sides."""
 
 import random
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -21,8 +20,8 @@ from moeopt.problems.balance.relaxations import (
 )
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.methods import problem_methods
-from moeopt.solvers.result import Result
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_missed
 from tests.problems.balance.balance_random_instances import KINDS, random_instance
 
 MODELS = [n for n, m in problem_methods(get_problem("balance")).items() if m.warm_starts]
@@ -82,41 +81,10 @@ def optimum(instance: Instance) -> int:
     return result.objective
 
 
-@cache
-def whole(row: int) -> int:
-    """Return the optimum of an instance of `DELETED` under all rules."""
-    return optimum(DELETED[row])
-
-
-@cache
-def relaxed(row: int, model: str, rule: str) -> Result:
-    """Return what a model finds for an instance of `DELETED` without one rule."""
-    return solve(DELETED[row], model, without={rule}, warm_start=False)
-
-
-@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
-def test_a_deleted_constraint_is_missed(rule: str, model: str) -> None:
-    """Without any one rule some optimum falls and the checker names that rule, and no other."""
-    fell = named = 0
-    for row in range(len(DELETED)):
-        result = relaxed(row, model, rule)
-        found = {name for name, _ in result.violations}
-        assert found <= {rule}, (DELETED[row], result.violations)
-        assert isinstance(result.objective, int)
-        assert result.objective <= whole(row)
-        fell += result.objective < whole(row)
-        named += rule in found
-    assert fell
-    assert named
-
-
-@pytest.mark.parametrize("rule", CONSTRAINTS)
-def test_models_agree_without_a_constraint(rule: str) -> None:
-    """All models mean the same by each rule: without it they still have one optimum."""
-    for row in range(0, len(DELETED), 2):
-        optima = {relaxed(row, model, rule).objective for model in MODELS}
-        assert len(optima) == 1, (DELETED[row], optima)
+def test_a_deleted_constraint_is_missed(rule: str) -> None:
+    """See `assert_missed`."""
+    assert_missed(rule, DELETED, optimum)
 
 
 @pytest.mark.parametrize(("slow", "residents"), [("link", 0), ("GPU", 0), ("GPU", 1), ("link", 1)])

@@ -78,14 +78,6 @@ def test_layers_may_have_units_of_their_own(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (
-            {"layers": [{"budget_bits": 12, "experts": [EXPERT], "loss_error": 0}]},
-            "layers[0].loss_error: is a field of schema 2: schema_version must be 2",
-        ),
-        (
-            {"layers": [{"budget_bits": 12, "experts": [EXPERT], "loss_scale": 1.0}]},
-            "layers[0].loss_scale: is a field of schema 2",
-        ),
         (of_schema_2(0, loss_scale=1.0), "layers[1].loss_scale: stands in some layers only"),
         (of_schema_2(1, loss_scale=0.0), "layers[1].loss_scale: input should be greater than 0"),
         (of_schema_2(1, loss_error=-1), "layers[1].loss_error: must be at least 0"),

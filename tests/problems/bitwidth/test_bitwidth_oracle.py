@@ -5,18 +5,17 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.bitwidth.bounds import lower_bound, objective_grid
-from moeopt.problems.bitwidth.check import candidates, count, objective, violations
-from moeopt.problems.bitwidth.heuristics import HEURISTICS, WARM_START
+from moeopt.problems.bitwidth.check import candidates, count
+from moeopt.problems.bitwidth.heuristics import WARM_START
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.files import load
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "bitwidth"
 PER_KIND = 32
 SHARES = [range(5), pytest.param(range(5, PER_KIND), marks=pytest.mark.slow)]
-MODELS = ("cp-sat", "milp", "mathprog")
 TWO: list[dict[str, Any]] = [
     {"expert": 0, "importance": 1, "loss": [90, 40, 30, 0]},
     {"expert": 1, "importance": 2, "loss": [50, 45, 10, 5]},
@@ -66,15 +65,9 @@ ANCHORS: dict[str, tuple[dict[str, Any], int | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", "dp", *MODELS])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    changes, optimum = ANCHORS[name]
-    options = {"warm_start": False} if method in MODELS else {}
-    result = solve(small(**changes), method, **options)  # type: ignore[arg-type]
-    status = "infeasible" if optimum is None else "optimal"
-    assert (result.status, result.objective) == (status, optimum)
+    assert_anchors({name: (small(**changes), best) for name, (changes, best) in ANCHORS.items()})
 
 
 def test_the_oracle_leaves_nothing_out() -> None:
@@ -90,28 +83,12 @@ def test_the_oracle_leaves_nothing_out() -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 32 instances of each kind all exact methods give the oracle's optimum, from scratch.
-
-    No heuristic is below it, no bound above it, and the grid holds it.
-    """
+    """Of every kind, some infeasible; see `assert_agreement`."""
     statuses = set()
     for seed in seeds:
         instance = random_instance(seed, kind)
-        oracle = solve(instance, "brute-force")
-        statuses.add(oracle.status)
-        for method in ("dp", *MODELS):
-            result = solve(instance, method, warm_start=False)
-            found = (result.status, result.objective)
-            assert found == (oracle.status, oracle.objective), (instance.name, method, result)
-        for name, heuristic in HEURISTICS.items():
-            solution = heuristic(instance)
-            if solution is not None:
-                assert violations(instance, solution) == [], (instance.name, name)
-                assert objective(instance, solution) >= oracle.objective, (instance.name, name)
-        assert (WARM_START(instance) is None) == (oracle.status == "infeasible"), instance.name
-        if oracle.objective is not None:
-            assert lower_bound(instance) <= oracle.objective, instance.name
-            assert oracle.objective % objective_grid(instance) == 0
+        statuses.add(status := assert_agreement(instance))
+        assert (WARM_START(instance) is None) == (status == "infeasible"), instance.name
     assert "optimal" in statuses
 
 
@@ -133,12 +110,6 @@ def test_infeasible_instances_are_among_them() -> None:
     assert 20 < len(infeasible) < len(instances) / 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
-    """With the heuristic's solution and the bound as a start the optimum is the same."""
-    for seed in range(6):
-        instance = random_instance(seed, kind)
-        known = solve(instance, "dp")
-        for method in MODELS:
-            result = solve(instance, method)
-            assert (result.status, result.objective) == (known.status, known.objective)
+def test_starting_solutions_change_nothing_but_time() -> None:
+    """With the start and the bound the answer is the same."""
+    assert_starts_help((random_instance(seed, kind) for kind in KINDS for seed in range(3)), "dp")

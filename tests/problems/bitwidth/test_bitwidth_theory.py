@@ -1,7 +1,7 @@
 """What theory says about bitwidth: deletion, order, scaling, budgets, and the Monge condition."""
 
 import random
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -13,9 +13,9 @@ from moeopt.problems.bitwidth.check import CONSTRAINTS, objective, violations
 from moeopt.problems.bitwidth.instance import Instance
 from moeopt.problems.bitwidth.prefix_split import prefix_split
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_missed
 from tests.problems.bitwidth.bitwidth_random_instances import KINDS, random_instance
 
-MODELS = ["cp-sat", "milp", "mathprog"]
 SHARES = [range(2), pytest.param(range(2, 5), marks=pytest.mark.slow)]
 
 
@@ -48,30 +48,9 @@ def optimum(instance: Instance) -> int | None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, seeds: range) -> None:
-    """Without any one rule some optimum falls, and the checker names that rule.
-
-    The three models mean the same by each rule: without it they still have one optimum.
-    """
-    fell = 0
-    named = dict.fromkeys(MODELS, 0)
-    for seed, kind in product(seeds, KINDS):
-        instance = random_instance(seed, kind, largest=4)
-        whole = optimum(instance)
-        optima = set()
-        for model in MODELS:
-            relaxed = solve(instance, model, without={rule}, warm_start=False)
-            found = {name for name, _ in relaxed.violations}
-            assert found <= {rule}, (instance.name, model, relaxed.violations)
-            named[model] += rule in found
-            optima.add(relaxed.objective)
-        assert len(optima) == 1, (instance.name, optima)
-        [without] = optima
-        if whole is not None:
-            assert without is not None
-            assert without <= whole
-        fell += without != whole
-    assert fell
-    assert all(named.values())
+    """See `assert_missed`."""
+    drawn = (random_instance(seed, kind, largest=4) for seed in seeds for kind in KINDS)
+    assert_missed(rule, drawn, optimum)
 
 
 @pytest.mark.parametrize("seed", range(6))

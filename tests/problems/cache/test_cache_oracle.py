@@ -5,16 +5,13 @@ from typing import Any
 import pytest
 
 from moeopt.problems.cache.belady import belady_bound
-from moeopt.problems.cache.bounds import lower_bound, objective_grid
-from moeopt.problems.cache.check import candidates, count, objective, violations
-from moeopt.problems.cache.heuristics import HEURISTICS
+from moeopt.problems.cache.check import candidates, count
 from moeopt.problems.cache.instance import Instance
-from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.cache.cache_random_instances import KINDS, random_instance
 
 PER_KIND = 26
 SHARES = [range(4), pytest.param(range(4, PER_KIND), marks=pytest.mark.slow)]
-MODELS = ("cp-sat", "milp", "mathprog")
 
 
 def small(accesses: list[list[list[int]]], slots: int, **changes: Any) -> Instance:
@@ -45,14 +42,9 @@ ANCHORS: dict[str, tuple[Instance, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", "dp", *MODELS])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    instance, optimum = ANCHORS[name]
-    options = {"warm_start": False} if method in MODELS else {}
-    result = solve(instance, method, **options)  # type: ignore[arg-type]
-    assert (result.status, result.objective) == ("optimal", optimum)
+    assert_anchors(ANCHORS)
 
 
 def test_the_oracle_leaves_nothing_out() -> None:
@@ -65,33 +57,11 @@ def test_the_oracle_leaves_nothing_out() -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 26 instances of each kind all exact methods give the oracle's optimum, from scratch.
-
-    No heuristic is below it, no bound above it, and every objective lies on the grid.
-    """
+    """Of every kind; see `assert_agreement`."""
     for seed in seeds:
-        instance = random_instance(seed, kind)
-        oracle = solve(instance, "brute-force")
-        assert isinstance(oracle.objective, int)
-        for method in ("dp", *MODELS):
-            result = solve(instance, method, warm_start=False)
-            found = (result.status, result.objective)
-            assert found == ("optimal", oracle.objective), (instance.name, method, result)
-        for name, heuristic in HEURISTICS.items():
-            solution = heuristic(instance)
-            assert violations(instance, solution) == [], (instance.name, name)
-            assert objective(instance, solution) >= oracle.objective, (instance.name, name)
-            assert objective(instance, solution) % objective_grid(instance) == 0
-        assert lower_bound(instance) <= oracle.objective, instance.name
-        assert belady_bound(instance, 20) <= oracle.objective, instance.name
+        assert_agreement(random_instance(seed, kind), bounds=[lambda of: belady_bound(of, 20)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
-    """With the greedy plan and the bound as a start the optimum is the same."""
-    for seed in range(4):
-        instance = random_instance(seed, kind)
-        optimum = solve(instance, "dp").objective
-        for method in MODELS:
-            result = solve(instance, method)
-            assert (result.status, result.objective) == ("optimal", optimum)
+def test_starting_solutions_change_nothing_but_time() -> None:
+    """With the start and the bound the answer is the same."""
+    assert_starts_help((random_instance(seed, kind) for kind in KINDS for seed in range(2)), "dp")

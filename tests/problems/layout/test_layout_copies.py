@@ -19,6 +19,7 @@ from moeopt.problems.layout.later import execute_layout
 from moeopt.problems.layout.view import differences, facts, lanes
 from moeopt.problems.layout.with_copies import dual_copies, two_localized
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_anchors
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import KINDS, copies_matter, random_instance
 
@@ -83,14 +84,9 @@ ANCHORS = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", *EXACT])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    instance, value = ANCHORS[name]
-    options = {} if method in ("brute-force", "bound-and-pack") else {"warm_start": False}
-    result = solve(instance, method, **options)
-    assert (result.status, result.objective) == ("optimal", value)
+    assert_anchors(ANCHORS)
 
 
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 300), marks=pytest.mark.slow)])
@@ -207,7 +203,6 @@ def test_without_permission_there_is_one_copy() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"schema_version": 1}, "copies: is a field of schema 2: schema_version must be 2"),
         (
             {"copies": AMPLE | {"dimm_bytes": 5}},
             "copies.dimm_bytes: must be at least 6: one copy of each expert has to fit",

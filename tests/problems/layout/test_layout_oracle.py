@@ -1,34 +1,34 @@
 """The oracle against hand computation, and every exact method against the oracle."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
 
-import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.bounds import (
     average_load_ns,
     longest_expert_ns,
     lower_bound,
     makespan_grid,
-    objective_grid,
     striped_reads_ns,
 )
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.heuristics import HEURISTICS
 from moeopt.problems.layout.instance import COSTS, DOMAINS, Instance, Solution
 from moeopt.solvers.run import solve
+from tests.problems.agreement import (
+    assert_agreement,
+    assert_anchors,
+    assert_starts_help,
+    exact,
+)
 from tests.problems.layout import by_arrays
 from tests.problems.layout.layout_random_instances import KINDS, random_instance
 
 PER_KIND = 24
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
-EXACT = [
-    name
-    for name in moeopt.methods("layout")
-    if name not in HEURISTICS and name not in ("brute-force", "robust")
-]
 """The models, and whatever exact algorithms the problem has of its own."""
 
 
@@ -37,9 +37,17 @@ def least(instance: Instance) -> int:
     return by_arrays.optimum(instance)
 
 
-def options(method: str) -> dict[str, Any]:
-    """Return how to let a method start from nothing; own algorithms always do."""
-    return {"warm_start": False} if method in ("cp-sat", "milp", "mathprog") else {}
+BOUNDS = (longest_expert_ns, average_load_ns, striped_reads_ns)
+
+
+def weighted(bound: Callable[[Instance], Any]) -> Callable[[Instance], int]:
+    """Return the sum of a bound's makespans over the scenarios by their weights."""
+
+    def total(of: Instance) -> int:
+        rows = zip(of.scenarios, bound(of).tolist(), strict=True)
+        return sum(scenario.weight * ns for scenario, ns in rows)
+
+    return total
 
 
 def instance_of(name: str, scenarios: list[dict[str, list[int]]], **given: Any) -> Instance:
@@ -130,13 +138,9 @@ ANCHORS = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", *EXACT])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    instance, optimum = ANCHORS[name]
-    result = solve(instance, method, **options(method))
-    assert (result.status, result.objective) == ("optimal", optimum)
+    assert_anchors(ANCHORS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -178,29 +182,10 @@ def test_an_oversized_instance_is_refused() -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 24 instances of each kind all exact methods give the oracle's optimum, from scratch.
-
-    No heuristic is below it, no bound above it.
-    """
+    """On 24 instances of each kind; see `assert_agreement`."""
     for seed in seeds:
         instance = random_instance(seed, kind)
-        optimum = least(instance)
-        for method in EXACT:
-            result = solve(instance, method, **options(method))
-            found = (result.status, result.objective, result.bound)
-            assert found == ("optimal", optimum, optimum), (instance.name, method, result)
-        for name, heuristic in HEURISTICS.items():
-            solution = heuristic(instance)
-            assert violations(instance, solution) == [], (instance.name, name)
-            assert objective(instance, solution) >= optimum, (instance.name, name)
-        assert lower_bound(instance) <= optimum, instance.name
-        assert optimum % objective_grid(instance) == 0, instance.name
-        for bound in (longest_expert_ns, average_load_ns, striped_reads_ns):
-            total = sum(
-                s.weight * ns
-                for s, ns in zip(instance.scenarios, bound(instance).tolist(), strict=True)
-            )
-            assert total <= optimum, (instance.name, bound.__name__)
+        assert_agreement(instance, least(instance), map(weighted, BOUNDS))
 
 
 @pytest.mark.parametrize("kinds", [KINDS[:3], pytest.param(KINDS[3:], marks=pytest.mark.slow)])
@@ -217,12 +202,7 @@ def test_other_engines_agree_with_brute_force(kinds: tuple[str, ...], engine: st
 @pytest.mark.parametrize("kinds", [KINDS[:3], pytest.param(KINDS[3:], marks=pytest.mark.slow)])
 def test_starting_solutions_change_nothing_but_time(kinds: tuple[str, ...]) -> None:
     """With the heuristic's solution and the bound as a start the optimum is the same."""
-    for kind in kinds:
-        instance = random_instance(1, kind)
-        optimum = least(instance)
-        for method in ("cp-sat", "milp", "mathprog"):
-            result = solve(instance, method)
-            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+    assert_starts_help((random_instance(1, kind) for kind in kinds), "cp-sat")
 
 
 def test_bounds_are_not_trivial() -> None:
@@ -259,7 +239,7 @@ def test_a_scenario_without_tokens_costs_nothing() -> None:
         "idle", [{"tokens": [1], "ndp_ns": [7]}, {"tokens": [0], "ndp_ns": [3], "weight": 9}]
     )
     assert makespan_grid(instance, 1) == 1
-    for method in ("brute-force", *EXACT, *HEURISTICS):
+    for method in ("brute-force", *exact("layout"), *HEURISTICS):
         result = solve(instance, method)
         assert result.objective is not None
         assert result.solution.assignment[1] == (None,)

@@ -9,6 +9,7 @@ import pytest
 from moeopt.problems.layout.check import CONSTRAINTS, loads
 from moeopt.problems.layout.instance import COSTS, Instance, Solution
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_missed
 from tests.problems.layout.layout_random_instances import (
     KINDS,
     copies_matter,
@@ -63,40 +64,20 @@ SPEAKING = {"LA-C4": (1, 11), "LA-C8": (0, 1, 10), "LA-C9": (3, 4, 6), "LA-C11":
 """Seeds on which a rule says something, where most of the first three do not."""
 
 
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", CONSTRAINTS)
-def test_a_deleted_constraint_is_missed(rule: str) -> None:
-    """Without any one rule some optimum falls and the checker names that rule, and no other."""
-    fell, named = dict.fromkeys(MODELS, 0), dict.fromkeys(MODELS, 0)
-    for seed in SPEAKING.get(rule, range(3)):
-        kinds = ("several scenarios", DELETION_KIND.get(rule, "mixed"))
-        instance = random_instance(seed, kinds[seed % 2])
-        if rule in OF_COPIES:
-            instance = copies_matter(seed, rule)
-        if rule in OF_SCHEMA_2:
-            instance = with_schema_2(instance, seed, OF_SCHEMA_2[rule])
-        for model in MODELS:
-            relaxed = solve(instance, model, without={rule}, warm_start=False)
-            assert relaxed.objective is not None
-            assert relaxed.objective <= optimum(instance)
-            fell[model] += relaxed.objective < optimum(instance)
-            named[model] += rule in {found for found, _ in relaxed.violations}
-            assert {found for found, _ in relaxed.violations} <= {rule}
-    assert all(fell.values()), fell
-    assert all(named.values()), named
-
-
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 13), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("rule", CONSTRAINTS)
-def test_models_agree_without_a_constraint(rule: str, seeds: range) -> None:
-    """The three models mean the same by each rule: without it they still have one optimum."""
-    for seed in seeds:
-        instance = copies_matter(seed, rule) if rule in OF_COPIES else some(seed)
-        if rule in OF_SCHEMA_2:
-            instance = with_schema_2(instance, seed, OF_SCHEMA_2[rule])
-        optima = {
-            solve(instance, model, without={rule}, warm_start=False).objective for model in MODELS
-        }
-        assert len(optima) == 1, instance.name
+def test_a_deleted_constraint_is_missed(rule: str, more: bool) -> None:
+    """See `assert_missed`."""
+    kinds = ("several scenarios", DELETION_KIND.get(rule, "mixed"))
+    seeds = range(13) if more else SPEAKING.get(rule, range(3))
+    if rule in OF_COPIES:
+        drawn = [copies_matter(seed, rule) for seed in seeds]
+    else:
+        drawn = [random_instance(seed, kinds[seed % 2]) for seed in seeds]
+    if rule in OF_SCHEMA_2:
+        pairs = zip(drawn, seeds, strict=True)
+        drawn = [with_schema_2(of, seed, OF_SCHEMA_2[rule]) for of, seed in pairs]
+    assert_missed(rule, drawn, optimum)
 
 
 def renumbered(instance: Instance, order: list[int]) -> Instance:

@@ -9,7 +9,7 @@ import pytest
 import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.holdout import run_on
-from moeopt.problems.placement.bounds import capacity_of, lower_bound, objective_grid
+from moeopt.problems.placement.bounds import capacity_of, lower_bound
 from moeopt.problems.placement.check import layer_steps, objective, violations
 from moeopt.problems.placement.generate import resettled
 from moeopt.problems.placement.heuristics import HEURISTICS
@@ -17,6 +17,7 @@ from moeopt.problems.placement.instance import Instance, Solution, held_of
 from moeopt.problems.placement.layer_steps import CELLS, FEW, best_dispatch, total_ns
 from moeopt.problems.placement.view import facts
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement, assert_starts_help
 from tests.problems.placement.placement_random_instances import FREE_KINDS, random_instance
 
 MODELS = ("cp-sat", "milp", "mathprog")
@@ -131,35 +132,15 @@ def test_the_best_dispatch_of_a_row(size: int, longest: int) -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", FREE_KINDS)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 30 instances of each kind of schema 2, 300 in all, every method gives the oracle's answer.
-
-    No heuristic is below it, none breaks a rule, and no bound is above it.
-    """
+    """On 30 instances of each kind of schema 2, 300 in all; see `assert_agreement`."""
     for seed in seeds:
-        instance = random_instance(seed, kind)
-        oracle = solve(instance, "brute-force")
-        for method in ("price-and-swap", *MODELS):
-            result = solve(instance, method, warm_start=False)
-            found = (result.status, result.objective)
-            assert found == (oracle.status, oracle.objective), (instance.name, method, result)
-        if not isinstance(oracle.objective, int):
-            continue
-        assert lower_bound(instance) <= oracle.objective, instance.name
-        for name, heuristic in HEURISTICS.items():
-            if (solution := heuristic(instance)) is not None:
-                assert violations(instance, solution) == [], (instance.name, name)
-                assert objective(instance, solution) >= oracle.objective, (instance.name, name)
-                assert objective(instance, solution) % objective_grid(instance) == 0
+        assert_agreement(random_instance(seed, kind))
 
 
 def test_starting_solutions_change_nothing_but_time() -> None:
     """With a placement by rank and its dispatch as a start the answer is the same."""
-    for kind in ("free, gpu-bound", "free, widths"):
-        instance = random_instance(3, kind)
-        truth = solve(instance, "price-and-swap")
-        for method in MODELS:
-            result = solve(instance, method)
-            assert (result.status, result.objective) == (truth.status, truth.objective)
+    kinds = ("free, gpu-bound", "free, widths")
+    assert_starts_help((random_instance(3, kind) for kind in kinds), "price-and-swap")
 
 
 def with_slots(instance: Instance, slots: int, **changes: Any) -> Instance:

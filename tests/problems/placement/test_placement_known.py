@@ -170,11 +170,3 @@ def test_refused_in_one_line(known: dict[str, Any], reason: str, tmp_path: Any) 
         moeopt.load(tmp_path / "i.json")
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_known_is_of_schema_2(tmp_path: Any) -> None:
-    """An older reader would refuse the field: the version says so beforehand."""
-    data = informed(PROFILE).model_dump(mode="json") | {"schema_version": 1}
-    save(data, tmp_path / "i.json")
-    with pytest.raises(InputError, match="known: is a field of schema 2"):
-        moeopt.load(tmp_path / "i.json")

@@ -4,16 +4,13 @@ from typing import Any
 
 import pytest
 
-from moeopt.problems.placement.bounds import lower_bound, objective_grid
-from moeopt.problems.placement.check import candidates, count, objective, violations
-from moeopt.problems.placement.heuristics import HEURISTICS
+from moeopt.problems.placement.check import candidates, count
 from moeopt.problems.placement.instance import Instance
-from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.placement.placement_random_instances import KINDS, random_instance
 
 PER_KIND = 18
 SHARES = [range(2), pytest.param(range(2, PER_KIND), marks=pytest.mark.slow)]
-MODELS = ("cp-sat", "milp", "mathprog")
 
 
 def small(steps: list[list[list[list[int]]]], slots: int, **changes: Any) -> Instance:
@@ -54,14 +51,9 @@ ANCHORS: dict[str, tuple[Instance, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", "price-and-swap", *MODELS])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    instance, optimum = ANCHORS[name]
-    options = {"warm_start": False} if method in MODELS else {}
-    result = solve(instance, method, **options)  # type: ignore[arg-type]
-    assert (result.status, result.objective) == ("optimal", optimum)
+    assert_anchors(ANCHORS)
 
 
 def test_the_oracle_leaves_nothing_out() -> None:
@@ -74,35 +66,13 @@ def test_the_oracle_leaves_nothing_out() -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 18 instances of each kind all exact methods give the oracle's answer, from scratch.
-
-    No heuristic is below it, no bound above it, and every objective lies on the grid.
-    """
+    """Of every kind; see `assert_agreement`."""
     for seed in seeds:
-        instance = random_instance(seed, kind)
-        oracle = solve(instance, "brute-force")
-        for method in ("price-and-swap", *MODELS):
-            result = solve(instance, method, warm_start=False)
-            found = (result.status, result.objective)
-            assert found == (oracle.status, oracle.objective), (instance.name, method, result)
-        for name, heuristic in HEURISTICS.items():
-            if (solution := heuristic(instance)) is None:
-                continue
-            assert isinstance(oracle.objective, int), (instance.name, name)
-            assert violations(instance, solution) == [], (instance.name, name)
-            assert objective(instance, solution) >= oracle.objective, (instance.name, name)
-            assert objective(instance, solution) % objective_grid(instance) == 0
-        if isinstance(oracle.objective, int):
-            assert lower_bound(instance) <= oracle.objective, instance.name
+        assert_agreement(random_instance(seed, kind))
 
 
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 3), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_starting_solutions_change_nothing_but_time(kind: str, seeds: range) -> None:
-    """With a placement by rank and the bound as a start the answer is the same."""
-    for seed in seeds:
-        instance = random_instance(seed, kind)
-        truth = solve(instance, "price-and-swap")
-        for method in MODELS:
-            result = solve(instance, method)
-            assert (result.status, result.objective) == (truth.status, truth.objective)
+def test_starting_solutions_change_nothing_but_time() -> None:
+    """With the start and the bound the answer is the same."""
+    assert_starts_help(
+        (random_instance(seed, kind) for kind in KINDS for seed in range(1)), "price-and-swap"
+    )

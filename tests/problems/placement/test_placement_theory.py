@@ -12,6 +12,7 @@ from moeopt.problems.placement.heuristics import HEURISTICS, fiddler, listed, of
 from moeopt.problems.placement.instance import Instance, Solution, held_of
 from moeopt.problems.placement.ranking import best_prefix, filled, layer_by_layer
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_missed
 from tests.problems.placement.placement_random_instances import (
     FREE_KINDS,
     KINDS,
@@ -42,31 +43,10 @@ def optimum(instance: Instance) -> int | None:
 @pytest.mark.parametrize("seeds", [range(5), pytest.param(range(10), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_deleted_constraint_is_missed(rule: str, seeds: range) -> None:
-    """Without any one rule some optimum falls and the checker names that rule, and no other.
-
-    The three models mean the same by each rule: without it they still have one optimum.
-    """
-    fell, named = 0, dict.fromkeys(MODELS, 0)
-    for kind in DELETION_KINDS.get(rule, ("mixed", "batched")):
-        for seed in seeds:
-            instance = random_instance(seed, kind)
-            best = optimum(instance)
-            if best is None:
-                continue
-            optima = set()
-            for model in MODELS:
-                relaxed = solve(instance, model, without={rule}, warm_start=False)
-                found = {name for name, _ in relaxed.violations}
-                assert found <= {rule}, (instance.name, model, relaxed.violations)
-                named[model] += rule in found
-                optima.add(relaxed.objective)
-            assert len(optima) == 1, (instance.name, optima)
-            [without] = optima
-            assert isinstance(without, int)
-            assert without <= best
-            fell += without < best
-    assert fell
-    assert all(named.values())
+    """See `assert_missed`."""
+    kinds = DELETION_KINDS.get(rule, ("mixed", "batched"))
+    drawn = (random_instance(seed, kind) for kind in kinds for seed in seeds)
+    assert_missed(rule, (of for of in drawn if optimum(of) is not None), optimum)
 
 
 def plain(**changes: Any) -> Instance:

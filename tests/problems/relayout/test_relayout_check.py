@@ -253,7 +253,6 @@ def test_time_on_each_link_by_hand(moves: list[Move], links: list[int]) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"schema_version": 1}, "is a field of schema 2"),
         ({"relayout_share_ns": 61}, "relayout_share_ns: must be at most relayout_ns = 60, not 61"),
         (
             {"observed_tokens": [[1] * len(EXPERTS), [1]]},
@@ -279,12 +278,10 @@ def test_fields_of_schema_2_are_held_to_their_meaning(change: dict[str, Any], sa
     assert says in str(caught.value)
 
 
-def test_observed_tokens_bind_nothing_and_need_schema_2() -> None:
+def test_observed_tokens_bind_nothing() -> None:
     """They are written and read, and change neither rules nor objective."""
     seen = {"observed_tokens": [[1] * len(EXPERTS)]}
-    with pytest.raises(InputError, match="observed_tokens: is a field of schema 2"):
-        Instance.model_validate(INSTANCE.model_dump() | seen)
-    instance = Instance.model_validate(INSTANCE.model_dump() | seen | {"schema_version": 2})
+    instance = Instance.model_validate(INSTANCE.model_dump() | seen)
     assert Instance.model_validate(instance.model_dump()) == instance
     nothing = solution([], (None,) * len(EXPERTS))
     assert loads(instance, nothing) == loads(INSTANCE, nothing)

@@ -6,19 +6,16 @@ from typing import Any
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.problems.registry import get_problem
 from moeopt.problems.relayout.bounds import (
     eviction_bound_ns,
     lagrangian_bound_ns,
     longest_expert_ns,
     lower_bound,
-    objective_grid,
 )
-from moeopt.problems.relayout.check import candidates, count, objective, violations
-from moeopt.problems.relayout.heuristics import HEURISTICS, WARM_START
+from moeopt.problems.relayout.check import candidates, count, violations
 from moeopt.problems.relayout.instance import DOMAINS, Instance, Migration
-from moeopt.solvers.methods import problem_methods
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help, exact
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
@@ -29,12 +26,6 @@ PER_KIND = 26
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 NEWER = 30
 NEWER_SHARES = [range(1), pytest.param(range(1, NEWER), marks=pytest.mark.slow)]
-METHODS = [
-    name
-    for name, method in problem_methods(get_problem("relayout")).items()
-    if method.kind == "exact" and name != "brute-force"
-]
-"""Every exact method the problem has: the three models, and its own algorithms."""
 BOUNDS = (lower_bound, longest_expert_ns, lagrangian_bound_ns, eviction_bound_ns)
 
 
@@ -167,13 +158,9 @@ ANCHORS = {
 }
 
 
-@pytest.mark.parametrize("name", ANCHORS)
-@pytest.mark.parametrize("method", ["brute-force", *METHODS])
-def test_hand_computed_anchors(name: str, method: str) -> None:
+def test_hand_computed_anchors() -> None:
     """Each optimum is verifiable by hand from the comment beside it."""
-    instance, optimum = ANCHORS[name]
-    result = solve(instance, method, warm_start=False)
-    assert (result.status, result.objective) == ("optimal", optimum)
+    assert_anchors(ANCHORS)
 
 
 def test_the_oracle_leaves_nothing_out() -> None:
@@ -212,25 +199,9 @@ def test_the_oracle_leaves_nothing_out() -> None:
     ],
 )
 def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
-    """On 26 or 30 instances of each kind all exact methods give the oracle's optimum, from scratch.
-
-    No heuristic is below it, no bound above it, and it lies on the grid.
-    """
+    """On 26 or 30 instances of each kind; see `assert_agreement`."""
     for seed in seeds:
-        instance = random_instance(seed, kind)
-        optimum = solve(instance, "brute-force").objective
-        assert optimum is not None
-        assert optimum % objective_grid(instance) == 0
-        for method in METHODS:
-            result = solve(instance, method, warm_start=False)
-            found = (result.status, result.objective, result.bound)
-            assert found == ("optimal", optimum, optimum), (instance.name, method, result)
-        for name, heuristic in (HEURISTICS | {"warm start": WARM_START}).items():
-            solution = heuristic(instance)
-            assert violations(instance, solution) == [], (instance.name, name)
-            assert objective(instance, solution) >= optimum, (instance.name, name)
-        for bound in BOUNDS:
-            assert bound(instance) <= optimum, (instance.name, bound.__name__)
+        assert_agreement(random_instance(seed, kind), bounds=BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -258,17 +229,10 @@ def test_other_engines_agree_with_brute_force(engine: str) -> None:
             assert (result.status, result.objective) == ("optimal", optimum), instance.name
 
 
-@pytest.mark.parametrize(
-    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
-)
-def test_starting_solutions_change_nothing_but_time(kind: str) -> None:
+@pytest.mark.parametrize("kinds", [KINDS[:1], pytest.param(KINDS[1:], marks=pytest.mark.slow)])
+def test_starting_solutions_change_nothing_but_time(kinds: tuple[str, ...]) -> None:
     """With the heuristic's schedule and the bound as a start the optimum is the same."""
-    for seed in range(6):
-        instance = random_instance(seed, kind)
-        optimum = solve(instance, "brute-force").objective
-        for method in ("cp-sat", "milp", "mathprog"):
-            result = solve(instance, method)
-            assert (result.status, result.objective) == ("optimal", optimum), instance.name
+    assert_starts_help(random_instance(seed, kind) for kind in kinds for seed in range(3))
 
 
 @pytest.mark.slow
@@ -318,6 +282,6 @@ def test_windows_are_kept_to_the_nanosecond() -> None:
         lengths = {"relayout_ns": 2 * long, "rebalance_ns": long, "prefetch_ns": long}
         windows = {"pcie_window_ns": window, "dimm_link_window_ns": window}
         instance = instance_of(experts, hbm_free_slots=9, **lengths | windows)
-        for method in METHODS:
+        for method in exact("relayout"):
             result = solve(instance, method, warm_start=False)
             assert (result.status, result.objective) == ("optimal", (4 if fits else 8) * 10**6)

@@ -9,6 +9,7 @@ from moeopt.problems.relayout.check import CONSTRAINTS
 from moeopt.problems.relayout.fixed_layout import after_migrations
 from moeopt.problems.relayout.instance import Instance
 from moeopt.solvers.run import solve
+from tests.problems.agreement import assert_missed
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
     NEWER_KINDS,
@@ -51,61 +52,21 @@ def deletion_cases(seeds: range) -> list[Instance]:
     return [random_instance(seed, kind) for kind in DELETION_KINDS for seed in seeds]
 
 
-@cache
-def full_optimum(seeds: range, number: int) -> int:
-    """Return the optimum of one of the `deletion_cases` with all rules."""
-    result = solve(deletion_cases(seeds)[number], "mathprog", warm_start=False)
-    assert result.objective is not None
-    return result.objective
-
-
 @pytest.mark.parametrize(
     "seeds", [range(14, 16), pytest.param(range(10, 16), marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("rule", [rule for rule in CONSTRAINTS if rule not in NEWER_RULES])
 def test_a_deleted_constraint_is_missed(rule: str, seeds: range) -> None:
-    """Without any one rule some optimum falls, and the checker names that rule and no other.
-
-    And the three models mean the same by each rule: without it they still have one optimum.
-    """
-    fell = dict.fromkeys(MODELS, 0)
-    named = dict.fromkeys(MODELS, 0)
-    for number, instance in enumerate(deletion_cases(seeds)):
-        full, optima = full_optimum(seeds, number), set()
-        for model in MODELS:
-            relaxed = solve(instance, model, without={rule}, warm_start=False)
-            assert relaxed.objective is not None
-            assert relaxed.objective <= full
-            optima.add(relaxed.objective)
-            broken = {found for found, _ in relaxed.violations}
-            assert broken <= {rule}
-            assert broken or relaxed.objective == full, instance.name
-            fell[model] += relaxed.objective < full
-            named[model] += bool(broken)
-        assert len(optima) == 1, instance.name
-    assert all(fell.values())
-    assert all(named.values())
+    """See `assert_missed`."""
+    assert_missed(rule, deletion_cases(seeds), optimum)
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 40), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", NEWER_RULES)
 def test_a_deleted_constraint_of_schema_2_is_missed(rule: str, seeds: range) -> None:
     """The same for the rules that instances of schema 1 do not have."""
-    fell = dict.fromkeys(MODELS, 0)
-    for seed in seeds:
-        instance, optima = random_instance(seed, NEWER_RULES[rule]), set()
-        full = solve(instance, "cp-sat", warm_start=False).objective
-        assert full is not None
-        for model in MODELS:
-            relaxed = solve(instance, model, without={rule}, warm_start=False)
-            assert relaxed.objective is not None
-            optima.add(relaxed.objective)
-            broken = {found for found, _ in relaxed.violations}
-            assert broken <= {rule}
-            assert broken or relaxed.objective == full, instance.name
-            fell[model] += relaxed.objective < full
-        assert len(optima) == 1, instance.name
-    assert all(fell.values())
+    drawn = (random_instance(seed, NEWER_RULES[rule]) for seed in seeds)
+    assert_missed(rule, drawn, optimum, names=False)
 
 
 @pytest.mark.slow

@@ -9,8 +9,16 @@ import numpy as np
 from moeopt.core.settlements import split_name
 from moeopt.planner.decode.decide import Decider
 from moeopt.planner.decode.loads import Loads
-from moeopt.planner.decode.offer import CPU, GPU, NOWHERE, Integers, Offer, Policy
-from moeopt.planner.decode.work import StepWork, per_layer
+from moeopt.planner.decode.work import (
+    CPU,
+    GPU,
+    NOWHERE,
+    Integers,
+    Offer,
+    Policy,
+    StepWork,
+    per_layer,
+)
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.heuristics import HEURISTICS
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance

@@ -9,9 +9,9 @@ import moeopt
 from moeopt.core.settlements import split_name
 from moeopt.planner.decode import run
 from moeopt.planner.decode.decide import widths_of
-from moeopt.planner.decode.offer import Offer
 from moeopt.planner.decode.policies import HEURISTICS, get_policy
 from moeopt.planner.decode.run import simulate_loads
+from moeopt.planner.decode.work import Offer
 from moeopt.problems.tri_domain.check import objective
 from moeopt.problems.tri_domain.instance import DOMAINS, Solution
 from moeopt.problems.tri_domain.layout_rule import STRIPED

@@ -101,14 +101,23 @@ def test_a_plan_counts_by_popularity(machine: Machine, model: ModelShape) -> Non
 
 
 def test_two_sockets_and_a_runtime_that_does_not_know(model: ModelShape) -> None:
-    """Reads count under another term unless the runtime places weights by socket."""
+    """Reads are half across the link, and of one socket's threads where only they compute."""
     machine = get_machine("ktransformers-a100")
     assert machine.cpu is not None
     assert machine.cpu.numa is not None
     blind = by_term(Setting.with_cpu_blocks(machine, model, 27))
     aware = by_term(Setting.with_cpu_blocks(machine, model, 27, numa_aware=True))
     assert blind["host_read"] == aware["oblivious_read"] == 0
-    assert blind["oblivious_read"] == aware["host_read"] > 0
+    assert blind["oblivious_read"] > aware["host_read"] > 0
+    numa = machine.cpu.numa
+    slower = (0.5 + 0.5 * numa.local_gb_s / numa.cross_socket_gb_s) * aware["host_read"]
+    assert blind["oblivious_read"] == pytest.approx(slower)
+    alone = machine.cpu.model_copy(
+        update={"numa": numa.model_copy(update={"placement": "one-computes"})}
+    )
+    one = machine.model_copy(update={"cpu": alone})
+    found = by_term(Setting.with_cpu_blocks(one, model, 27))["oblivious_read"]
+    assert found == pytest.approx(2 * blind["oblivious_read"])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from moeopt.problems.joint.check import objective
 from moeopt.problems.joint.heuristics import HEURISTICS
 from moeopt.problems.joint.instance import Instance, Solution
 
-from .arrays import Arrays, Cost, Plan, cost, fits, plan_of, solution_of
+from .arrays import Arrays, Choice, Cost, cost, fits, plan_of, solution_of
 from .ascent import Ascent, first_multipliers
 from .data import Floats, Ints
 from .local_search import descend, rounded
@@ -98,7 +98,7 @@ class _Run:
             for number, context in enumerate(instance.contexts)
             if context.kv_bytes <= instance.gpu_bytes
         ]
-        self.best: Plan | None = None
+        self.best: Choice | None = None
         self.found: Cost | None = None
 
     @property
@@ -171,7 +171,7 @@ class _Run:
             context.marked_ns = ascent.best.bound_ns
             context.done = gap <= 0 or gained < AGAIN * gap or not ascent.again()
 
-    def improve(self, plan: Plan, at: Multipliers, limit_s: float) -> None:
+    def improve(self, plan: Choice, at: Multipliers, limit_s: float) -> None:
         """Offer what local search makes of a plan within some seconds."""
         until = self.search.clock.now() + limit_s
         self.offer(
@@ -183,7 +183,7 @@ class _Run:
             )
         )
 
-    def offer(self, plan: Plan, found: Cost) -> None:
+    def offer(self, plan: Choice, found: Cost) -> None:
         """Keep a plan if it is the best so far."""
         if fits(self.arrays, found) and (self.found is None or found.total_ns < self.best_ns):
             self.best, self.found = plan.copy(), found

@@ -90,7 +90,7 @@ def _frame(instance: Instance, number: int) -> Frame:
 
 
 @dataclass
-class Plan:
+class Choice:
     """Decisions as arrays; dispatch is decided by `cost`, each row for itself.
 
     Attributes
@@ -107,9 +107,9 @@ class Plan:
     ways: Ints
     deferred: Ints
 
-    def copy(self) -> "Plan":
+    def copy(self) -> "Choice":
         """Return a copy that can be changed."""
-        return Plan(
+        return Choice(
             self.context,
             self.held.copy(),
             self.width.copy(),
@@ -145,7 +145,7 @@ class Cost:
     lengths: Ints
 
 
-def cost(arrays: Arrays, plan: Plan) -> Cost:
+def cost(arrays: Arrays, plan: Choice) -> Cost:
     """Return what a plan takes, with the dispatch that suits each row best."""
     i = arrays.instance
     spend(RUN_WORK + len(arrays.row) / ENTRIES)
@@ -178,14 +178,14 @@ def fits(arrays: Arrays, found: Cost) -> bool:
     )
 
 
-def plan_of(instance: Instance, solution: Solution) -> Plan:
+def plan_of(instance: Instance, solution: Solution) -> Choice:
     """Return the arrays of a valid solution."""
     held = np.zeros((instance.layers, instance.experts), dtype=np.bool_)
     for row, chosen in zip(held, solution.resident, strict=True):
         row[list(chosen)] = True
     place = {bits: j for j, bits in enumerate(instance.bits)}
     width = [[place[bits or 0] for bits in row] for row in solution.bits]
-    return Plan(
+    return Choice(
         solution.context or 0,
         held,
         np.array(width, dtype=np.int64),
@@ -194,7 +194,7 @@ def plan_of(instance: Instance, solution: Solution) -> Plan:
     )
 
 
-def solution_of(arrays: Arrays, plan: Plan, found: Cost) -> Solution:
+def solution_of(arrays: Arrays, plan: Choice, found: Cost) -> Solution:
     """Return a plan as a solution."""
     i = arrays.instance
     entries = np.flatnonzero(found.swapped)

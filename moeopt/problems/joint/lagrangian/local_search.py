@@ -13,7 +13,7 @@ import numpy as np
 
 from moeopt.core.clock import spend
 
-from .arrays import Arrays, Cost, Plan, cost, fits
+from .arrays import Arrays, Choice, Cost, cost, fits
 from .data import Flags, Floats, Ints
 from .execution import gains
 from .relaxation import Multipliers
@@ -48,7 +48,7 @@ class Changes:
     host: Ints
     loss: Ints
 
-    def apply(self, plan: Plan, numbers: Ints) -> Plan:
+    def apply(self, plan: Choice, numbers: Ints) -> Choice:
         """Return a plan after some of the changes."""
         changed = plan.copy()
         for n in numbers:
@@ -63,7 +63,7 @@ class Changes:
     widths: int
 
 
-def changes(arrays: Arrays, plan: Plan) -> Changes:
+def changes(arrays: Arrays, plan: Choice) -> Changes:
     """Return all single changes of a plan."""
     i = arrays.instance
     layers, experts, widths = arrays.loss.shape
@@ -99,7 +99,7 @@ def changes(arrays: Arrays, plan: Plan) -> Changes:
     )
 
 
-def in_cache(arrays: Arrays, plan: Plan) -> Flags:
+def in_cache(arrays: Arrays, plan: Choice) -> Flags:
     """Return which entries a layer's cache holds when they are used, residents left out."""
     hit = np.zeros(len(arrays.row), dtype=np.bool_)
     if not plan.ways.any():
@@ -120,8 +120,8 @@ def in_cache(arrays: Arrays, plan: Plan) -> Flags:
 
 
 def descend(
-    arrays: Arrays, plan: Plan, at: Multipliers, stopped: Callable[[], bool]
-) -> tuple[Plan, Cost]:
+    arrays: Arrays, plan: Choice, at: Multipliers, stopped: Callable[[], bool]
+) -> tuple[Choice, Cost]:
     """Return a plan that neither a single change nor a pair looked at improves.
 
     Parameters
@@ -140,7 +140,9 @@ def descend(
     return plan, found
 
 
-def _better(arrays: Arrays, plan: Plan, found: Cost, at: Multipliers) -> tuple[Plan, Cost] | None:
+def _better(
+    arrays: Arrays, plan: Choice, found: Cost, at: Multipliers
+) -> tuple[Choice, Cost] | None:
     """Return a better plan, after one batch of changes in different layers or one pair."""
     known = changes(arrays, plan)
     room = _room(arrays, found)
@@ -214,14 +216,14 @@ def _pairs(known: Changes, used: Ints, room: Floats, pairs: Ints) -> Ints:
     return np.array(taken, dtype=np.int64)
 
 
-def _accepted(arrays: Arrays, plan: Plan, than: Cost) -> tuple[Plan, Cost] | None:
+def _accepted(arrays: Arrays, plan: Choice, than: Cost) -> tuple[Choice, Cost] | None:
     found = cost(arrays, plan)
     if found.total_ns < than.total_ns and fits(arrays, found):
         return plan, found
     return None
 
 
-def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) -> Plan | None:
+def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) -> Choice | None:
     """Return a plan near the averages of the relaxation that keeps the budgets; None: none found.
 
     Parameters
@@ -244,7 +246,7 @@ def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) ->
         if share[cell] > 0 and size <= room:
             held[cell], room = True, room - size
     counts = np.where(np.arange(i.layers) < i.layers - 1, deferred.argmax(axis=1), 0)
-    plan = Plan(
+    plan = Choice(
         context,
         held.reshape(shape),
         width.reshape(shape).astype(np.int64),
@@ -254,7 +256,7 @@ def rounded(arrays: Arrays, context: int, selected: Floats, deferred: Floats) ->
     return repaired(arrays, plan)
 
 
-def repaired(arrays: Arrays, plan: Plan) -> Plan | None:
+def repaired(arrays: Arrays, plan: Choice) -> Choice | None:
     """Return a plan that keeps the budgets, by changes that cost least time for what they free."""
     for _ in range(20):
         found = cost(arrays, plan)

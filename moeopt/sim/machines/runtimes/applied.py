@@ -10,7 +10,7 @@ from moeopt.sim.machines.runtimes.setting import (
     Setting,
     amounts,
     gpu_read_gb_s,
-    host_read_gb_s,
+    weights_read_gb_s,
 )
 from moeopt.sim.machines.runtimes.terms import TERMS, term_times
 from moeopt.sim.models.model_shape import ModelShape
@@ -148,7 +148,7 @@ def as_run(machine: Machine, model: ModelShape, profile: RuntimeProfile) -> Mach
             ),
             "cpu": cpu.model_copy(
                 update={
-                    "bandwidth_gb_s": _six(host_read_gb_s(machine) / ratio),
+                    "bandwidth_gb_s": _six(weights_read_gb_s(setting) / ratio),
                     "bandwidth_efficiency": None,
                     "kernel_us": _six(costs["host_expert_us"] * experts),
                 }

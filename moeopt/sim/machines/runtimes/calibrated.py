@@ -6,15 +6,22 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen, field_error
 from moeopt.sim.machines.fields import about
-from moeopt.sim.machines.runtimes.terms import TERMS
+from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS
 
 Cost = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Costs = dict[str, Cost]
 Short = Annotated[str, Field(min_length=1, max_length=200)]
 
+LATER = ("gpu_scores",)
+"""Terms that files written before them do not have."""
+
 
 def every_term(costs: Costs) -> Costs:
-    """Return the costs if there is one of each term, else raise what validators raise."""
+    """Return the costs if there is one of each term, else raise what validators raise.
+
+    Terms of `LATER` are as expected where a file does not have them.
+    """
+    costs = {term: PRIOR[term].expected for term in LATER} | costs
     if set(costs) != set(TERMS):
         raise field_error([], f"must have exactly {', '.join(TERMS)}")
     return costs

@@ -18,6 +18,9 @@ from moeopt.sim.machines.runtimes.terms import Vector, prior, token_us
 NOISE = 0.04
 """Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""
 
+MODELS = 0.1
+"""Relative error that a model's points share and no other model has: the terms' own error."""
+
 BETWEEN_MACHINES = 0.5
 """A machine's costs differ from the profile's by this much of what was uncertain beforehand."""
 
@@ -57,7 +60,7 @@ def machine_costs(profile: Vector, rows: NDArray[np.float64], times_us: Vector) 
         (points, terms) and (points,): what each point needs (`amounts`), and what it took.
     """
     _, spread = prior()
-    return fit_costs(rows, times_us, np.log(profile), BETWEEN_MACHINES * spread, NOISE)
+    return fit_costs(rows, times_us, np.log(profile), BETWEEN_MACHINES * spread, MODELS)
 
 
 def model_costs(machine: Vector, rows: NDArray[np.float64], times_us: Vector) -> Vector:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from moeopt.sim.machines.runtimes.terms import OF_RUNTIMES, TERMS, term_times
+from moeopt.sim.machines.runtimes.terms import OF_RUNTIMES, OVERLAP, TERMS, term_times
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.float64]
@@ -103,6 +103,7 @@ def fit_together(
     labels: Sequence[tuple[str, str]],
     expected: tuple[Vector, Vector],
     start: Vector | None = None,
+    overlap: float = OVERLAP,
 ) -> Together:
     """Fit the terms to many machines, each with a factor of its own.
 
@@ -116,6 +117,8 @@ def fit_together(
         (terms,) logarithms of the expected costs, and how uncertain they are.
     start
         (terms,): where to begin; by default at what is expected.
+    overlap
+        How reads and computing overlap.
 
     Notes
     -----
@@ -142,7 +145,7 @@ def fit_together(
 
     def both(x: Vector) -> tuple[Vector, Rows]:
         logs, factors = split(x)
-        times = term_times(rows, np.exp(logs[runtime_of]))
+        times = term_times(rows, np.exp(logs[runtime_of]), overlap)
         total = times.sum(axis=1)
         value, slope = _soft((np.log(total) + factors[machine_of] - target) / NOISE)
         slope = slope / NOISE

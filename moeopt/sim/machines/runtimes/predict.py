@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError, expect
 from moeopt.core.units import tokens_of
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.command import llama_command
+from moeopt.sim.machines.runtimes.command import llama_command, running
 from moeopt.sim.machines.runtimes.memory import (
     GIB,
     MIB,
@@ -44,7 +44,7 @@ from moeopt.sim.presets import get_machine, get_model
 
 PARTS = {
     "gpu_memory": ("gpu_read", "gpu_decode"),
-    "attention": ("gpu_kv", "gpu_latent", "host_kv", "host_latent"),
+    "attention": ("gpu_kv", "gpu_scores", "gpu_latent", "host_kv", "host_latent"),
     "host_memory": ("host_read", "oblivious_read"),
     "cpu_cores": ("host_decode",),
     "gpu_launches": ("token_us", "layer_us", "latent_layer_us", "linear_layer_us"),
@@ -109,7 +109,7 @@ class Prediction:
     command: str | None
     prompt_tokens_per_s: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the prediction as JSON values."""
         return asdict(self) | {"notes": list(self.notes)}
 
@@ -232,7 +232,7 @@ def predict(
     model = get_model(model) if isinstance(model, str | Path) else model
     expect("machine", machine, Machine, what="a machine, its name or file")
     expect("model", model, ModelShape, what="a model, its name or file")
-    machine = _with_gpus(machine, options.gpus)
+    machine = with_gpus(machine, options.gpus)
     if options.kv_bits is not None:
         bits = kv_bits_of(options.kv_bits)
         bits = PLAIN_WIDTHS.get(bits, bits) if options.runtime in WITH_GRAPH else bits
@@ -260,7 +260,7 @@ def _chosen_here(options: Options) -> bool:
     return options.n_cpu_moe is None and options.gpu_experts is None and options.plan is None
 
 
-def _with_gpus(machine: Machine, gpus: int | None) -> Machine:
+def with_gpus(machine: Machine, gpus: int | None) -> Machine:
     """Return the machine with so many GPUs like its first."""
     if gpus is None:
         return machine
@@ -393,16 +393,11 @@ def _command(
     """Return the command that runs what was predicted; None where it takes more than flags."""
     if blocks is None or profile.name not in WITH_GRAPH:
         return None
-    placing = ["--n-cpu-moe", str(blocks)] if blocks and setting.machine.gpu is not None else []
-    return llama_command(
-        setting.machine,
-        setting.model,
-        placing,
-        context=setting.context,
-        ubatch=options.ubatch,
-        runtime=profile.name,
-        path=options.path,
-    )
+    machine, model = setting.machine, setting.model
+    off = ["--n-cpu-moe", str(blocks)] if blocks else []
+    placing = [] if machine.gpu is None else ["-ngl", "99", *off]
+    how = running(machine, model, setting.context, options.ubatch, profile.name)
+    return llama_command(model, placing, how, options.path)
 
 
 GPU_PROMPT_SHARE = 0.35

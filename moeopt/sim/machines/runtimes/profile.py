@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
+from moeopt.core.wording import meant
 from moeopt.sim.machines.runtimes.calibrated import Costs, every_term
 from moeopt.sim.machines.runtimes.terms import TERMS, Vector
 
@@ -109,5 +110,6 @@ def get_runtime(name: str) -> RuntimeProfile:
 
     known = runtimes()
     if name not in known:
-        raise InputError(f"runtime: must be one of {', '.join(known)}, not {name!r:.60}")
+        hint = meant(name, known)
+        raise InputError(f"runtime: must be one of {', '.join(known)}, not {name!r:.60}{hint}")
     return find("runtimes", RuntimeProfile, name)

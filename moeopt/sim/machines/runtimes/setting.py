@@ -230,9 +230,10 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
     calls = np.array(setting.host_calls)
     expert_bytes = model.expert_weights * model.bits / 8
     rest = _rest_bytes(model)
-    kind = None if model.attention is None else model.attention.kind
     kv_bytes = layers * model.kv_bytes(setting.context)
-    latent_ops = 2.0 * _latent_products(model) * setting.context
+    attention = model.attention
+    kind = None if attention is None else attention.kind
+    score_ops = 0.0 if attention is None else 2.0 * layers * attention.products(setting.context)
     host_weights = float(calls.sum()) * top_k * model.expert_weights
     host_bytes = float(calls.sum()) * top_k * expert_bytes
     found = dict.fromkeys(TERMS, 0.0) | {"token_us": 1.0}
@@ -244,7 +245,7 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
         decode_ops += 2.0 * others * decode_factor(other_bits)
         found["cpu_layer_us"] = layers
         if kind == "latent":
-            found["host_latent"] = latent_ops / cpu_tops(machine) / 1e6
+            found["host_latent"] = score_ops / cpu_tops(machine) / 1e6
         else:
             found["host_kv"] = kv_bytes / host_read_gb_s(machine) / 1e3
     else:
@@ -258,28 +259,22 @@ def amounts(setting: Setting) -> NDArray[np.float64]:
         slower = USUAL_CLOCK_GHZ / (machine.gpu.clock_ghz or USUAL_CLOCK_GHZ)
         found["layer_us"] = layers * slower
         if kind == "latent":
-            found["gpu_latent"] = latent_ops / machine.gpu.peak_tflops / 1e6
+            found["gpu_latent"] = score_ops / machine.gpu.peak_tflops / 1e6
             found["latent_layer_us"] = layers * slower
         else:
             found["gpu_kv"] = max(1.0, 16 / model.bits_of("kv")) * kv_bytes
             found["gpu_kv"] /= gpu_read_gb_s(machine) * 1e3
-        if model.attention is not None and model.attention.kind == "hybrid":
-            found["linear_layer_us"] = slower * layers * (1 - 1 / model.attention.full_every)
+            found["gpu_scores"] = score_ops / vector / 1e6
+        if attention is not None and attention.kind == "hybrid":
+            found["linear_layer_us"] = slower * layers * (1 - 1 / attention.full_every)
         found["host_layer_us"] = float((1.0 - (1.0 - calls) ** top_k).sum())
     if host_bytes:
-        found[_host_term(setting)] = host_bytes / host_read_gb_s(machine) / 1e3
+        term = "oblivious_read" if _oblivious(setting) else "host_read"
+        found[term] = host_bytes / weights_read_gb_s(setting) / 1e3
         found["host_decode"] = decode_ops / cpu_tops(machine) / 1e6
         barrier = (machine.require_cpu().threads or 16) / 16
         found["host_expert_us"] = float(calls.sum()) * top_k * barrier
     return np.array([found[term] for term in TERMS])
-
-
-def _latent_products(model: ModelShape) -> int:
-    """Return the multiplications of latent attention per token of context, over all layers."""
-    attention = model.attention
-    if attention is None or attention.kind != "latent":
-        return 0
-    return model.layers * attention.heads * (2 * attention.kv_rank + attention.rope_dim)
 
 
 def _several_sockets(machine: Machine) -> bool:
@@ -287,9 +282,16 @@ def _several_sockets(machine: Machine) -> bool:
     return cpu.numa is not None and cpu.numa.sockets > 1 and cpu.numa.placement != "one-socket"
 
 
-def _host_term(setting: Setting) -> str:
-    oblivious = _several_sockets(setting.machine) and not setting.numa_aware
-    return "oblivious_read" if oblivious else "host_read"
+def weights_read_gb_s(setting: Setting) -> float:
+    """Return the rate at which the host's weights are read, spread evenly if nobody places them."""
+    rate, numa = host_read_gb_s(setting.machine), setting.machine.require_cpu().numa
+    if numa is None or not _oblivious(setting):
+        return rate
+    return rate * numa.spread_gb_s / (numa.sockets * numa.local_gb_s)
+
+
+def _oblivious(setting: Setting) -> bool:
+    return _several_sockets(setting.machine) and not setting.numa_aware
 
 
 def _rest_bytes(model: ModelShape) -> int:

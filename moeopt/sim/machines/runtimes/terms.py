@@ -48,6 +48,14 @@ PRIOR: dict[str, Term] = {
         "reads of the KV cache by attention on the GPU, over bytes / read bandwidth",
         "one token's attention fills a GPU worse than a matrix does; assumed",
     ),
+    "gpu_scores": Term(
+        4.0,
+        0.6,
+        "products of one token with the context on the GPU, over operations / rate of its ordinary"
+        " cores; it overlaps with the reads of the cache",
+        "one query's products hardly use the matrix units, and as many instructions go to sums and"
+        " exponentials; half of the cores are busy; assumed",
+    ),
     "gpu_latent": Term(
         6.0,
         0.6,
@@ -79,10 +87,12 @@ PRIOR: dict[str, Term] = {
         "assumed: threads wait for the slowest one",
     ),
     "oblivious_read": Term(
-        2.5,
-        0.4,
-        "the same on several sockets, by a runtime that does not place weights by socket",
-        "KTransformers 2.3: cross-socket reads have 125 of 220 GB/s, both sockets share the link",
+        1.2,
+        0.3,
+        "the same on several sockets, by a runtime that does not place weights by socket, over"
+        " bytes / the rate of an even spread: a share local, the rest across the link",
+        "KTransformers 2.3: cross-socket reads have 125 of 220 GB/s; a little over `host_read`,"
+        " since both directions share the link",
     ),
     "host_decode": Term(
         2.0,
@@ -130,9 +140,10 @@ OF_RUNTIMES = ("host_read", "host_layer_us", "layer_us", "host_decode", "latent_
 
 OVERLAPS = (
     ((TERMS.index("gpu_read"),), TERMS.index("gpu_decode")),
+    ((TERMS.index("gpu_kv"),), TERMS.index("gpu_scores")),
     ((TERMS.index("host_read"), TERMS.index("oblivious_read")), TERMS.index("host_decode")),
 )
-"""Reads and the decoding that overlaps with them, of GPU and CPU."""
+"""Reads and the computing that overlaps with them."""
 
 
 def prior() -> tuple[Vector, Vector]:
@@ -141,7 +152,16 @@ def prior() -> tuple[Vector, Vector]:
     return np.log(expected), np.array([PRIOR[term].spread for term in TERMS])
 
 
-def term_times(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
+OVERLAP = 4.0
+"""How nearly reads and computing of a device overlap: together they take (r^p + d^p)^(1/p).
+
+With 1 they add; without end the longer one alone counts, as for a roofline. Prefetching and many
+threads in flight hide all but a little of the shorter one."""
+
+
+def term_times(
+    rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP
+) -> NDArray[np.float64]:
     """Return what each term adds to the time of a token, in us.
 
     Parameters
@@ -150,23 +170,28 @@ def term_times(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
         (..., terms): what is needed of each (`amounts`).
     costs
         (terms,): what each costs.
+    overlap
+        The p of `OVERLAP`.
 
     Returns
     -------
     (..., terms) array
-        Products; but a device's reads r and its decoding d overlap: together they take
-        sqrt(r^2 + d^2), shared in proportion to their squares.
+        Products; but a device's reads and the computing that overlaps with them share what both
+        take in proportion to their p-th powers.
     """
     times = np.asarray(rows * costs, dtype=float)
-    for reads, decode in OVERLAPS:
-        read, unpack = times[..., list(reads)].sum(axis=-1), times[..., decode]
-        both = np.maximum(np.hypot(read, unpack), 1e-300)
+    for reads, computing in OVERLAPS:
+        read, work = times[..., list(reads)].sum(axis=-1), times[..., computing]
+        longer = np.maximum(np.maximum(read, work), 1e-300)
+        powers = (read / longer) ** overlap, (work / longer) ** overlap
+        total = np.maximum(sum(powers), 1e-300)
+        both = longer * total ** (1.0 / overlap)
         for term in reads:
-            times[..., term] *= read / both
-        times[..., decode] *= unpack / both
+            times[..., term] *= both * powers[0] / total / np.maximum(read, 1e-300)
+        times[..., computing] = both * powers[1] / total
     return times
 
 
-def token_us(rows: NDArray[np.float64], costs: Vector) -> NDArray[np.float64]:
+def token_us(rows: NDArray[np.float64], costs: Vector, overlap: float = OVERLAP) -> Vector:
     """Return the time of a token: the sum of `term_times`, (...,) for rows (..., terms)."""
-    return np.asarray(term_times(rows, costs).sum(axis=-1))
+    return np.asarray(term_times(rows, costs, overlap).sum(axis=-1))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +49,7 @@ class Inputs:
             raise InputError(f"activations: hold {len(self.given)} layers, and more are measured")
         return np.asarray(self.given[position], dtype=np.float64)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what provenance should say."""
         if self.given is None:
             return {"inputs": "standard normal", "tokens": self.tokens, "seed": self.seed}

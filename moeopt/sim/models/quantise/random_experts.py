@@ -9,7 +9,6 @@ the mean square of the unquantised output, times the expert's squared scale.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ OUTLIERS = 0.05
 COMMON = 0.5
 
 
-def law() -> dict[str, Any]:
+def law() -> dict[str, object]:
     """Return the law's numbers, for an instance's provenance."""
     return {
         "rows": ROWS,

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.json_files import read_object
-from moeopt.core.wording import shortened
+from moeopt.core.wording import meant, shortened
 from moeopt.sim.machines.cpu import Cpu, Numa, Positive
 from moeopt.sim.machines.machine import Dram, Gpu, Machine, Node
 
@@ -38,12 +39,15 @@ class GpuPart(Frozen):
         What nvidia-smi and torch call it.
     sources
         Field path of a machine -> where the number stands.
+    peer
+        Whether two of them copy to each other over PCIe: data-centre and workstation cards do.
     """
 
     gpu: Gpu
     pcie_gb_s: Positive
     reported_names: tuple[str, ...]
     sources: dict[str, str]
+    peer: bool = False
 
 
 class HostPart(Frozen):
@@ -117,7 +121,8 @@ def compose(name: str) -> Machine:
     sockets, host_name = _counted(host_name)
     given = [_counted(part) for part in asked if part not in ("", "none")]
     wrong = [
-        f"no {kind} is called {shortened(part)!r}; there are {', '.join(known)}"
+        f"no {kind} is called {shortened(part)!r}{meant(part, known) or ';'}"
+        f" there are {', '.join(known)}"
         for parts, kind, known in (
             ([part for _, part in given], "GPU", gpu_names()),
             ([host_name], "host", host_names()),
@@ -132,7 +137,7 @@ def compose(name: str) -> Machine:
     if wrong:
         raise InputError(f"machine: {shortened(name)!r}: {'; '.join(wrong)}")
     host = host_part(host_name)
-    data: dict[str, Any] = {"name": name, "cpu": host.cpu, "dram": host.dram}
+    data: dict[str, object] = {"name": name, "cpu": host.cpu, "dram": host.dram}
     sources = {"name": "of its parts"} | host.sources
     del sources["pcie_gb_s"]
     if sockets > 1:
@@ -155,7 +160,7 @@ def _counted(part: str) -> tuple[int, str]:
 
 
 def _add_sockets(
-    data: dict[str, Any], sources: dict[str, str], host: HostPart, name: str, sockets: int
+    data: dict[str, object], sources: dict[str, str], host: HostPart, name: str, sockets: int
 ) -> None:
     """Add the sockets of one host as nodes; `data` and `sources` are changed."""
     each, dram, cpu = host.dram.striped_gb_s, host.dram, host.cpu
@@ -210,6 +215,15 @@ def _add_gpus(
         for number, part in enumerate(slower)
         for node in nodes
         if part.pcie_gb_s != slower[0].pcie_gb_s
+    ]
+    data["links"] += [
+        {
+            "from": f"gpu{i}",
+            "to": f"gpu{j}",
+            "gb_s": min(slower[i].pcie_gb_s, slower[j].pcie_gb_s),
+        }
+        for i, j in combinations(range(len(gpus)), 2)
+        if gpus[i].peer and gpus[j].peer
     ]
     for number, gpu in enumerate(gpus):
         own = {k: v for k, v in gpu.sources.items() if k.startswith("gpu.")}

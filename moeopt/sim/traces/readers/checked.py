@@ -2,7 +2,6 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import reading
 from moeopt.sim.traces.readers import limits
-from moeopt.sim.traces.trace import NO_EXPERT, Counts, Trace
+from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 
 TOKENS_AT_ONCE = 2**16
 """Looked at together for experts that a token has twice, to save memory."""
@@ -37,11 +36,11 @@ def digest(path: Path) -> str:
 
 def checked_trace(
     path: Path,
-    ids: NDArray[Any],
-    weights: NDArray[Any] | None = None,
-    seq_len: NDArray[Any] | None = None,
-    decode: NDArray[Any] | None = None,
-    facts: dict[str, Any] | None = None,
+    ids: Ids,
+    weights: Ids | None = None,
+    seq_len: Ids | None = None,
+    decode: Ids | None = None,
+    facts: dict[str, object] | None = None,
 ) -> Trace:
     """Return a trace, or say which of its arrays cannot be one.
 
@@ -67,12 +66,12 @@ def checked_trace(
     if decode is not None and (decode.shape != ids.shape[:1] or decode.dtype.kind != "b"):
         found = f"{decode.dtype} of shape {decode.shape}"
         raise InputError(f"{path}: decode: must be a truth value for each token, not {found}")
-    known: dict[str, Any] = {} if path.is_dir() else {"sha256": digest(path)}
+    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
     known["tokens"] = int(ids.shape[0])
     return Trace(name_of(path), ids, weights, seq_len, known | (facts or {}), decode)
 
 
-def checked_counts(path: Path, counts: NDArray[Any], facts: dict[str, Any]) -> Counts:
+def checked_counts(path: Path, counts: NDArray[np.generic], facts: dict[str, object]) -> Counts:
     """Return counts of shape (steps, layers, experts), or say why they are none."""
     if counts.ndim != 3 or counts.dtype.kind not in "iu":
         found = f"{counts.dtype} of shape {counts.shape}"
@@ -82,11 +81,11 @@ def checked_counts(path: Path, counts: NDArray[Any], facts: dict[str, Any]) -> C
     for wrong, what in ((int(counts.min()), "negative"), (int(counts.max()), "above 2**42")):
         if not 0 <= wrong <= MAX_COUNT:
             raise InputError(f"{path}: count: must not be {what}, not {wrong}")
-    known: dict[str, Any] = {} if path.is_dir() else {"sha256": digest(path)}
+    known: dict[str, object] = {} if path.is_dir() else {"sha256": digest(path)}
     return Counts(name_of(path), counts.astype(np.int64), known | facts)
 
 
-def smallest(ids: NDArray[Any]) -> NDArray[Any]:
+def smallest(ids: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return the same numbers as the smallest kind of integer that holds them."""
     low, high = int(ids.min(initial=0)), int(ids.max(initial=0))
     kinds = (np.uint8, np.int16, np.uint16, np.int32, np.int64)
@@ -96,7 +95,7 @@ def smallest(ids: NDArray[Any]) -> NDArray[Any]:
     return ids
 
 
-def without_empty_layers(ids: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+def without_empty_layers(ids: NDArray[np.generic]) -> tuple[NDArray[np.generic], list[int]]:
     """Drop layers in which no token has experts, and return the numbers of those that stay.
 
     Runtimes write rows for dense layers as well, all -1, or all 0 where nothing was recorded (no
@@ -109,12 +108,12 @@ def without_empty_layers(ids: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     return (ids if len(stay) == ids.shape[1] else ids[:, stay]), stay.tolist()
 
 
-def layer_facts(layers: list[int]) -> dict[str, Any]:
+def layer_facts(layers: list[int]) -> dict[str, object]:
     """Return the model's numbers of the layers as facts, unless they simply count from 0."""
     return {} if layers == list(range(len(layers))) else {"layers": layers}
 
 
-def _check_ids(path: Path, ids: NDArray[Any]) -> None:
+def _check_ids(path: Path, ids: NDArray[np.generic]) -> None:
     if ids.ndim != 3 or ids.dtype.kind not in "iu":
         found = f"{ids.dtype} of shape {ids.shape}"
         raise InputError(f"{path}: topk_ids: must be integers [token, layer, k], not {found}")
@@ -135,14 +134,14 @@ def _check_ids(path: Path, ids: NDArray[Any]) -> None:
             raise InputError(f"{path}: topk_ids: {where}: has expert {expert} twice")
 
 
-def _check_weights(path: Path, weights: NDArray[Any], ids: NDArray[Any]) -> None:
+def _check_weights(path: Path, weights: NDArray[np.generic], ids: NDArray[np.generic]) -> None:
     if weights.shape != ids.shape:
         raise InputError(f"{path}: topk_weights: shape {weights.shape} is not that of topk_ids")
     if not (np.issubdtype(weights.dtype, np.floating) and np.isfinite(weights).all()):
         raise InputError(f"{path}: topk_weights: must be finite floats")
 
 
-def _check_lengths(path: Path, lengths: NDArray[Any], tokens: int) -> None:
+def _check_lengths(path: Path, lengths: NDArray[np.generic], tokens: int) -> None:
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not lengths.size:
         raise InputError(f"{path}: seq_len: must be a list of integers")
     if int(lengths.min()) < 0 or int(lengths.max()) > tokens:

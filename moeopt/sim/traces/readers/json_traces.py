@@ -70,8 +70,8 @@ class _Rows:
 
     keys: list[tuple[int, int, int]] = field(default_factory=list)
     """Number of the request in order of appearance, token, layer."""
-    ids: list[NDArray[Any]] = field(default_factory=list)
-    weights: list[NDArray[Any]] = field(default_factory=list)
+    ids: list[NDArray[np.generic]] = field(default_factory=list)
+    weights: list[NDArray[np.generic]] = field(default_factory=list)
     phases: list[int] = field(default_factory=list)
     requests: dict[str | int, int] = field(default_factory=dict)
 
@@ -145,7 +145,7 @@ def _check_complete(path: Path, keys: NDArray[np.int64], layers: NDArray[np.int6
     return len(starts)
 
 
-Parts = dict[tuple[str | int, int], list[NDArray[Any]]]
+Parts = dict[tuple[str | int, int], list[NDArray[np.generic]]]
 """(batch, layer) -> arrays of shape (tokens, k)."""
 
 
@@ -155,7 +155,7 @@ def read_moe_balance_jsonl(path: Path, top_k: int | None = None) -> Trace:
     weights: Parts = {}
     for where, line in read_json_lines(path):
         batch = line.get("batch_id", 0)
-        if type(batch) not in (str, int):
+        if isinstance(batch, bool) or not isinstance(batch, str | int):
             raise InputError(f"{where}: batch_id: must be text or an integer, not {shown(batch)}")
         layer = integer(line.get("layer"), f"{where}: layer", MAX_LAYER)
         if line.get("topk_experts") == []:
@@ -187,7 +187,7 @@ def _weight_table(rows: Any, shape: tuple[int, ...], where: str) -> NDArray[np.f
 
 def _assembled(
     path: Path, parts: Parts, batches: list[str | int], layers: list[int]
-) -> NDArray[Any]:
+) -> NDArray[np.generic]:
     """Return the arrays of all batches and layers as one of shape (tokens, layers, k)."""
     pieces = []
     for batch in batches:
@@ -203,7 +203,7 @@ def _assembled(
     return _joined(path, pieces)
 
 
-def _joined(path: Path, pieces: list[NDArray[Any]]) -> NDArray[Any]:
+def _joined(path: Path, pieces: list[NDArray[np.generic]]) -> NDArray[np.generic]:
     if len({piece.shape[1:] for piece in pieces}) > 1:
         raise InputError(f"{path}: topk_experts: has a different width in some lines")
     return np.concatenate(pieces)

@@ -5,12 +5,13 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
+from moeopt.core.untrusted import check_growth
 from moeopt.core.wording import kind_of, shown
 from moeopt.sim.traces.readers.limits import MAX_EXPERT, read_lines, read_text
 
@@ -23,7 +24,7 @@ def read_json(path: Path) -> Any:
     return parse(read_text(path), str(path))
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the objects of a file with one JSON object per line, each with "file: line n"."""
     for number, text in read_lines(path):
         where = f"{path}: line {number}"
@@ -35,6 +36,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def parse(text: str, where: str) -> Any:
     """Return the value of a JSON text; no NaN, no endless integers, no bottomless nesting."""
+    check_growth(text, where)
     try:
         return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_real)
     except json.JSONDecodeError as error:
@@ -46,7 +48,7 @@ def parse(text: str, where: str) -> Any:
         raise InputError(f"{where}: not usable: {error}") from None
 
 
-def integer(value: Any, where: str, high: int) -> int:
+def integer(value: object, where: str, high: int) -> int:
     """Return `value` if it is an integer from 0 to `high`."""
     if type(value) is not int:
         raise InputError(f"{where}: must be an integer, not {shown(value)}")
@@ -75,14 +77,14 @@ def expert_list(values: Any, where: str) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-def weight_list(values: Any, where: str) -> NDArray[np.float64]:
+def weight_list(values: object, where: str) -> NDArray[np.float64]:
     """Return a list of gate weights as an array."""
     if not isinstance(values, list) or not {type(item) for item in values} <= {int, float}:
         raise InputError(f"{where}: must be a list of numbers")
     return np.array([float(item) for item in values], dtype=np.float64)
 
 
-def _items(values: Any, where: str, kind: type, word: str) -> list[Any]:
+def _items(values: object, where: str, kind: type, word: str) -> list[Any]:
     if not isinstance(values, list) or not values:
         found = "an empty list" if values == [] else kind_of(values)
         raise InputError(f"{where}: must be a list, not {found}")
@@ -92,7 +94,7 @@ def _items(values: Any, where: str, kind: type, word: str) -> list[Any]:
     return values
 
 
-def _refuse(number: str) -> Any:
+def _refuse(number: str) -> NoReturn:
     raise ValueError(f"{number} is not a number of usable size")
 
 

@@ -46,16 +46,19 @@ def read_head(path: Path, size: int = 4096) -> bytes:
         return stream.read(size)
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number and text of every line that is not blank, without its end."""
+def read_lines(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
+    """Yield number and text of every line that is not blank, without its end.
+
+    A line of more than `longest` bytes is refused before it is split.
+    """
     total = 0
     with reading(path), opened(path, MAX_TEXT_BYTES) as (stream, limit):
         number = 0
-        while line := stream.readline(MAX_LINE_BYTES + 1):
+        while line := stream.readline(longest + 1):
             number += 1
             total += len(line)
-            if len(line) > MAX_LINE_BYTES:
-                raise InputError(f"{path}: line {number}: longer than {MAX_LINE_BYTES} bytes")
+            if len(line) > longest:
+                raise InputError(f"{path}: line {number}: longer than {longest} bytes")
             if total > limit:
                 raise InputError(f"{path}: larger than {limit // 2**20} MiB")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")

@@ -5,7 +5,7 @@ import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ _HEADERS = {
 }
 
 
-def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
+def read_npz(path: Path, keys: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     """Return those arrays of an npz file that are called one of `keys`; others are left alone.
 
     Raises
@@ -55,26 +55,26 @@ def npz_names(path: Path) -> set[str]:
             return set()
 
 
-def read_npy(path: Path) -> NDArray[Any]:
+def read_npy(path: Path) -> NDArray[np.generic]:
     """Return the array of an npy file."""
     limits.check_size(path)
     with reading(path), path.open("rb") as stream:
         return _read_array(stream, path.stat().st_size, str(path))
 
 
-def npy_from_bytes(payload: bytes, where: str) -> NDArray[Any]:
+def npy_from_bytes(payload: bytes, where: str) -> NDArray[np.generic]:
     """Return the array that stands in npy form in `payload`; `where` begins the error messages."""
     return _read_array(io.BytesIO(payload), len(payload), where)
 
 
-def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
+def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[np.generic]:
     try:
         declared = _declared(stream, where)
         held = size - stream.tell()
         if declared > min(held, MAX_ARRAY_BYTES):
             raise InputError(f"{where}: declares {declared} bytes and holds {held}")
         stream.seek(0)
-        array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        array: NDArray[np.generic] = np.lib.format.read_array(stream, allow_pickle=False)
     except InputError:
         raise
     except OSError:

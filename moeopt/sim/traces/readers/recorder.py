@@ -23,10 +23,16 @@ NAMES = ("gate", "router")
 
 _LAYER = re.compile(r"\.?layers\.([0-9]+)\.")
 
+Module = Any
+"""PyTorch's ``nn.Module``; PyTorch is not imported here."""
 
-def routers_of(model: Any) -> dict[int, tuple[Any, Any]]:
+Tensor = Any
+"""Its tensors, and what else modules are handed and return."""
+
+
+def routers_of(model: Module) -> dict[int, tuple[Tensor, Tensor]]:
     """Return, for each layer with experts, its router and the block that owns it."""
-    found: dict[int, tuple[Any, Any]] = {}
+    found: dict[int, tuple[Tensor, Tensor]] = {}
     for path, block in model.named_modules():
         number = _LAYER.search(f"{path}.")
         if number is None or not hasattr(block, "experts"):
@@ -39,7 +45,9 @@ def routers_of(model: Any) -> dict[int, tuple[Any, Any]]:
     return dict(sorted(found.items()))
 
 
-def chosen(output: Any, router: Any, owner: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def chosen(
+    output: Tensor, router: Module, owner: Module
+) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
     """Return experts and gate weights, both of shape (tokens, k), from what a router returned.
 
     Routers return a tuple that has the experts as its only integers, and weights of the same shape;
@@ -72,7 +80,7 @@ def chosen(output: Any, router: Any, owner: Any) -> tuple[NDArray[np.int64], NDA
     )
 
 
-def _top_k(logits: Any, router: Any, owner: Any) -> tuple[Any, Any]:
+def _top_k(logits: Tensor, router: Module, owner: Module) -> tuple[Tensor, Tensor]:
     width = getattr(router, "top_k", None) or getattr(owner, "top_k", None)
     if not isinstance(width, int) or not 1 <= width <= logits.shape[-1]:
         raise InputError(f"{type(owner).__name__}: does not say how many experts a token gets")
@@ -93,21 +101,21 @@ class Recorder:
     Without a cache, every pass is taken for new sequences.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Module) -> None:
         self.model = model
         self.routers = routers_of(model)
         if not self.routers:
             raise InputError(f"{type(model).__name__}: has no routers that are known")
-        self._sequences: list[list[list[Any]]] = []
-        self._weights: list[list[list[Any]]] = []
+        self._sequences: list[list[list[Tensor]]] = []
+        self._weights: list[list[list[Tensor]]] = []
         self._marks: list[list[bool]] = []
         self._batch: list[int] = []
-        self._pass: dict[int, tuple[Any, Any]] = {}
+        self._pass: dict[int, tuple[Tensor, Tensor]] = {}
         self._shape: tuple[int, int] = (0, 0)
-        self._shown: Any = None
+        self._shown: Tensor = None
         self._decoding = False
 
-    def trace(self, name: str, facts: dict[str, Any] | None = None) -> Trace:
+    def trace(self, name: str, facts: dict[str, object] | None = None) -> Trace:
         """Return the recorded sequences, one after the other.
 
         Raises
@@ -132,7 +140,7 @@ class Recorder:
             np.array([mark for number in kept for mark in self._marks[number]], dtype=bool),
         )
 
-    def begin(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def begin(self, module: Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
         """Note the shape of a pass before it runs (a forward pre-hook of the model)."""
         tokens = kwargs.get("input_ids", args[0] if args else None)
         if tokens is None:
@@ -155,15 +163,15 @@ class Recorder:
         else:
             self._shown = mask[:, -width:].bool().cpu().numpy()
 
-    def hear(self, layer: int, router: Any, owner: Any) -> Callable[..., None]:
+    def hear(self, layer: int, router: Module, owner: Module) -> Callable[..., None]:
         """Return the forward hook of one layer's router."""
 
-        def hook(module: Any, args: tuple[Any, ...], output: Any) -> None:
+        def hook(module: Module, args: tuple[Tensor, ...], output: Tensor) -> None:
             self._pass[layer] = chosen(output, router, owner)
 
         return hook
 
-    def end(self, *_: Any) -> None:
+    def end(self, *_: Tensor) -> None:
         """Take over what the routers said in a pass (a forward hook of the model)."""
         rows, width = self._shape
         silent = sorted(set(self.routers) - set(self._pass))
@@ -185,7 +193,7 @@ class Recorder:
 
 
 @contextmanager
-def recording(model: Any) -> Iterator[Recorder]:
+def recording(model: Module) -> Iterator[Recorder]:
     """Record every forward pass of `model` inside the block; the hooks go away after it.
 
     Raises
@@ -206,11 +214,11 @@ def recording(model: Any) -> Iterator[Recorder]:
 
 
 def record(
-    model: Any,
+    model: Module,
     prompts: Iterable[Sequence[int]],
     max_new_tokens: int,
     name: str,
-    facts: dict[str, Any] | None = None,
+    facts: dict[str, object] | None = None,
 ) -> Trace:
     """Let a model answer prompts, one by one and greedily, and return how it routed the tokens.
 

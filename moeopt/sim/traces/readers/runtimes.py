@@ -49,7 +49,7 @@ from moeopt.sim.traces.readers.json_values import parse, read_json
 from moeopt.sim.traces.readers.limits import MAX_EXPERT, MAX_LAYER, MAX_TOKENS, files_in, read_lines
 from moeopt.sim.traces.readers.npy import npy_from_bytes, read_npz
 from moeopt.sim.traces.readers.torch_zip import read_torch
-from moeopt.sim.traces.trace import NO_EXPERT, Counts, Trace
+from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 
 NPY_MAGIC = b"\x93NUMPY"
 NPZ_KEYS = ("routed_experts", "prompt_token_ids", "output_token_ids", "request_id")
@@ -59,7 +59,7 @@ NPZ_KEYS = ("routed_experts", "prompt_token_ids", "output_token_ids", "request_i
 class _Request:
     """One sequence: shape (tokens, layers, k), and how many of its tokens are prompt if known."""
 
-    ids: NDArray[Any]
+    ids: Ids
     prompt: int | None
 
 
@@ -94,7 +94,7 @@ def read_routed_json(path: Path, top_k: int | None = None) -> Trace:
     return _trace(path, requests, "routed-experts-json")
 
 
-def _requests_of(answer: dict[str, Any], where: str, top_k: int | None) -> list[_Request]:
+def _requests_of(answer: dict[str, object], where: str, top_k: int | None) -> list[_Request]:
     meta = answer.get("meta_info")
     if isinstance(meta, dict) and meta.get("routed_experts") is not None:
         prompt, output = (_length(meta.get(f"{w}_tokens")) for w in ("prompt", "completion"))
@@ -123,7 +123,7 @@ def _length(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
-def _decoded(text: Any, field: str, tokens: int | None, top_k: int | None) -> NDArray[Any]:
+def _decoded(text: Any, field: str, tokens: int | None, top_k: int | None) -> Ids:
     if not isinstance(text, str):
         raise InputError(f"{field}: must be base64 text, not {kind_of(text)}")
     try:
@@ -139,7 +139,7 @@ def _decoded(text: Any, field: str, tokens: int | None, top_k: int | None) -> ND
     return np.frombuffer(payload, dtype="<i4").reshape(tokens, -1, top_k)
 
 
-def _request(ids: NDArray[Any], prompt: int | None, where: str) -> _Request:
+def _request(ids: Ids, prompt: int | None, where: str) -> _Request:
     if ids.ndim != 3 or ids.dtype.kind not in "iu" or 0 in ids.shape:
         found = f"{ids.dtype} of shape {ids.shape}"
         raise InputError(f"{where}: must be integers [token, layer, k], not {found}")
@@ -161,7 +161,7 @@ def _trace(path: Path, requests: list[_Request], form: str) -> Trace:
 EXTEND, DECODE, MIXED, IDLE = 1, 2, 3, 4
 """What a forward pass does: prompts, generation, both, nothing."""
 
-Records = dict[tuple[int, int], dict[str, Any]]
+Records = dict[tuple[int, int], dict[str, object]]
 """(forward pass, rank) -> record."""
 
 
@@ -192,7 +192,7 @@ def read_sglang_trace(path: Path, top_k: int | None = None) -> Trace:
 
 def read_sglang_counts(path: Path) -> Counts:
     """Read the counts of a recording of any mode; a step is a forward pass, summed over ranks."""
-    facts: dict[str, Any] = {"format": "sglang-pt"}
+    facts: dict[str, object] = {"format": "sglang-pt"}
     if not path.is_dir():
         data = _dict(path, read_torch(path), "the file")
         if "logical_count" in data:
@@ -214,17 +214,17 @@ def read_sglang_counts(path: Path) -> Counts:
     return _counts_without_dense_layers(path, counts, facts)
 
 
-def _counts_without_dense_layers(path: Path, counts: NDArray[Any], facts: dict[str, Any]) -> Counts:
+def _counts_without_dense_layers(path: Path, counts: Ids, facts: dict[str, object]) -> Counts:
     stay = np.flatnonzero(counts.any(axis=(0, 2)))
     if not stay.size:
         raise InputError(f"{path}: count: is zero for every expert")
     return checked_counts(path, counts[:, stay], facts | layer_facts(stay.tolist()))
 
 
-def _load(path: Path, field: str = "topk_ids_of_layer") -> tuple[Records, NDArray[Any] | None]:
+def _load(path: Path, field: str = "topk_ids_of_layer") -> tuple[Records, Ids | None]:
     """Return all ranks' records by pass and rank, and the map; no map if they lack `field`."""
     records: Records = {}
-    slots: NDArray[Any] | None = None
+    slots: Ids | None = None
     for file in files_in(path, "*.pt") if path.is_dir() else [path]:
         data = _dict(file, read_torch(file), "the file")
         listed = data.get("records")
@@ -247,16 +247,16 @@ def _load(path: Path, field: str = "topk_ids_of_layer") -> tuple[Records, NDArra
     return dict(sorted(records.items())), slots
 
 
-def _to_experts(path: Path, ids: NDArray[Any], slots: NDArray[Any]) -> NDArray[Any]:
+def _to_experts(path: Path, ids: Ids, slots: Ids) -> Ids:
     if len(ids) != len(slots):
         raise InputError(f"{path}: topk_ids_of_layer: {len(ids)} layers, the map has {len(slots)}")
     if ids.size and not (ids.min() >= NO_EXPERT and ids.max() < slots.shape[1]):
         raise InputError(f"{path}: topk_ids_of_layer: must be from -1 to {slots.shape[1] - 1}")
-    experts: NDArray[Any] = slots[np.arange(len(slots))[:, None, None], ids]
+    experts: Ids = slots[np.arange(len(slots))[:, None, None], ids]
     return np.where(ids == NO_EXPERT, NO_EXPERT, experts)
 
 
-def _decode_marks(path: Path, record: dict[str, Any], tokens: int) -> NDArray[np.bool_] | None:
+def _decode_marks(path: Path, record: dict[str, object], tokens: int) -> NDArray[np.bool_] | None:
     """Return which tokens of a pass were generated; in a mixed pass, those that came alone."""
     mode = record.get("forward_mode")
     if mode in (EXTEND, DECODE, IDLE):
@@ -273,21 +273,21 @@ def _decode_marks(path: Path, record: dict[str, Any], tokens: int) -> NDArray[np
     return result
 
 
-def _array(path: Path, data: dict[str, Any], field: str, axes: int) -> NDArray[Any]:
+def _array(path: Path, data: dict[str, object], field: str, axes: int) -> Ids:
     value = data.get(field)
     if not isinstance(value, np.ndarray) or value.ndim != axes or value.dtype.kind not in "iu":
         raise InputError(f"{path}: {field}: must be a tensor of integers with {axes} axes")
     return value
 
 
-def _number(path: Path, record: dict[str, Any], field: str) -> int:
+def _number(path: Path, record: dict[str, object], field: str) -> int:
     value = record.get(field)
     if type(value) is not int:
         raise InputError(f"{path}: {field}: must be an integer in every record")
     return value
 
 
-def _dict(path: Path, value: Any, what: str) -> dict[str, Any]:
+def _dict(path: Path, value: Any, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
         kind = "a tensor" if isinstance(value, np.ndarray) else kind_of(value)
         raise InputError(f"{path}: {what}: must hold a dict, not {kind}")
@@ -340,7 +340,7 @@ def read_imatrix(path: Path) -> Counts:
     counts = np.zeros((1, len(layers), experts), dtype=np.int64)
     for row, layer in enumerate(layers):
         counts[0, row] = _numbers(by_layer[layer])
-    facts: dict[str, Any] = {"format": "imatrix-gguf"} | layer_facts(layers)
+    facts: dict[str, object] = {"format": "imatrix-gguf"} | layer_facts(layers)
     return checked_counts(path, counts, facts)
 
 

@@ -23,11 +23,11 @@ folder of ``expert_weights_<layer>.txt`` is a trace of those layers.
 
 import math
 import re
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def read_count_csv(path: Path, where: Mapping[str, str] = MappingProxyType({})) 
     counts = np.zeros((1, len(layers), experts), dtype=np.int64)
     for (layer, expert), count in routed.items():
         counts[0, row_of[layer], expert] = count
-    facts: dict[str, Any] = {"format": "count-csv"} | layer_facts(layers)
+    facts: dict[str, object] = {"format": "count-csv"} | layer_facts(layers)
     facts |= {"where": dict(where)} if where else {}
     shared = {str(layer): count for (layer, expert), count in tally.items() if expert == SHARED}
     if shared:
@@ -90,7 +90,7 @@ def _rows(path: Path, where: Mapping[str, str]) -> Iterator[tuple[int, int, int]
     header = Header(("layer", "expert", "count"), {})
     chosen: dict[str, str] | None = None
     first = True
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, SHORT_LINE_BYTES):
         if line.lstrip().startswith("#"):
             continue
         fields = [field.strip() for field in line.split(",")]
@@ -162,6 +162,9 @@ def _row(place: str, header: Header, fields: list[str]) -> tuple[int, int, int]:
 
 LINE = re.compile(r"-?[0-9]{1,9}(?:,[0-9]{1,9}){2,}")
 
+SHORT_LINE_BYTES = 2**16
+"""Longest line of a table of counts, and of a token's experts in one layer."""
+
 MAX_IDS = 2**28
 """Most tokens x layers x experts of a token."""
 
@@ -179,44 +182,43 @@ def is_moe_trace(head: bytes) -> bool:
 
 def read_moe_trace(path: Path, top_k: int | None = None) -> Trace:
     """Read a recording; see `moeopt.load_trace`."""
-    tokens: list[dict[int, list[int]]] = []
+    rows, of_layer, flat = array("q"), array("i"), array("i")
     decoded: list[bool] = []
     lengths: list[int] = []
-    now: dict[int, dict[int, list[int]]] = {}
+    token_of: dict[int, int] = {}  # of the sequence's positions
+    seen: set[int] = set()  # token and layer in one number
     before, width = 0, None
-    for number, text in read_lines(path):
+    for number, text in read_lines(path, SHORT_LINE_BYTES):
         where = f"{path}: line {number}"
         pos, layer, ids = _line(text, where)
         width = len(ids) if width is None else width
         if len(ids) != width:
             raise InputError(f"{where}: {len(ids)} experts, and {width} in the lines before")
-        again = pos in now and layer in now[pos]
+        again = token_of.get(pos, -1) * (MAX_LAYER + 1) + layer in seen
         if not lengths or again or (pos < 0 <= before):
-            now = {}
+            token_of, seen = {}, set()
             lengths.append(0)
-        if pos not in now:
-            now[pos] = {}
-            tokens.append(now[pos])
+        if (token := token_of.setdefault(pos, len(decoded))) == len(decoded):
             decoded.append(pos >= 0)
             lengths[-1] += 1
-        now[pos][layer] = ids
+        seen.add(token * (MAX_LAYER + 1) + layer)
+        rows.append(token)
+        of_layer.append(layer)
+        flat.extend(ids)
         before = pos
     if width is None:
         raise InputError(f"{path}: holds no tokens")
-    layers = sorted({layer for token in tokens for layer in token})
-    if len(tokens) * len(layers) * width > MAX_IDS:
-        raise InputError(f"{path}: {len(tokens)} tokens of {len(layers)} layers are too many")
-    row_of = {layer: row for row, layer in enumerate(layers)}
-    found = np.full((len(tokens), len(layers), width), NO_EXPERT, dtype=np.int32)
-    for row, token in enumerate(tokens):
-        for layer, ids in token.items():
-            found[row, row_of[layer]] = ids
+    layers, columns = np.unique(np.array(of_layer), return_inverse=True)
+    if len(decoded) * len(layers) * width > MAX_IDS:
+        raise InputError(f"{path}: {len(decoded)} tokens of {len(layers)} layers are too many")
+    found = np.full((len(decoded), len(layers), width), NO_EXPERT, dtype=np.int32)
+    found[np.array(rows), columns] = np.array(flat).reshape(-1, width)
     return checked_trace(
         path,
         smallest(found),
         seq_len=np.array(lengths),
         decode=np.array(decoded),
-        facts={"format": "moe-trace-csv"} | layer_facts(layers),
+        facts={"format": "moe-trace-csv"} | layer_facts(layers.tolist()),
     )
 
 
@@ -271,8 +273,8 @@ class _Table:
     """One layer: ids and weights of all tokens in a row, and how many entries a sequence has."""
 
     def __init__(self, path: Path) -> None:
-        ids: list[NDArray[Any]] = []
-        weights: list[NDArray[Any]] = []
+        ids: list[NDArray[np.generic]] = []
+        weights: list[NDArray[np.generic]] = []
         for number, line in read_lines(path):
             where = f"{path}: line {number}"
             left, found, right = line.partition("\t\t")

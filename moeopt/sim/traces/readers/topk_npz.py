@@ -9,7 +9,6 @@ import io
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ def read_topk_npz(path: Path, top_k: int | None = None) -> Trace:
     arrays = read_npz(path, KEYS)
     if "topk_ids" not in arrays:
         raise InputError(f"{path}: topk_ids: is missing")
-    facts = {}
+    facts: dict[str, object] = {}
     if "provenance" in arrays:
         facts["converted"] = _read_provenance(path, arrays["provenance"])
     return checked_trace(
@@ -97,7 +96,7 @@ def save_trace(trace: Trace, path: str | Path) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _npy(array: NDArray[Any]) -> bytes:
+def _npy(array: NDArray[np.generic]) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
     return stream.getvalue()
@@ -112,7 +111,7 @@ def _provenance(trace: Trace, path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-def _read_provenance(path: Path, array: NDArray[Any]) -> dict[str, Any]:
+def _read_provenance(path: Path, array: NDArray[np.generic]) -> dict[str, object]:
     if array.dtype != np.uint8 or array.ndim != 1 or array.size > MAX_PROVENANCE_BYTES:
         raise InputError(f"{path}: provenance: must be bytes of a JSON text")
     try:

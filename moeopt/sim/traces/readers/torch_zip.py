@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import FREE_BYTES, reading
-from moeopt.core.wording import shown
+from moeopt.core.wording import shortened, shown
 from moeopt.sim.traces.readers import limits
 
 MAX_PICKLE_BYTES = 64 * 2**20
@@ -41,6 +41,9 @@ _LITERALS = {
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _PUTS = {"BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"}
 _GETS = {"BINGET", "LONG_BINGET", "GET"}
+
+Unpickled = Any
+"""What a pickle holds: plain data, arrays, and what its calls give."""
 
 
 class Name(str):
@@ -70,16 +73,16 @@ class PickleData:
     def __init__(
         self,
         payload: bytes,
-        calls: dict[str, Callable[..., Any]],
-        persistent: Callable[[Any], Any],
+        calls: dict[str, Callable[..., Unpickled]],
+        persistent: Callable[[Unpickled], Unpickled],
         where: str,
     ) -> None:
         self._payload, self._where = payload, where
         self._calls, self._persistent = calls, persistent
-        self._stack: list[Any] = []
-        self._memo: dict[int, Any] = {}
+        self._stack: list[Unpickled] = []
+        self._memo: dict[int, Unpickled] = {}
 
-    def read(self) -> Any:
+    def read(self) -> Unpickled:
         """Return the value.
 
         Raises
@@ -102,7 +105,7 @@ class PickleData:
             pass
         raise self._error("damaged")
 
-    def _do(self, name: str, argument: Any) -> None:
+    def _do(self, name: str, argument: Unpickled) -> None:
         if name in _LITERALS:
             self._stack.append(argument)
         elif name in _PUTS:
@@ -177,19 +180,19 @@ class PickleData:
         (identification,) = self._popped(1)
         self._stack.append(self._persistent(identification))
 
-    def _set(self, items: list[Any]) -> None:
+    def _set(self, items: list[Unpickled]) -> None:
         target = self._top(dict)
         for key, value in zip(items[::2], items[1::2], strict=True):
             if type(key) not in (str, int):
                 raise self._error("refused: a key is neither text nor an integer")
             target[key] = value
 
-    def _top(self, kind: type) -> Any:
+    def _top(self, kind: type) -> Unpickled:
         if type(self._stack[-1]) is not kind:
             raise self._error("damaged")
         return self._stack[-1]
 
-    def _popped(self, count: int) -> list[Any]:
+    def _popped(self, count: int) -> list[Unpickled]:
         if len(self._stack) < count:
             raise self._error("damaged")
         items = self._stack[-count:]
@@ -198,7 +201,7 @@ class PickleData:
             raise self._error("damaged")
         return items
 
-    def _since_mark(self) -> list[Any]:
+    def _since_mark(self) -> list[Unpickled]:
         start = next(
             place
             for place in range(len(self._stack) - 1, -2, -1)
@@ -225,7 +228,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def read_torch(path: Path) -> Any:
+def read_torch(path: Path) -> Unpickled:
     """Return the value of a file: dicts, lists, tuples, numbers, texts, and numpy arrays.
 
     Raises
@@ -241,7 +244,7 @@ def read_torch(path: Path) -> Any:
     except InputError:
         raise
     except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: not a zip file of torch.save: {error}") from None
+        raise InputError(f"{path}: not a zip file of torch.save: {shortened(str(error))}") from None
     except Exception as error:  # zipfile raises many kinds on hostile bytes
         raise InputError(f"{path}: not usable: {type(error).__name__}") from None
 
@@ -252,7 +255,7 @@ class _TorchZip:
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path, self._archive = path, archive
         self._members = {m.filename.partition("/")[2]: m for m in archive.infolist()}
-        self._storages: dict[str, NDArray[Any]] = {}
+        self._storages: dict[str, NDArray[np.generic]] = {}
         self._copied = total = 0
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
@@ -263,9 +266,9 @@ class _TorchZip:
         if total > MAX_STORAGE_BYTES:
             raise self._error(f"declares more than {MAX_STORAGE_BYTES // 2**20} MiB")
 
-    def read(self) -> Any:
+    def read(self) -> Unpickled:
         """Return the value."""
-        calls: dict[str, Callable[..., Any]] = {
+        calls: dict[str, Callable[..., Unpickled]] = {
             "collections.OrderedDict": self._ordered_dict,
             "torch._utils._rebuild_tensor_v2": self._tensor,
         }
@@ -277,12 +280,12 @@ class _TorchZip:
         payload = self._bytes("data.pkl", MAX_PICKLE_BYTES)
         return PickleData(payload, calls, self._storage, where).read()
 
-    def _ordered_dict(self, *arguments: Any) -> dict[Any, Any]:
+    def _ordered_dict(self, *arguments: Unpickled) -> dict[Unpickled, Unpickled]:
         if arguments:
             raise self._error("data.pkl: refused: an ordered dict made of something")
         return {}
 
-    def _storage(self, identification: Any) -> tuple[NDArray[Any], str]:
+    def _storage(self, identification: Unpickled) -> tuple[NDArray[np.generic], str]:
         """Return the numbers of a storage, and what kind of numbers torch calls them."""
         if not (isinstance(identification, tuple) and len(identification) == 5):
             raise self._error("data.pkl: refused: an unknown kind of object outside")
@@ -300,7 +303,14 @@ class _TorchZip:
             raise self._error(f"data/{key}: holds {held.size} bytes, not {shown(count)} numbers")
         return held.view(dtype), kind
 
-    def _tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> NDArray[Any]:
+    def _tensor(
+        self,
+        storage: Unpickled,
+        offset: Unpickled,
+        size: Unpickled,
+        stride: Unpickled,
+        *_: Unpickled,
+    ) -> NDArray[np.generic]:
         """Return a tensor as an array of its own, if it lies within its storage."""
         numbers, kind = storage
         lists = [size, stride]
@@ -337,7 +347,7 @@ class _TorchZip:
         return InputError(f"{self._path}: {reason}")
 
 
-def _plain(numbers: Any) -> bool:
+def _plain(numbers: Unpickled) -> bool:
     return isinstance(numbers, tuple) and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
 
 

@@ -70,7 +70,7 @@ class Summary:
         """Return the figure of a key."""
         return next(figure for figure in self.figures if figure.key == key)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values; what is undefined is None."""
         return {
             "batch": self.batch,
@@ -183,7 +183,7 @@ def _reuse_figures(routing: Routing) -> list[Figure]:
     ]
 
 
-def _rates(rates: HitRates) -> dict[str, Any]:
+def _rates(rates: HitRates) -> dict[str, object]:
     def means(values: Floats) -> list[float | None]:
         return [_plain(average(column)) for column in values.T]
 

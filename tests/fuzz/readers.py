@@ -1,0 +1,250 @@
+"""Every reader of files from strangers, with a small valid file to begin from."""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import moeopt
+from moeopt.core.errors import InputError
+from moeopt.exporters.current import read_copies
+from moeopt.exporters.sol import read_sol
+from moeopt.library import certificate
+from moeopt.sim.models.loss_tables import load_loss_table
+from moeopt.sim.models.safetensors import read_tensors
+from moeopt.sim.presets import get_machine, get_model
+from moeopt.study.campaign import read_campaign
+from moeopt.study.known import Libraries
+from moeopt.study.store import Store
+from tests.gguf_files import F32, header
+from tests.interop.safetensors_files import write_safetensors
+from tests.interop.torch_files import saved
+
+ROOT = Path(__file__).parents[2]
+
+REFUSALS = (InputError, certificate.RefusedError)
+"""What a reader may raise, whatever the file holds."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader: the name of the file that it gets, a valid content, and the call."""
+
+    file: str
+    seed: Callable[[], bytes]
+    read: Callable[[Path], Any]
+
+
+def _json(data: Any) -> bytes:
+    return json.dumps(data).encode()
+
+
+def _npz() -> bytes:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, topk_ids=np.array([[[0, 1]], [[1, 3]], [[2, 3]]], dtype=np.int16))
+    return stream.getvalue()
+
+
+def _npy() -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([[0, 1, 2], [1, 3, 0]], dtype=np.int32))
+    return stream.getvalue()
+
+
+def _answer() -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([[[0, 1]], [[1, 3]]], dtype=np.int16))
+    text = base64.b64encode(stream.getvalue()).decode()
+    return _json({"choices": [{"index": 0, "routed_experts": text}]})
+
+
+def _instance(problem: str) -> bytes:
+    """Return the smallest instance of a problem's library."""
+    folder = ROOT / "instances" / problem
+    files = [*folder.glob("*/*.json"), *folder.glob("*/*.json.gz")]
+    smallest = min((f for f in files if "solutions" not in f.parts), key=lambda f: f.stat().st_size)
+    raw = smallest.read_bytes()
+    return gzip.decompress(raw) if smallest.suffix == ".gz" else raw
+
+
+def _solution() -> bytes:
+    solutions = (ROOT / "instances/tri_domain/solutions").glob("*/*.json")
+    return min(solutions, key=lambda file: file.stat().st_size).read_bytes()
+
+
+def _tri_domain() -> moeopt.tri_domain.Instance:
+    return moeopt.tri_domain.Instance.from_arrays(
+        gpu_ns=[30, 40, 20], cpu_ns=[50, 20, 60], ndp_ns=[-1, 30, 25], dimm=[-1, 0, 1], dimms=2
+    )
+
+
+@cache
+def _store() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        moeopt.gap([_tri_domain()], methods=["trimoe"], store=Path(folder, "s.db"))
+        return Path(folder, "s.db").read_bytes()
+
+
+def _read_store(path: Path) -> Any:
+    with Store(path, create=False) as store:
+        return store.rows(), [store.instance(one.content_hash) for one in store.instances()]
+
+
+@cache
+def _model_file() -> bytes:
+    from moeopt.library.model import neutral_model
+
+    return _json(neutral_model(_tri_domain()).data)
+
+
+def _read_model(path: Path) -> Any:
+    return certificate.Model(certificate.read(path))
+
+
+def _best() -> bytes:
+    entry = {"objective": 50, "bound": 50, "status": "optimal", "method": "threshold"}
+    return _json({"i.json": entry | {"solution": "solutions/i.json"}})
+
+
+def _read_best(path: Path) -> Any:
+    """Look an instance up in a library that consists of it alone."""
+    instance, file = _tri_domain(), path.with_name("i.json")
+    if not file.exists():
+        moeopt.save(instance, file)
+        path.with_name("solutions").mkdir()
+        solution = moeopt.solve(instance).solution
+        moeopt.save(solution, path.with_name("solutions") / "i.json")
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        path.with_name("index.json").write_bytes(_json({"i.json": {"sha256": digest}}))
+    return Libraries().known(file, instance)
+
+
+def _read_bench(path: Path) -> Any:
+    return moeopt.read_measurements(path, model="qwen3-30b-a3b")
+
+
+def _safetensors() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        tensors = {"w": np.ones((2, 3), dtype=np.float32)}
+        return write_safetensors(Path(folder, "t.safetensors"), tensors).read_bytes()
+
+
+def _recording() -> bytes:
+    record = {
+        "forward_pass_id": 0, "rank": 0, "forward_mode": 2,
+        "topk_ids_of_layer": np.array([[[0, 2], [1, 2]]], dtype=np.int32),
+    }  # fmt: skip
+    data = {"records": [record], "last_physical_to_logical_map": np.array([[2, 0, 1]])}
+    with tempfile.TemporaryDirectory() as folder:
+        return saved(Path(folder, "t.pt"), data).read_bytes()
+
+
+_GGUF = {
+    "general.architecture": "qwen3moe", "qwen3moe.block_count": 2, "qwen3moe.expert_count": 4,
+    "qwen3moe.expert_used_count": 2, "qwen3moe.embedding_length": 32,
+    "qwen3moe.expert_feed_forward_length": 32, "qwen3moe.attention.head_count": 4,
+    "qwen3moe.attention.head_count_kv": 2,
+}  # fmt: skip
+
+_CONFIG = {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 64,
+    "moe_intermediate_size": 32, "num_hidden_layers": 2, "num_experts": 8,
+    "num_experts_per_tok": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+    "torch_dtype": "bfloat16", "vocab_size": 100, "intermediate_size": 128,
+}  # fmt: skip
+
+_ROUTES = b"".join(
+    b'{"type": "route", "req_id": 0, "token_idx": %d, "layer": 0, "topk_ids": [%d, 3]}\n' % (n, n)
+    for n in range(3)
+)
+
+_BATCHES = b'{"layer": 0, "batch_id": 0, "topk_experts": [[0, 1], [1, 3]]}\n'
+
+_SGLANG = {"physical_to_logical_map": [[0, 1, 2, 3, 0, 1]]}
+
+_CAMPAIGN = b"""campaign = "two"
+instances = ["instances/tri_domain/*.json"]
+methods = ["trimoe"]
+time_limits_s = [1]
+seeds = [0, 1]
+"""
+
+_SOL = b"# Objective value = 5\nx[0] 1\nx[1] 0\nC 5\n"
+
+_BENCH = ROOT / "tests/sim/data/llama_bench/threads_prompt_depth.json"
+
+
+def _expert_shape() -> bytes:
+    names = [f"blk.{n}.ffn_{part}_exps.weight" for n in (0, 1) for part in ("gate", "up", "down")]
+    return header(_GGUF, dict.fromkeys(names, ((32, 32, 4), F32)))
+
+
+READERS: dict[str, Reader] = {
+    "trace-npz": Reader("t.npz", _npz, moeopt.load_trace),
+    "trace-npy": Reader("t.npy", _npy, moeopt.load_trace),
+    "trace-route-jsonl": Reader("t.jsonl", lambda: _ROUTES, moeopt.load_trace),
+    "trace-balance-jsonl": Reader("t.jsonl", lambda: _BATCHES, moeopt.load_trace),
+    "trace-layers-json": Reader(
+        "t.json", lambda: b'{"0": [[0, 1], [1, 3]], "1": [[2, 1], [0, 3]]}', moeopt.load_trace
+    ),
+    "trace-answers-json": Reader("t.json", _answer, moeopt.load_trace),
+    "trace-csv": Reader("t.csv", lambda: b"-1,0,0,1\n-2,0,1,3\n", moeopt.load_trace),
+    "trace-txt": Reader(
+        "t.txt",
+        lambda: b"0\t1\t1\t3\t\t0.5\t0.5\t0.9\t0.1\n",
+        lambda path: moeopt.load_trace(path, "esft-txt", 2),
+    ),
+    "trace-pt": Reader("t.pt", _recording, moeopt.load_trace),
+    "counts-csv": Reader(
+        "c.csv", lambda: b"layer,expert,count\n0,0,5\n0,1,7\n", moeopt.load_counts
+    ),
+    "counts-csv-gz": Reader(
+        "c.csv.gz", lambda: gzip.compress(b"layer,expert,count\n0,0,5\n0,1,7\n"), moeopt.load_counts
+    ),
+    "instance-gz": Reader("i.json.gz", lambda: gzip.compress(_instance("tri_domain")), moeopt.load),
+    "solution": Reader("s.json", _solution, moeopt.load_solution),
+    "machine": Reader(
+        "m.json",
+        lambda: (ROOT / "moeopt/sim/presets/machines/trimoe.json").read_bytes(),
+        get_machine,
+    ),
+    "model": Reader(
+        "m.json",
+        lambda: next(
+            iter(sorted((ROOT / "moeopt/sim/presets/models").glob("*.json")))
+        ).read_bytes(),
+        get_model,
+    ),
+    "model-config": Reader("config.json", lambda: _json(_CONFIG), get_model),
+    "model-gguf": Reader("m.gguf", _expert_shape, get_model),
+    "safetensors": Reader("t.safetensors", _safetensors, lambda path: read_tensors(path, ["w"])),
+    "losses": Reader(
+        "l.json", lambda: _json({"bits": [2, 3], "loss": [[[5, 2], [4, 1]]]}), load_loss_table
+    ),
+    "measurements": Reader("b.json", _BENCH.read_bytes, _read_bench),
+    "campaign": Reader("c.toml", lambda: _CAMPAIGN, read_campaign),
+    "store": Reader("s.db", _store, _read_store),
+    "map-json": Reader("e.json", lambda: _json(_SGLANG), lambda path: read_copies(path, 0, 2, 4)),
+    "map-yaml": Reader(
+        "e.yaml",
+        lambda: b"num_slots: 6\ninitial_global_assignments:\n  0: [0, 1, 2, 3, 0, 1]\n",
+        lambda path: read_copies(path, 0, 2, 4),
+    ),
+    "sol": Reader("x.sol", lambda: _SOL, read_sol),
+    "plan": Reader("plan.json", lambda: _json({"schema_version": 1}), moeopt.load_plan),
+    "certificate-model": Reader("m.json", _model_file, _read_model),
+    "best-known": Reader("best_known.json", _best, _read_best),
+}
+READERS |= {
+    f"instance-{problem}": Reader("i.json", partial(_instance, problem), moeopt.load)
+    for problem in moeopt.problems.registry.PROBLEMS
+}

@@ -1,0 +1,40 @@
+"""Whatever a file holds: it is read, or refused in one line."""
+
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.mutations import mutated
+from tests.fuzz.readers import READERS, REFUSALS, Reader
+
+MUTATIONS = 12
+"""In the quick suite; `python -m tests.fuzz.run` makes as many as there is time for."""
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_spoilt_files_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    """The valid file is read; what is made of it is read or refused, nothing else."""
+    reader = READERS[name]
+    path = tmp_path / reader.file
+    seed = reader.seed()
+    path.write_bytes(seed)
+    assert reader.read(path) is not None
+    chance = random.Random(name)
+    for _ in range(MUTATIONS):
+        path.write_bytes(mutated(seed, chance))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            said = refusal(reader, path)
+        assert len(said) < 1000
+        assert len(said.splitlines()) <= 1, said
+
+
+def refusal(reader: Reader, path: Path) -> str:
+    """Return why a file is refused, nothing if it is read."""
+    try:
+        reader.read(path)
+    except REFUSALS as error:
+        return str(error)
+    return ""

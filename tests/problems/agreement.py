@@ -1,0 +1,104 @@
+"""What the oracle tests of every problem hold to the truth: methods, rules, bounds and grid."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from moeopt.problems.execute import compare
+from moeopt.problems.registry import get_problem
+from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.run import solve
+
+ORACLE = "brute-force"
+
+
+def exact(problem: str) -> dict[str, bool]:
+    """Return a problem's exact methods but the oracle, and which take a starting solution."""
+    found = problem_methods(get_problem(problem)).values()
+    return {m.name: m.warm_starts for m in found if m.kind == "exact" and m.name != ORACLE}
+
+
+def answer(instance: Any, method: str) -> tuple[str, Any]:
+    """Return status and objective by a method that starts from nothing; the bound is as proven."""
+    starts = exact(instance.problem).get(method, False)
+    result = solve(instance, method, **{"warm_start": False} if starts else {})  # type: ignore[arg-type]
+    assert result.status != "optimal" or result.bound == result.objective, (instance.name, method)
+    return result.status, result.objective
+
+
+def assert_anchors(anchors: Mapping[str, tuple[Any, Any]]) -> None:
+    """Every exact method, and the oracle, gives what was computed by hand; None: infeasible."""
+    for name, (instance, optimum) in anchors.items():
+        truth = ("infeasible" if optimum is None else "optimal", optimum)
+        for method in (ORACLE, *exact(instance.problem)):
+            assert answer(instance, method) == truth, (name, method)
+
+
+def assert_agreement(
+    instance: Any,
+    optimum: Any = ORACLE,
+    bounds: Iterable[Callable[[Any], Any]] = (),
+    *,
+    run: bool = False,
+) -> str:
+    """Every exact method gives the truth from scratch, no rule is below it, no bound above it.
+
+    The truth is the oracle's where no optimum is given. All rules' solutions are valid, and every
+    objective lies on the grid. With `run` the engine takes as long as the checker adds up. Returns
+    the status.
+    """
+    problem = get_problem(instance.problem)
+    truth = answer(instance, ORACLE) if optimum is ORACLE else ("optimal", optimum)
+    for method in exact(instance.problem):
+        assert answer(instance, method) == truth, (instance.name, method)
+    status, least = truth
+    found = [least] if status == "optimal" else []
+    rules = {**problem.heuristics.HEURISTICS, "start": problem.heuristics.WARM_START}
+    for name, rule in rules.items():
+        if (solution := rule(instance)) is not None:
+            assert status == "optimal", (instance.name, name)
+            assert problem.check.violations(instance, solution) == [], (instance.name, name)
+            found.append(problem.check.objective(instance, solution))
+            assert found[-1] >= least, (instance.name, name)
+            assert not run or compare(instance, solution).agree, (instance.name, name)
+    if status == "optimal":
+        for bound in (problem.bounds.lower_bound, *bounds):
+            assert bound(instance) <= least, (instance.name, bound)
+        grid = problem.bounds.objective_grid(instance) or 1
+        assert isinstance(least, tuple) or not any(of % grid for of in found), instance.name
+    return status
+
+
+def assert_starts_help(instances: Iterable[Any], truth: str = ORACLE) -> None:
+    """With the problem's starting solution and bound every model has the same answer."""
+    for instance in instances:
+        expected = answer(instance, truth)
+        for method, starts in exact(instance.problem).items():
+            if starts:
+                result = solve(instance, method)
+                assert (result.status, result.objective) == expected, (instance.name, method)
+
+
+def assert_missed(
+    rule: str, instances: Iterable[Any], optimum: Callable[[Any], Any], *, names: bool = True
+) -> None:
+    """Without a rule some optimum falls, and the checker names that rule and no other.
+
+    And the models mean the same by the rule: without it they still have one optimum. With `names`
+    each of them finds a solution that breaks it.
+    """
+    fell, named = 0, dict[str, int]()
+    for instance in instances:
+        whole, optima = optimum(instance), set()
+        for model in (method for method, starts in exact(instance.problem).items() if starts):
+            relaxed = solve(instance, model, without={rule}, warm_start=False)
+            found = {name for name, _ in relaxed.violations}
+            assert found <= {rule}, (instance.name, model, relaxed.violations)
+            assert found or relaxed.objective == whole, (instance.name, model)
+            named[model] = named.get(model, 0) + (rule in found)
+            optima.add(relaxed.objective)
+        assert len(optima) == 1, (instance.name, optima)
+        [without] = optima
+        assert whole is None or (without is not None and without <= whole), instance.name
+        fell += without != whole
+    assert fell
+    assert not names or all(named.values()), named
