@@ -40,7 +40,7 @@ def test_every_problem_is_public_and_cheap() -> None:
             *dir(problem),
             *dir(problem.Instance),
         }
-        assert problem.PROBLEM is problem.INFO is PROBLEMS[name]
+        assert problem.PROBLEM is PROBLEMS[name]
         with pytest.raises(AttributeError, match="no attribute 'Instances'"):
             problem.Instances  # noqa: B018
     assert set(PROBLEMS) <= set(dir(moeopt))

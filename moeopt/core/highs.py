@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from moeopt.core.clock import counts_work, solving_clock, spend
-from moeopt.core.program import Program as Program
-from moeopt.core.program import Vector as Vector
+from moeopt.core.safe_bound import Program as Program
+from moeopt.core.safe_bound import Vector as Vector
 from moeopt.core.safe_bound import safe_bound
 
 TOLERANCE = 1e-9

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.core.program import Ints
+from moeopt.core.safe_bound import Ints
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.engines.matrix import to_matrix
 

@@ -21,8 +21,7 @@ from scipy.sparse import csr_array
 from moeopt.core.clock import TimeLimitError, counts_work, spend
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import ModelMismatchError
-from moeopt.core.program import Program, Vector
-from moeopt.core.safe_bound import claim_tolerance, safe_bound
+from moeopt.core.safe_bound import Program, Vector, claim_tolerance, safe_bound
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified

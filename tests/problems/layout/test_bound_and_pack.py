@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import moeopt
-from moeopt.core.feasibility import Feasibility
 from moeopt.core.highs import Found, Program
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.layout.check import objective, violations
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.problems.layout.paths import Path

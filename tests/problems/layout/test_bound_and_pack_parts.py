@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Feasibility
 from moeopt.problems.layout.paths import Path
 from moeopt.problems.layout.single_scenario import arc_flow, class_milp
 from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, pack

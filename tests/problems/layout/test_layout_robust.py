@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
-from moeopt.problems.layout import later
+from moeopt.problems.layout import later as robust
 from moeopt.problems.layout.check import loads, violations
 from moeopt.problems.layout.heuristics import lpt
 from moeopt.problems.layout.instance import Instance
@@ -39,7 +39,7 @@ def drawn(number: int, stream: int, experts: int = 24) -> Instance:
 def decided(observed: Instance, seed: int = 0, futures: Futures = FEW) -> Search:
     """Return the finished search on futures like `drawn`'s."""
     search = Search(60.0, seed)
-    later.decide(observed, drawn, search, futures)
+    robust.decide(observed, drawn, search, futures)
     return search
 
 
@@ -55,7 +55,7 @@ def test_a_decision_is_reproducible_and_no_worse_than_longest_first() -> None:
     search, again = decided(observed), decided(observed)
     assert (again.solution, again.objective) == (search.solution, search.objective)
     layout, first = (decision_of(of)[0] for of in (search.solution, lpt(observed)))
-    value, published = (sum(makespans_ns(drawn(8, later.CHECKING), of)) for of in (layout, first))
+    value, published = (sum(makespans_ns(drawn(8, robust.CHECKING), of)) for of in (layout, first))
     assert value == search.objective <= published
 
 
@@ -72,12 +72,12 @@ def test_an_expert_idle_so_far_gets_a_place_from_one_window() -> None:
 def test_a_quantile_is_that_of_the_checking_sample() -> None:
     """The value that is reported for a decision."""
     tail = decided(drawn(3, 50), futures=Futures(8, 0.75))
-    made = makespans_ns(drawn(8, later.CHECKING), decision_of(tail.solution)[0])
+    made = makespans_ns(drawn(8, robust.CHECKING), decision_of(tail.solution)[0])
     assert tail.objective == Futures(8, 0.75).value(made)
 
 
 def test_a_stopped_search_has_a_decision() -> None:
     """The first one is offered before the clock is looked at."""
     search = Search(0.0)
-    later.decide(drawn(3, 50), drawn, search, FEW)
+    robust.decide(drawn(3, 50), drawn, search, FEW)
     assert search.solution is not None

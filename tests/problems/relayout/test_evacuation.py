@@ -4,8 +4,7 @@
 import numpy as np
 import pytest
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import candidates, count, objective, violations

@@ -5,8 +5,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.striped_reads import labels, plan_model
 from moeopt.problems.relayout.striped_reads.labels import LabelSetting

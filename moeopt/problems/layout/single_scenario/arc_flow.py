@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from moeopt.core.clock import spend
-from moeopt.core.feasibility import Feasibility
 from moeopt.core.highs import Program, Vector, minimize
+from moeopt.core.search import Feasibility
 
 from .scenario import Ints, SingleScenario, Times
 

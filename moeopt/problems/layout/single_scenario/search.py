@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Feasibility
 
 from .host_assignment import assign_hosts
 from .incumbent import Incumbent

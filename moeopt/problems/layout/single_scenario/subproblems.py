@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from moeopt.core.clock import solving_clock
-from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Feasibility
 
 from .arc_flow import Items, build, pack
 from .class_milp import ClassAnswer, ClassProblem, solve_class_milp

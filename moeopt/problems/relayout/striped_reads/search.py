@@ -3,8 +3,7 @@
 from contextlib import suppress
 from functools import cached_property
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.bounds import lower_bound
 from moeopt.problems.relayout.check import objective
 from moeopt.problems.relayout.heuristics import WARM_START

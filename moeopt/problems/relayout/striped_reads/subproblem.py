@@ -11,10 +11,9 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from moeopt.core import cp_sat
+from moeopt.core import formulation
 from moeopt.core.clock import counts_work, spend
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
 from moeopt.problems.relayout.windows import link_use
 
@@ -125,7 +124,7 @@ class Subproblem:
 
     def _solve(self, search: Search, parameters: Mapping[str, Any]) -> Feasibility:
         solver = cp_model.CpSolver()
-        cp_sat.limit(solver.parameters, search.remaining_s, search.workers)
+        formulation.limit(solver.parameters, search.remaining_s, search.workers)
         solver.parameters.random_seed = search.seed
         solver.parameters.linearization_level = 2
         solver.parameters.symmetry_level = 0  # looking for symmetries takes longer than most proofs
@@ -148,7 +147,7 @@ class Subproblem:
                 watch.join()
         self._value = solver.value
         self.effort_spent += solver.response_proto.deterministic_time
-        cp_sat.spent(solver)
+        formulation.spent(solver)
         spend(BUILD * len(self.modes.rows) * self.modes.dimms)
         return FEASIBILITY.get(status, Feasibility.UNKNOWN)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
-from .instance import Instance
+from moeopt.problems.cache.instance import Instance
 
 
 @dataclass(frozen=True)
