@@ -30,7 +30,7 @@ from .local_search.descent import DESCENTS, EVALUATIONS, iterated
 from .local_search.state import SearchState, costs_of, decision_of, objective_of, state_of
 from .paths import IDLE, STRIPED, Device, Path
 from .second_stage import Layout, as_solution, best_schedules
-from .single_scenario import solve_scenario
+from .single_scenario import scenario_bounds
 
 WAIT_AND_SEE_SHARE = 0.4
 """Part of the time that the scenarios by themselves may take; they mostly need little of it."""
@@ -216,45 +216,6 @@ def solve(instance: Instance, search: Search) -> Bounds:
             _prove(instance, search, bound, floats=True)
     incumbents.improve(0.0)
     search.note = "CLOSED" if search.closed else "OPEN"
-    return found
-
-
-def scenario_bounds(
-    instance: Instance,
-    search: Search,
-    share_s: float,
-    layouts: list[Layout] | None = None,
-    trusted: list[bool] | None = None,
-) -> list[int]:
-    """Return weight times a proven bound on the makespan of each scenario by itself.
-
-    Their sum, and the sum over any part of the scenarios for these, is a bound: whatever layout is
-    chosen for all is one that each scenario may choose.
-
-    Parameters
-    ----------
-    share_s
-        About how many seconds may be spent; each scenario gets an equal share of what is left.
-    layouts
-        Gets the best layout found for each scenario by itself.
-    trusted
-        Gets for each whether its bound rests on a solver of floats.
-    """
-    begin = search.remaining_s
-    found = []
-    for number, scenario in enumerate(instance.scenarios):
-        left = max(0.0, share_s - (begin - search.remaining_s))
-        until = search.remaining_s - left / (len(instance.scenarios) - number)
-
-        def remaining(until: float = until) -> float:
-            return max(0.0, search.remaining_s - until)
-
-        answer = solve_scenario(instance, number, remaining, seed=search.seed, verify=search.verify)
-        found.append(scenario.weight * answer.bound_ns)
-        if trusted is not None:
-            trusted.append(answer.floats)
-        if layouts is not None and answer.resident is not None and answer.dimm is not None:
-            layouts.append(Layout(answer.resident, answer.dimm))
     return found
 
 

@@ -5,7 +5,8 @@ import pytest
 from moeopt.core.search import Search
 from moeopt.problems.layout import check
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.multi_scenario import aggregated, scenario_bounds, solve
+from moeopt.problems.layout.multi_scenario import aggregated, solve
+from moeopt.problems.layout.single_scenario import scenario_bounds
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
     of_every_kind,
