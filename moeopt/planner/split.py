@@ -17,7 +17,13 @@ from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, llama_command, running
-from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, UBATCH, NoRoomError, kv_bits_of
+from moeopt.sim.machines.runtimes.memory import (
+    LEAST_CONTEXT,
+    UBATCH,
+    NoRoomError,
+    host_gib,
+    kv_bits_of,
+)
 from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
 from moeopt.sim.models.gguf.mixes import MIXES
@@ -292,6 +298,21 @@ def _made(
         without={},
         larger={},
         command=llama_command(sized, placing, how, path) if placing else "",
+        notes=_unstated(machine, instance, chosen),
+    )
+
+
+def _unstated(machine: Machine, instance: Instance, solution: Solution) -> tuple[str, ...]:
+    """Return that the host's memory is assumed, if it is and something lies there."""
+    used = used_bytes(instance, solution)
+    need = sum(
+        size for size, device in zip(used, instance.devices, strict=True) if not device.buffer
+    )
+    if machine.dram.capacity_gb is not None or len(machine.nodes) > 1 or not need:
+        return ()
+    return (
+        f"host memory: not stated; {need / 2**30:.1f} GiB are needed, {host_gib(machine):g} GiB,"
+        " the most that such a host takes, are assumed (dram.capacity_gb)",
     )
 
 
