@@ -31,7 +31,7 @@ from moeopt.exporters.exported import Exported
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
 from moeopt.planner.decode.result import Simulation
-from moeopt.planner.options import PlanOptions
+from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online
 from moeopt.problems.deferral import online as deferral_online
@@ -61,7 +61,7 @@ MODELS = {
 
 TYPES = [
     *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
-    *(Simulation, Exported, PlanOptions, Planned),
+    *(Simulation, Exported, ExecutionOptions, PlanOptions, Planned),
 ]
 """What public functions take and return, beside instances and solutions."""
 
