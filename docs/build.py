@@ -27,11 +27,26 @@ from mkdocs.structure.pages import Page
 import moeopt
 from moeopt.core.lazy import EVERY_PROBLEM
 from moeopt.core.problem import ROBUST, ExactModel
+from moeopt.exporters.exported import Exported
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
+from moeopt.planner.decode.result import Simulation
+from moeopt.planner.options import ExecutionOptions, PlanOptions
+from moeopt.planner.planned import Planned
+from moeopt.problems.cache import online as cache_online
+from moeopt.problems.deferral import online as deferral_online
 from moeopt.problems.generate import generator_of
+from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
+from moeopt.problems.tri_domain import scheduler
+from moeopt.sim.machines.machine import Machine
+from moeopt.sim.models.model_shape import ModelShape
+from moeopt.sim.traces.trace import Counts, Trace
+from moeopt.sim.traces.workload import Workload
+from moeopt.solvers.explain import Binding, Change, Explanation
 from moeopt.solvers.methods import problem_methods
+from moeopt.solvers.verdict import Verdict
+from moeopt.study.rows import Row
 
 ROOT = Path(__file__).parents[1]
 LOG = logging.getLogger("mkdocs.hooks.moeopt")  # a warning here fails a strict build
@@ -45,30 +60,21 @@ MODELS = {
 """Exact methods that every problem has."""
 
 TYPES = [
-    "solvers.verdict.Verdict",
-    "solvers.explain.Explanation",
-    "solvers.explain.Binding",
-    "solvers.explain.Change",
-    "study.rows.Row",
-    "sim.trace.Trace",
-    "sim.trace.Counts",
-    "sim.workload.Workload",
-    "sim.machine.Machine",
-    "sim.model_shape.ModelShape",
-    "planner.decode.result.Simulation",
-    "exporters.exported.Exported",
-    "planner.options.PlanOptions",
-    "planner.planned.Planned",
+    *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
+    *(Simulation, Exported, ExecutionOptions, PlanOptions, Planned),
 ]
 """What public functions take and return, beside instances and solutions."""
 
 ONLINE = {
-    "tri_domain": "sim.scheduler.Scheduler",
-    "deferral": "problems.deferral.online.Scheduler",
-    "cache": "problems.cache.online.Lru",
-    "placement": "problems.placement.online.Residents",
+    "tri_domain": scheduler.Scheduler,
+    "deferral": deferral_online.Scheduler,
+    "cache": cache_online.Lru,
+    "placement": placement_online.Residents,
 }
 """Problem -> what a runtime asks while it runs (docs/online.md)."""
+
+WIDE = "---\nhide: [toc]\n---\n"
+"""Before a page that is one table: the room of its contents goes to the table."""
 
 ELSEWHERE = {
     "README.md": "index.md",
@@ -98,9 +104,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file in ``docs/`` holds."""
     made = {page: led(file, page) for file, page in ELSEWHERE.items()}
     made |= {f"problems/{name}.md": problem_page(name) for name in PROBLEMS}
-    made["open-instances.md"] = open_page(ROOT / "instances")
+    made["open-instances.md"] = WIDE + open_page(ROOT / "instances")
     for name in PROBLEMS:
-        made[f"instances/{name}.md"] = instances_page(ROOT / "instances" / name)
+        made[f"instances/{name}.md"] = WIDE + instances_page(ROOT / "instances" / name)
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
     made["api/types.md"] = api_types()
@@ -116,7 +122,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 DISPLAYED = re.compile(r"^(\$\$[^$]+\$\$)$", re.MULTILINE)
 """A displayed formula; Python-Markdown wants blank lines around it where code hosts do not."""
 
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -126,20 +132,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def led(file: str, page: str) -> str:
-    """Return a file's text with its links to other files leading to their pages.
+    """Return a file's text with its links and pictures leading to where the site has them.
 
     A link to a file that the site does not show becomes plain text.
     """
 
     def lead(link: re.Match[str]) -> str:
-        text, target, anchor = link[1], link[2], link[3] or ""
+        picture, text, target, anchor = link[1], link[2], link[3], link[4] or ""
         path = os.path.normpath(PurePosixPath(file).parent / target)
         if not (ROOT / path).exists():
             LOG.warning("%s links to %s, which does not exist", file, target)
         if path not in ELSEWHERE and not path.startswith("docs/"):
             return text
         to = ELSEWHERE.get(path, path.removeprefix("docs/"))
-        return f"[{text}]({os.path.relpath(to, PurePosixPath(page).parent)}{anchor})"
+        return f"{picture}[{text}]({os.path.relpath(to, PurePosixPath(page).parent)}{anchor})"
 
     return DISPLAYED.sub(r"\n\1\n", LINK.sub(lead, (ROOT / file).read_text()))
 
@@ -278,16 +284,26 @@ def api_functions() -> str:
 def api_types() -> str:
     """Return the page of the types that public functions take and return."""
     lines = ["# Types", "", "What the functions of the library take and return.", ""]
-    return "\n".join([*lines, *(f"::: moeopt.{name}\n" for name in TYPES)])
+    return "\n".join([*lines, *(f"::: {place(kind)}\n" for kind in TYPES)])
+
+
+def place(kind: type) -> str:
+    """Return where a class stands, as mkdocstrings names it."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+MODULES = ("instance", "solution", "check", "bounds", "heuristics", "rules")
+"""What of a problem's folder its page shows, where it is there."""
 
 
 def api_problem(name: str) -> str:
     """Return the page of a problem's instance, solution, checker and so on, and its online face."""
-    modules = ["instance", "solution", "check", "bounds", "heuristics"]
+    folder = ROOT / "moeopt" / "problems" / name
+    modules = [m for m in MODULES if (folder / f"{m}.py").is_file() or (folder / m).is_dir()]
     lines = [f"# {name}: classes and functions", ""]
     short = ", ".join(f"`{public}`" for public in EVERY_PROBLEM)
     lines += [f"After `from moeopt import {name}` its attributes {short} are those below.", ""]
     lines += [f"The mathematics: [formulation](../problems/{name}.md#formulation).", ""]
     parts = [f"moeopt.problems.{name}.{module}" for module in modules]
-    parts += [f"moeopt.{ONLINE[name]}"] if name in ONLINE else []
+    parts += [place(ONLINE[name])] if name in ONLINE else []
     return "\n".join([*lines, *(f"::: {part}\n" for part in parts)])

@@ -13,6 +13,7 @@ import sys
 import tomllib
 from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import yaml
@@ -229,6 +230,21 @@ def test_the_site_is_built(root: Path, tmp_path: Path) -> None:
         assert 'class="arithmatex"' not in source, page
         assert "$" not in re.sub(r"<(pre|code|script).*?</\1>", "", source, flags=re.DOTALL), page
         assert not re.findall(r'(?:src|<link[^>]*href)="https?:', source), page
+
+    assert not dead_links(site)
+
+
+def dead_links(site: Path) -> set[tuple[str, str]]:
+    """Return page and target of links and pictures that lead to nothing on the site."""
+    dead = set()
+    for page in site.rglob("*.html"):
+        for target in re.findall(r'(?:src|href)="([^"#?]+)', page.read_text()):
+            path = unquote(unescape(target))
+            there = site / path.lstrip("/") if path.startswith("/") else page.parent / path
+            elsewhere = re.match(r"[a-z]+:", path)
+            if not elsewhere and not (there.is_file() or (there / "index.html").is_file()):
+                dead.add((str(page.relative_to(site)), target))
+    return dead
 
 
 def test_a_line_of_the_gap_table_is_what_the_command_prints(

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measured.points import MeasuredPoint
+from benchmarks.measured.together import fit_together
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.runtimes.calibration import machine_costs, model_costs
-from moeopt.sim.machines.runtimes.fitting import fit_together
 from moeopt.sim.machines.runtimes.profile import Certainty, Kind, RuntimeProfile, Within, as_costs
 from moeopt.sim.machines.runtimes.setting import amounts
 from moeopt.sim.machines.runtimes.terms import prior, token_us

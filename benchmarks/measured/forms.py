@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from benchmarks.measured.crossvalidation import expressible
 from benchmarks.measured.points import MeasuredPoint
+from benchmarks.measured.together import fit_together
 from moeopt.core.errors import InputError
-from moeopt.sim.machines.runtimes.fitting import fit_together
 from moeopt.sim.machines.runtimes.setting import amounts
 from moeopt.sim.machines.runtimes.terms import OVERLAP, TERMS, prior, token_us
 

@@ -28,7 +28,7 @@ from unittest.mock import patch
 
 import moeopt
 from moeopt.core.envelope import InstanceEnvelope
-from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Feasibility
 from moeopt.problems.balance.relaxations import Answer
 
 LIBRARY = Path(__file__).parents[2] / "instances"
@@ -166,36 +166,22 @@ ROWS: tuple[Row, ...] = (
         {f"{ALONE}.lagrangian.dual_multipliers": _nothing}),
     Row("layout: arc flow with the hosts", "bound-and-pack", ONE_WINDOW,
         {f"{ALONE}.subproblems.Subproblems.with_arc_flow": _undecided}),
-    Row("layout: diving for packings", "bound-and-pack", ONE_WINDOW,
-        {f"{ALONE}.subproblems.dive": lambda *_: (Feasibility.UNKNOWN, [])}),
     Row("layout: two DIMMs filled again", "bound-and-pack", ONE_WINDOW,
         {f"{ALONE}.incumbent.repair": _never}),
     Row("layout: multipliers of a branch (times without a divisor)", "bound-and-pack", FINE,
         {f"{ALONE}.lagrangian.dual_multipliers": _nothing}),
-    Row("layout: rules for times without a divisor", "bound-and-pack", FINE,
-        {f"{ALONE}.subproblems.is_fine": _never, f"{ALONE}.search.is_fine": _never,
-         f"{ALONE}.search.too_fine": _never}),
-    Row("layout: bisection of such a branch", "bound-and-pack", FINE,
-        {f"{ALONE}.subproblems.Subproblems.bisected_bound": lambda _, __, low: low}),
-    Row("layout: smaller and smaller gaps", "bound-and-pack", FINE,
-        {f"{ALONE}.search.BranchAndBound._tightened": _never}),
     Row("layout: aggregated program over windows", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}.joint_bound.JointBound._aggregate": _nothing}),
-    Row("layout: two-bin moves", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}.incumbents.repartition": _nothing}),
-    Row("layout: descents before annealing", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}.incumbents.Improver._descend": _nothing}),
-    Row("layout: annealing", "bound-and-pack", SEVERAL,
-        {f"{LAYOUT}.incumbents.Improver._anneal": _nothing}),
+        {f"{LAYOUT}._together": lambda *_: 0}),
+    Row("layout: local search from several layouts", "bound-and-pack", SEVERAL,
+        {f"{LAYOUT}._Incumbents.improve": _nothing}),
     Row("relayout: plans of DIMMs", "evacuation", MIGRATIONS,
         {f"{EVACUATION}.plan_model.PlanModel.applies": staticmethod(_never)}),
-    Row("relayout: patterns", "evacuation", MIGRATIONS,
-        {f"{EVACUATION}.search._Decomposition._by_patterns": _no_answer}),
-    Row("relayout: patterns (a link for each DIMM)", "evacuation", OWN_LINKS, instead="cp-sat"),
-    Row("relayout: minimal patterns", "evacuation", OWN_LINKS,
-        {f"{EVACUATION}.pattern_model.Dimm.minimal_patterns": _nothing}),
+    Row("relayout: CP-SAT without targets", "evacuation", MIGRATIONS,
+        {f"{EVACUATION}.search._Decomposition._by_cp_sat": _no_answer}),
+    Row("relayout: CP-SAT without targets (a link for each DIMM)", "evacuation", OWN_LINKS,
+        instead="cp-sat"),
     Row("relayout: a first pass of CP-SAT", "evacuation", OWN_LINKS,
-        {f"{EVACUATION}.pattern_model.FIRST_PASS": {"max_deterministic_time": 0.5}}),
+        {f"{EVACUATION}.subproblem.FIRST_PASS": {"max_deterministic_time": 0.5}}),
     Row("relayout: multipliers without windows first", "evacuation", MIGRATIONS,
         {"moeopt.problems.relayout.bounds.lagrangian_bound_ns": lambda _: 0}),
     Row("relayout: counting evictions", "evacuation", MIGRATIONS,

@@ -26,8 +26,7 @@ import numpy as np
 
 import moeopt
 from moeopt.problems.balance.check import objective
-from moeopt.problems.balance.equations import fluid_makespan
-from moeopt.problems.balance.heuristics import all_gpu, all_ndp, balance_equation
+from moeopt.problems.balance.heuristics import all_gpu, all_ndp, balance_equation, fluid_makespan
 from moeopt.problems.balance.instance import Instance
 from moeopt.sim.presets import get_machine
 

@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import moeopt
+from benchmarks.papers.collaborative.policies import fifo, random_contents
+from benchmarks.papers.collaborative.power import MEASURED, joule_per_token
 from moeopt.problems.cache.belady import belady_bound
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.heuristics import HEURISTICS
 from moeopt.problems.cache.instance import Instance, Solution
-from moeopt.problems.cache.policies import fifo, random_contents
 from moeopt.problems.holdout import run_on
-from moeopt.sim.machines.power import MEASURED, joule_per_token
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace

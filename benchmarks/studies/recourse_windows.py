@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import moeopt
+from benchmarks.harness.routes import forecast
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
 from moeopt.problems.layout import generate as layouts
@@ -22,7 +23,6 @@ from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.source import Source
 from moeopt.sim.traces.files import read_trace
 from moeopt.sim.traces.popularity import Forecast
-from moeopt.sim.traces.routes import forecast
 from moeopt.sim.traces.trace import Trace
 
 ESFT, MIXTRAL = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"

@@ -120,7 +120,7 @@ def import_command(
 
 def fields_command() -> int:
     """Print what every field of a machine file means, as the page docs/machine.md."""
-    from moeopt.sim.machines.page import machine_page
+    from moeopt.sim.machines.table import machine_page
 
     print(machine_page(), end="")
     return 0

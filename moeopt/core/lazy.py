@@ -44,9 +44,6 @@ def lazy_names(
     home = EVERY_PROBLEM | dict(more or {})
 
     def get(name: str) -> object:
-        if name == "INFO":  # as it was called once
-            name = "PROBLEM"
-            return vars(sys.modules[package])[name]
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = home[name] if "." in home[name] else f"{package}.{home[name]}"

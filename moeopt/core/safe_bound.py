@@ -17,11 +17,35 @@ bounds and presolve reductions derived in floats. The problems keep numbers belo
 ``verify`` has what a proof rests on confirmed in integers.
 """
 
+from dataclasses import dataclass
 from math import ceil, isfinite
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from moeopt.core.program import Ints, Program, Vector
+Vector = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Minimise ``cost @ x + constant``, ``row_lower <= rows @ x <= row_upper``, x within bounds.
+
+    Arrays have the shape (columns,) or (rows,); `integer` is 0 for a continuous column. MILP
+    solvers work to absolute tolerances: keep numbers below 1e7, and check what they say in
+    integers.
+    """
+
+    cost: Vector
+    lower: Vector
+    upper: Vector
+    integer: Ints
+    rows: csr_array
+    row_lower: Vector
+    row_upper: Vector
+    constant: float = 0.0
+
 
 CUTOFF = 1e-5
 """In units of the model's objective: CBC's cutoff increment; HiGHS and SCIP use 1e-6 and less."""

@@ -2,10 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from moeopt.core.clock import SolvingClock, solving_clock
 from moeopt.core.objective import Objective, below
+
+
+class Feasibility(IntEnum):
+    """The answer to a feasibility subproblem; integers, so that compiled kernels return them.
+
+    INFEASIBLE is a refutation: a proof that there is no solution. UNKNOWN means that the work
+    allowed did not decide it, and refutes nothing.
+    """
+
+    INFEASIBLE = 0
+    FEASIBLE = 1
+    UNKNOWN = 2
 
 
 def _ignore(objective: Objective | None, bound: Objective | None) -> None:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.sim.traces.readers.limits import read_lines
+from moeopt.sim.traces.readers.checked import read_lines
 
 MAX_VARIABLES = 2**24
 """Most values that are read."""

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError
 from moeopt.sim.models.model_shape import ModelShape
-from moeopt.sim.presets import find
-from moeopt.sim.presets.default_workload import default_workload
+from moeopt.sim.presets import default_workload, find
 from moeopt.sim.traces.count_sample import UNKNOWN, counts_of_model, sample_trace
 from moeopt.sim.traces.files import load_counts, read_routing
 from moeopt.sim.traces.synthetic import routing_trace

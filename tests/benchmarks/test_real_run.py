@@ -156,3 +156,19 @@ def test_the_commit_is_the_first_one_that_the_changes_name() -> None:
     found = llama_cpp.BUILD_COMMIT.search(text + "ggml-org/llama.cpp@1111111")
     assert found is not None
     assert found[1] == "0c1e57098"
+
+
+SIZES = ("median", "largest")
+
+
+def test_the_documents_have_the_committed_figures(root: Path) -> None:
+    """Of results.json, whose page is results.md; no other figure of it is quoted."""
+    document = json.loads((root / "benchmarks" / "real" / "results.json").read_text())
+    found = compare.summary(document["rows"])
+    own, other = found["own width"], found["other width"]
+    uncalibrated = found["not calibrated"]["median_error"]
+    each = [uncalibrated, *(kind[f"{size}_error"] for kind in (own, other) for size in SIZES)]
+    for page in ("docs/findings.md", "benchmarks/real/README.md"):
+        said = " ".join((root / page).read_text().split())
+        assert all(f"{error:.1%}".replace("%", " %") in said for error in each)
+    assert compare.to_markdown(document) == (root / "benchmarks/real/results.md").read_text()

@@ -70,7 +70,7 @@ def test_the_short_form_is_offered_where_there_is_one(
     words = ("plan.json", "--to", "llama.cpp", "--model", "model.json")
     out, err = output(capsys, *words)
     kept = ",".join(f"blk.{layer}.ffn_.+exps=CPU" for layer in (1, 2, 3))
-    rest = "-fa on -c 4096 -ub 512 --no-mmap"
+    rest = "-fa on -c 4096 -ub 512 --load-mode none"
     assert out == f"-ngl 999 -ot {kept} {rest}\n"
     assert err == f"moeopt: note: the same: -ngl 999 --n-cpu-moe 4 {rest}\n"
     same = json.loads(output(capsys, *words, "--json")[0])["same_as"]
@@ -79,7 +79,7 @@ def test_the_short_form_is_offered_where_there_is_one(
     given = parsed(shlex.split(output(capsys, *words, *more)[0]))
     assert given == {
         **{"-ngl": "999", "-ot": kept, "-fa": "on", "-c": "32768", "-ctk": "q8_0", "-ctv": "q8_0"},
-        **{"-ub": "4096", "-b": "4096", "-t": "16", "--no-mmap": ""},
+        **{"-ub": "4096", "-b": "4096", "-t": "16", "--load-mode": "none"},
     }
 
 

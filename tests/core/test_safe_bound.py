@@ -7,8 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from moeopt.core.highs import TOLERANCE, minimize
-from moeopt.core.program import Program
-from moeopt.core.safe_bound import claim_tolerance, distance, safe_bound
+from moeopt.core.safe_bound import Program, claim_tolerance, distance, safe_bound
 
 
 def min_max(cost_of: list[list[int]], cap: float = np.inf) -> Program:

@@ -1,7 +1,8 @@
 """llama.cpp's reading of a command line, from the description of its options in common/arg.cpp.
 
-Read at commit 145b628: names, how many values each takes, what is no value. ik_llama.cpp has
-``-fmoe`` and ``-mla`` beside them.
+Read at commit 0c1e570: names, how many values each takes, what is no value
+(tests/runtimes/test_arguments.py reads the source again). ik_llama.cpp has ``-fmoe``, ``-mla`` and
+still ``--no-mmap`` beside them.
 """
 
 import re
@@ -20,22 +21,24 @@ VALUES = {
     "-fa": r"on|off|auto",
     "-ctk": "|".join(CACHES),
     "-ctv": "|".join(CACHES),
-    "-sm": r"none|layer|row",
+    "-sm": r"none|layer|row|tensor",
     "-ts": r"[\d.]+([,/][\d.]+){0,15}",
     "-ot": rf"[^,=]+=({BUFFER})(,[^,=]+=({BUFFER}))*",
     "--device": r"none|CUDA\d+(,CUDA\d+)*",
     "--numa": r"distribute|isolate|numactl",
+    "--load-mode": r"auto|none|mmap|mlock|mmap\+mlock|dio",
 }
 """Option -> what its value must be, as a whole."""
 
-ALONE = ("--no-mmap", "--cpu-moe")
+ALONE = ("--cpu-moe",)
 OF_IK = {"-mla": r"[0-3]"}
+ALONE_OF_IK = ("-fmoe", "--no-mmap", "--cpu-moe")
 
 
 def parsed(words: list[str], *, ik: bool = False) -> dict[str, str]:
     """Return option -> value; AssertionError where the program would refuse the line."""
     values = VALUES | (OF_IK if ik else {})
-    alone = (*ALONE, "-fmoe") if ik else ALONE
+    alone = ALONE_OF_IK if ik else ALONE
     found: dict[str, str] = {}
     at = 0
     while at < len(words):

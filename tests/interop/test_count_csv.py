@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moeopt.sim.traces.files import load_counts
-from moeopt.sim.traces.readers import limits
+from moeopt.sim.traces.readers import checked as limits
 from moeopt.sim.traces.readers import text as text_limits
 from tests.interop.refusals import refusal
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from moeopt.sim.traces.files import load_trace
-from moeopt.sim.traces.readers import limits
+from moeopt.sim.traces.readers import checked as limits
 from tests.interop.refusals import MEBIBYTE, frugal_refusal, refusal
 
 RNG = np.random.default_rng(5)

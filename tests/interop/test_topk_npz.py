@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 import moeopt
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.readers import limits
-from moeopt.sim.traces.readers import npy as npy_files
+from moeopt.sim.traces.readers import checked as limits
+from moeopt.sim.traces.readers import topk_npz as npy_files
 from tests.real_traces import real_trace_file
 
 IDS = np.arange(5 * 3 * 2, dtype=np.uint8).reshape(5, 3, 2) % 7

@@ -308,7 +308,7 @@ def deferral_answer(instance: Any, solution: Any) -> Answer:
 
 def deferral_decision(rng: random.Random, instance: Any) -> Any:
     """Return counts, and a schedule of a rule or one that is moved a little, rightly or wrongly."""
-    from moeopt.problems.deferral.pipeline import schedule
+    from moeopt.problems.deferral.heuristics import schedule
 
     counts = tuple(rng.choice(instance.deferrable(layer)) for layer in range(instance.layers))
     found = schedule(instance, counts)

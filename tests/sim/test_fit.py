@@ -6,8 +6,7 @@ import pytest
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.files import load_trace
 from moeopt.sim.traces.fit.fitting import Fit, fit_counts, fit_targets, fit_trace
-from moeopt.sim.traces.fit.search import Shape, bisect, search
-from moeopt.sim.traces.fit.table import Targets, compare
+from moeopt.sim.traces.fit.search import Shape, Targets, bisect, compare, search
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace

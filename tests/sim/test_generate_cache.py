@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import moeopt
+from benchmarks.papers.collaborative.power import MEASURED, PREFETCHING, joule_per_token
 from moeopt.core.errors import InputError
 from moeopt.problems.cache.check import objective
 from moeopt.problems.cache.generate import resettled, slots_of
 from moeopt.problems.cache.heuristics import HEURISTICS, uniform_ways
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.holdout import run_on
-from moeopt.sim.machines.power import MEASURED, PREFETCHING, joule_per_token
 from moeopt.sim.presets import get_machine, get_model
 from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.statistics.hits import fifo_hits, lru_hits
@@ -150,7 +150,7 @@ def test_every_plan_can_be_held_out() -> None:
 
 def test_hits_are_those_of_the_statistics() -> None:
     """Two ways to count the same: curves and hit rates, LRU and FIFO."""
-    from moeopt.problems.cache.policies import fifo
+    from benchmarks.papers.collaborative.policies import fifo
 
     instance = made(trace=trace(60, 4), layers=4)
     routing = Routing.of(trace(60, 4), 8)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import moeopt
+from benchmarks.papers.ktransformers.cycle import cycle_ns
 from moeopt.core.errors import InputError
 from moeopt.problems.deferral.generate import BITS, PUBLISHED, Configuration, resettled
 from moeopt.problems.deferral.heuristics import saturate
 from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.pipeline import cycle_ns
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.machines.layer_cost import layer_costs
 from moeopt.sim.presets import get_machine, get_model

@@ -12,8 +12,7 @@ import moeopt
 from moeopt.core.errors import InputError
 from moeopt.problems.layout.generate import resettled
 from moeopt.problems.layout.instance import COSTS, Instance
-from moeopt.sim.machines.cost import computation_s, expert_costs
-from moeopt.sim.machines.table_noise import DEVICES, with_table_noise
+from moeopt.sim.machines.cost import DEVICES, computation_s, expert_costs, with_table_noise
 from moeopt.sim.presets import get_machine, get_model
 from tests.sim.traces_drawn import skewed_trace
 

@@ -4,7 +4,7 @@ import pytest
 
 from moeopt.core.errors import InputError
 from moeopt.planner.bits import model_at
-from moeopt.sim.models.gguf.matrices import matrices
+from moeopt.sim.models.gguf.types import matrices
 from moeopt.sim.models.model_shape import KINDS
 from moeopt.sim.models.quantisations import (
     is_name,

@@ -17,9 +17,8 @@ from moeopt.study.report.analysis import (
     proof_times,
     skew,
 )
-from moeopt.study.report.instances import instances_of
-from moeopt.study.report.overview import Line, lines
-from moeopt.study.report.plots import plain, proof_chart, range_chart
+from moeopt.study.report.plots import Line, lines, plain, proof_chart, range_chart
+from moeopt.study.report.sections import instances_of
 from moeopt.study.report.study import Study, own_heuristic
 from moeopt.study.report.words import Takeaway, amount, opening, seconds, sentence, takeaways
 from moeopt.study.report.worst import NAMED as WRITTEN_OUT

@@ -2,9 +2,9 @@
 
 from benchmarks.papers.charts import Chart, Curve
 from benchmarks.papers.collaborative.cached import THREADS
+from benchmarks.papers.collaborative.policies import probability
 from benchmarks.papers.collaborative.statistics import EXPERTS
 from benchmarks.papers.collaborative.systems import TOKEN_NS, TOP_K, routing, tokens_per_s
-from moeopt.problems.cache.policies import probability
 
 
 def charts() -> tuple[Chart, ...]:

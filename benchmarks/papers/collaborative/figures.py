@@ -3,6 +3,8 @@
 from statistics import fmean
 
 from benchmarks.papers.collaborative import cached
+from benchmarks.papers.collaborative.policies import probability
+from benchmarks.papers.collaborative.power import PREFETCHING, joule_per_token
 from benchmarks.papers.collaborative.statistics import EXPERTS
 from benchmarks.papers.collaborative.systems import (
     BASELINES,
@@ -16,8 +18,6 @@ from benchmarks.papers.collaborative.systems import (
 from benchmarks.papers.figure import Ours
 from benchmarks.papers.published import published
 from moeopt.problems.cache.generate import slots_of
-from moeopt.problems.cache.policies import probability
-from moeopt.sim.machines.power import PREFETCHING, joule_per_token
 from moeopt.sim.presets import get_model
 from moeopt.sim.traces.statistics.hits import random_reuse
 

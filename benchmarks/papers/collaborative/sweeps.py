@@ -2,9 +2,9 @@
 
 from benchmarks.papers.collaborative import cached
 from benchmarks.papers.collaborative.baselines import pre_gated_token_ns
+from benchmarks.papers.collaborative.power import joule_per_token
 from benchmarks.papers.collaborative.systems import TOP_K, routing
 from benchmarks.papers.sweep import Sweep
-from moeopt.sim.machines.power import joule_per_token
 
 COLUMNS = (
     "G4 tokens/s, 24 threads (4.8)",

@@ -16,7 +16,7 @@ from itertools import product
 from math import comb, prod
 
 from benchmarks.papers.edge.cases import Reading
-from moeopt.problems.balance.equations import whole_experts
+from moeopt.problems.balance.heuristics import whole_experts
 from moeopt.problems.balance.instance import Instance
 from moeopt.sim.models.model_shape import ModelShape
 

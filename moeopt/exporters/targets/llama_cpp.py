@@ -6,7 +6,7 @@ whole layers can be chosen. ``--n-cpu-moe N`` does so for the first N blocks; bl
 count and have nothing to keep.
 
 The rest of the line says how much context the cache has room for, in what type, and what else the
-runtime chooses badly by itself (`moeopt.sim.machines.runtimes.command`).
+runtime chooses badly by itself (`moeopt.sim.machines.runtimes.memory`).
 
 The patterns have no character that a shell would take for its own, so that the flags are the same
 words with ``$(cat flags.txt)``, through ``xargs``, and typed.

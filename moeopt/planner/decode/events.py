@@ -8,10 +8,8 @@ import numpy as np
 from moeopt.planner.decode.migrations import PCIE, Transfer
 from moeopt.planner.decode.work import CPU, GPU, NDP, Flags, LayerTimes, StepWork
 from moeopt.problems.tri_domain.layout_rule import STRIPED
-from moeopt.sim.engine.bundle import Integers
 from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.resource import Resource
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Integers, Resource, Timeline
 
 FIRST, SECOND, LAST = range(3)
 """Priorities: shared experts, immediate CPU experts, reads; routed GPU and NDP work; deferred."""

@@ -27,8 +27,7 @@ are the bracket for the method that goes on.
 
 from collections.abc import Sequence
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 
 from .bounds import lower_bound
 from .check import objective

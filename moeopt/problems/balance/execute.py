@@ -7,7 +7,7 @@ the units' side, and on the link when all slices are through, as Eq. 2 charges t
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 from .instance import Instance, Solution
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from moeopt.core.view import Bar, Changes, Difference, Lane, expert_words, replaced
 
 from .check import sides
-from .equations import balanced_experts, fluid_makespan
+from .heuristics import balanced_experts, fluid_makespan
 from .instance import Instance, Solution
 
 

@@ -12,7 +12,7 @@ the reads, which do not count in the objective, comes a chain of losses, a nanos
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 from .instance import Instance, Solution
 

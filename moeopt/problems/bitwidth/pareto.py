@@ -8,7 +8,7 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 
-from .greedy import summed_losses, widths_for_all
+from .heuristics import summed_losses, widths_for_all
 from .instance import Instance, Solution
 from .min_plus import UNREACHABLE, Curve, merged
 from .multiple_choice_knapsack import LayerKnapsack

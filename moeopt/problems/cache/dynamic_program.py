@@ -23,15 +23,12 @@ from numpy.typing import NDArray
 
 from moeopt.core.clock import spend
 from moeopt.core.compiled import compiled
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 
-from .bounds import objective_grid
+from .bounds import DualValue, Sides, bisect, dual_function, objective_grid, sides_of
 from .curves import Ints
 from .heuristics import best_uniform, greedy_marginal
 from .instance import Instance, Solution
-from .lagrangian import DualValue, bisect, dual_function
-from .sides import Sides, sides_of
 
 Flags = NDArray[np.bool_]
 

@@ -7,9 +7,9 @@ import numpy as np
 from moeopt.core.clock import spend
 from moeopt.core.settlements import Settlement
 
+from .bounds import sides_of
 from .curves import Ints
 from .instance import Instance, Solution
-from .sides import sides_of
 
 
 def uniform_ways(instance: Instance, ways: str = "twice top-k") -> Solution:

@@ -7,8 +7,8 @@ from pulp import LpAffineExpression, LpVariable
 
 from moeopt.core.formulation import Formulation, float_unit
 
+from .bounds import sides_of
 from .instance import Instance, Solution, read_off
-from .sides import sides_of
 
 
 class Model(Formulation):

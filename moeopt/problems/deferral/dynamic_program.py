@@ -15,9 +15,8 @@ from moeopt.core.search import Search
 
 from .bounds import lower_bound
 from .check import objective
-from .heuristics import uniform, uniform_d
+from .heuristics import schedule, uniform, uniform_d
 from .instance import Instance, Solution
-from .pipeline import schedule
 from .states import Finished, Stopped, earliest, finished
 
 FEW_COUNTS = 1024

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from moeopt.core.view import Bar, Changes, Difference, Lane, different_counts, replaced
 
 from .check import objective, tasks
+from .heuristics import schedule
 from .instance import Instance, Solution
-from .pipeline import schedule
 
 LANES = {"GPU": ("attention", "shared"), "CPU": ("immediate", "deferred")}
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from moeopt.problems.layout.instance import Domain, Instance, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 READS_FIRST, WORK = 0, 1
 """Priorities on a DIMM; the order is free in Eq. 6, and this one is how `view.lanes` draws it."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 from .check import computed
 from .instance import Instance, Solution

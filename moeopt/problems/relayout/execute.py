@@ -10,8 +10,7 @@ from moeopt.problems.relayout.check import link_time_ns
 from moeopt.problems.relayout.instance import Expert, Instance, Migration, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Resource, Timeline
 
 READS_FIRST, WORK = 0, 1
 """Priorities on a DIMM; the order is free in Eq. 6, and this one is how `view.lanes` draws it."""

@@ -10,7 +10,7 @@ from moeopt.problems.replication.check import device_loads, moved, tokens_of_cop
 from moeopt.problems.replication.instance import Instance, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

@@ -13,8 +13,7 @@ from moeopt.core.settlements import Settlement
 
 from .bounds import has_room
 from .dispatch import is_dispatched, linear_shares, shared_evenly, single_copies, static_shares
-from .eplb import pack, placed, rebalance
-from .flashlb import flashlb_counts_and_places
+from .eplb import flashlb_counts_and_places, pack, placed, rebalance
 from .instance import Instance, Solution
 
 SameDevice = Literal["exchange", "drop"]

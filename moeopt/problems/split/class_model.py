@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from moeopt.core.cp_sat import limit, spent
+from moeopt.core.formulation import limit, spent
 
 from .paths import FAR, Ints, Paths
 

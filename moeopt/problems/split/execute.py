@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 
 def execute(instance: Instance, solution: Solution) -> Executed:

@@ -11,7 +11,7 @@ from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance, Solution
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.executed import Executed
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 READS_FIRST, WORK = 0, 1
 """Priorities on a DIMM; the order is free in Eq. 6, and this one is how `view.lanes` draws it."""

@@ -19,9 +19,7 @@ from operator import itemgetter
 import numpy as np
 
 from moeopt.core.errors import InputError
-from moeopt.sim.engine.bundle import Bundle, Integers, find_cycle
-from moeopt.sim.engine.resource import Resource, queue_of
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Bundle, Integers, Resource, Timeline, find_cycle, queue_of
 
 
 class Engine:

@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.sim.engine.bundle import Bundle, Integers
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Bundle, Integers, Timeline
 
 
 @dataclass(frozen=True)

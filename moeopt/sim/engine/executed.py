@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from moeopt.core.objective import Objective
 from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.resource import Resource
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Resource, Timeline
 
 
 @dataclass(frozen=True)

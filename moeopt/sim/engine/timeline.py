@@ -1,12 +1,186 @@
 """What ran when, and how busy that kept each resource."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heapreplace
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from moeopt.sim.engine.bundle import Bundle, Integers
-from moeopt.sim.engine.resource import Resource
+from moeopt.core.errors import InputError
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Bundle:
+    """One or more tasks with the same dependencies, release time, priority and kind.
+
+    A bundle of several tasks keeps arrays of shape (count,) where a single task has integers;
+    `resource` is one integer if all of them are on one resource. The engine fills in the last
+    block.
+
+    Parameters
+    ----------
+    first, count
+        Its tasks are numbers `first` to ``first + count - 1`` in order of creation.
+    resource, duration_ns
+        Index of the resource occupied, and for how long.
+    after
+        Bundles that must have ended; every one of their tasks.
+    release_ns
+        Not ready before this time.
+    priority
+        Smaller goes first among what is ready in the same instant.
+    kind, label, number
+        For people: what it is, where it belongs, and a number per task (an expert's, say) or None.
+    """
+
+    first: int
+    count: int
+    resource: int | Integers
+    duration_ns: int | Integers
+    after: tuple[int, ...]
+    release_ns: int
+    priority: int
+    kind: str
+    label: str
+    number: int | Integers | None
+
+    pending: int = 0
+    ready_ns: int = 0
+    start_ns: int | Integers | None = None
+    finish_ns: int = 0
+    turn: int = -1
+    successors: list[int] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether its tasks have their times."""
+        return self.start_ns is not None
+
+    def name(self, row: int = 0) -> str:
+        """Return what to call one of its tasks."""
+        number = self.number if self.number is None or isinstance(self.number, int) else None
+        if isinstance(self.number, np.ndarray):
+            number = int(self.number[row])
+        return self.kind if number is None else f"{self.kind} {number}"
+
+
+def find_cycle(bundles: Sequence[Bundle]) -> str:
+    """Return a sentence that names one circle among the bundles that could not run."""
+    at = next(row for row, bundle in enumerate(bundles) if not bundle.done)
+    seen: dict[int, int] = {}
+    while at not in seen:
+        seen[at] = len(seen)
+        at = next(other for other in bundles[at].after if not bundles[other].done)
+    circle = [*list(seen)[seen[at] :], at]
+    names = " after ".join(f"{row} ({bundles[row].name()})" for row in circle)
+    return f"tasks depend on one another in a circle: {names}"
+
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Something that tasks occupy: a device or a link.
+
+    Parameters
+    ----------
+    name
+        What error messages, tables and traces call it.
+    capacity
+        How many tasks it holds at a time; None if there is no limit (a pure delay).
+    """
+
+    name: str
+    capacity: int | None = 1
+
+
+class Queue(Protocol):
+    """When tasks start that reach a resource in order of their ready times."""
+
+    def place(self, ready_ns: int, duration_ns: int) -> int:
+        """Return the start of a task that is ready now, and occupy the resource with it."""
+
+    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
+        """Return the starts of tasks that are ready together, in their order; shape (tasks,)."""
+
+
+def queue_of(resource: Resource) -> Queue:
+    """Return the empty queue of a resource.
+
+    Raises
+    ------
+    InputError
+        If the capacity is below 1.
+    """
+    if resource.capacity is None:
+        return _Unlimited()
+    if resource.capacity < 1:
+        raise InputError(f"{resource.name}: capacity must be at least 1, not {resource.capacity}")
+    return _Serial(resource) if resource.capacity == 1 else _Several(resource)
+
+
+class _Serial:
+    """One task at a time."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.name = resource.name
+        self.free_ns = 0
+        self.last_ready_ns = 0
+
+    def place(self, ready_ns: int, duration_ns: int) -> int:
+        if ready_ns < self.last_ready_ns:
+            raise InputError(_too_late(self.name, ready_ns, self.last_ready_ns))
+        self.last_ready_ns = ready_ns
+        start = self.free_ns if self.free_ns > ready_ns else ready_ns
+        self.free_ns = start + duration_ns
+        return start
+
+    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
+        first = self.place(ready_ns, 0)
+        ends = duration_ns.cumsum()
+        self.free_ns = first + int(ends[-1])
+        return np.asarray(ends - duration_ns + first)
+
+
+class _Several:
+    """Up to `capacity` tasks at a time; a task takes the unit that is free first."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.name = resource.name
+        self.free_ns = [0] * (resource.capacity or 1)
+        self.last_ready_ns = 0
+
+    def place(self, ready_ns: int, duration_ns: int) -> int:
+        if ready_ns < self.last_ready_ns:
+            raise InputError(_too_late(self.name, ready_ns, self.last_ready_ns))
+        self.last_ready_ns = ready_ns
+        start = max(ready_ns, self.free_ns[0])
+        heapreplace(self.free_ns, start + duration_ns)
+        return start
+
+    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
+        return np.array([self.place(ready_ns, length) for length in duration_ns.tolist()])
+
+
+class _Unlimited:
+    """Any number of tasks at a time."""
+
+    def place(self, ready_ns: int, duration_ns: int) -> int:
+        return ready_ns
+
+    def place_many(self, ready_ns: int, duration_ns: Times) -> Times:
+        return np.full(len(duration_ns), ready_ns, dtype=np.int64)
+
+
+def _too_late(name: str, ready_ns: int, last_ns: int) -> str:
+    return (
+        f"{name}: a task ready at {ready_ns} ns was added after one ready at {last_ns} ns had run"
+    )
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from moeopt.sim.machines.edit import plain_machine
-from moeopt.sim.machines.fields import fields_of, without_rows
+from moeopt.sim.machines.fields import FieldFacts, fields_of, without_rows
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.presets import parts
 
 UNSTATED = "not stated"
 
@@ -89,3 +90,142 @@ def _source(path: str, sources: Mapping[str, str]) -> str:
             return sources[path]
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return UNSTATED
+
+
+HEAD = """\
+# The machine file
+
+Made by `moeopt machine fields`; a test compares. One JSON object describes a machine; commands
+take it as `--machine FILE`.
+
+- `moeopt machine detect --out M.json` writes one for the machine at hand: from lscpu, /proc,
+  dmidecode (where allowed), nvidia-smi or rocm-smi, the vendor's data, and measurements (memory
+  read by all threads; matrix products; with torch also the GPU's rates and the link). It asks
+  nothing. What cannot be found out is listed, and given with `--set FIELD=VALUE`.
+- `moeopt machine show M` prints every field with its unit and source, `--json` one object per
+  line.
+- `moeopt machine set M cpu.bandwidth_gb_s=80 gpu.hbm_gb_s=1008 --out M2.json` changes fields; all
+  errors come at once. Where the memory's channels or speed are set, its peak follows.
+- `moeopt machine import bench.json --machine M --out M2.json` takes what another tool measured: a
+  JSON with read, triad, add, copy or scale rates (the first of these that is there), in GB/s
+  unless the key, the value or a key `unit` says otherwise; keys with h2d or pcie are the link,
+  with gpu, hbm, vram or device the GPU's memory, others the CPU's. It says what was taken. Of a
+  triad or an add the machine gets 4/3, if its peak allows: STREAM counts three of four transfers.
+
+**Peaks and rates.** `gpu.hbm_gb_s` and `dram.striped_gb_s` are peaks of data sheets: nothing is
+faster. What is reached stands beside them: `cpu.bandwidth_gb_s` as measured,
+`gpu.bandwidth_efficiency` and `dram.efficiency` as fractions.
+
+**Without a GPU** a machine has neither `gpu` nor `pcie_gb_s`: the CPU computes alone. What needs
+a GPU refuses such a machine and names the field.
+
+**Several GPUs or nodes.** `gpus` lists them all, each as `gpu`; they are called gpu0, gpu1, ... in
+`links`, beside the names of `nodes`. GPUs without a link of their own reach each other through the
+host. Problem [`split`](../formulations/split/spec.md) decides what lies where.
+
+**Parts.** `--machine GPU+HOST` puts a GPU and a host together, `2xrtx3090+epyc-7002` and
+`rtx5090+rtx4090+epyc-9005` several, `--machine HOST` or `none+HOST` is one without a GPU, and
+`2xHOST` has two sockets; a link is that of the slower end. A host has all its memory channels
+filled at the vendor's fastest speed: where yours differ, say so:
+
+```text
+moeopt machine set rtx4090+epyc-9004 dram.channels=12 dram.speed_mt_s=4800 dram.capacity_gb=384 \\
+    --out mine.json
+```
+
+**A curve** is `{"scale": "linear", "points": [[tokens, value], ...]}`: straight between the
+points on linear or `log-log` axes, flat outside; tokens are those per expert. One point is a
+constant, for which `machine set` takes the number alone.
+
+**Sources.** `sources` maps a field's path to where its number stands: a paper's section, vendor
+data, a measurement, or the word *assumed* and why.
+"""
+
+SOURCES = """\
+`moeopt machine show rtx4090+epyc-9004` says for every number where it stands. *checked* names the
+page or file in which the vendor's number was found again: tables of data sheets (hmc-tech.com,
+codesota.com, glennklockwood.com, waredb.com, hpctech.co.jp), lists of server makers, public
+repositories; the vendors' own pages were not at hand. *Not checked: from memory* are the PCIe
+generations of the RTX 4090 and the H100 PCIe, and the memory bandwidth of the A100 40GB as a PCIe
+card. *Assumed* are utilization, efficiency of memory reads, and half of the peak of CPUs."""
+
+TITLES = {
+    "": "The machine",
+    "gpu": "`gpu`",
+    "cpu": "`cpu`",
+    "cpu.few_token_kernels[]": "`cpu.few_token_kernels`: a list, each",
+    "cpu.numa": "`cpu.numa`",
+    "dram": "`dram`",
+    "ndp": "`ndp`",
+    "links": "`links`",
+    "links.dimm_link": "`links.dimm_link`",
+    "links.cxl": "`links.cxl`",
+    "links.between[]": "`links`, or `links.between`: a list, each",
+    "nodes[]": "`nodes`: a list, each",
+    "time_tables[]": "`time_tables`: a list, each",
+}
+
+
+def machine_page() -> str:
+    """Return the page in Markdown."""
+    lines = [HEAD, *_parts(), "## Fields", ""]
+    for parent, title in _sections():
+        lines += [f"### {title}", "", "| field | unit | default | what | where to find it |"]
+        lines += ["|---|---|---|---|---|"]
+        lines += [_line(facts) for facts in fields_of(Machine).values() if _of(facts) == parent]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sections() -> Iterator[tuple[str, str]]:
+    parents = dict.fromkeys(_of(facts) for facts in fields_of(Machine).values())
+    for parent in parents:
+        if parent.startswith("gpus[]"):
+            continue  # each as `gpu`
+        yield parent, TITLES.get(parent, f"`{parent}`")
+
+
+def _of(facts: FieldFacts) -> str:
+    return facts.path.rpartition(".")[0]
+
+
+def _line(facts: FieldFacts) -> str:
+    name = facts.path.rpartition(".")[2]
+    default = "required" if facts.required else facts.absent or "none"
+    what = f"{facts.text} ({facts.kind})"
+    cells = (f"`{name}`", facts.unit, default, what, facts.find)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _parts() -> Iterator[str]:
+    yield "## GPUs"
+    yield ""
+    yield "| name | GPU | peak TFLOPS | memory, GB/s | memory, GiB | link, GB/s |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for name in parts.gpu_names():
+        part = parts.gpu_part(name)
+        gpu = part.gpu
+        numbers = (gpu.peak_tflops, gpu.hbm_gb_s, gpu.hbm_gb, part.pcie_gb_s)
+        yield f"| `{name}` | {gpu.name} | " + " | ".join(f"{n:g}" for n in numbers) + " |"
+    yield ""
+    yield "## Hosts"
+    yield ""
+    titles = "cores | TFLOPS | channels | MT/s | memory, GB/s | reads reach | link, GB/s"
+    yield f"| name | CPU | {titles} |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    for name in parts.host_names():
+        host = parts.host_part(name)
+        cpu, dram = host.cpu, host.dram
+        rates: tuple[float, ...] = (
+            cpu.threads or 0,
+            float(cpu.tflops(10**6)),
+            dram.channels or 0,
+            dram.speed_mt_s or 0,
+            dram.striped_gb_s,
+            dram.efficiency or 1,
+            host.pcie_gb_s,
+        )
+        yield f"| `{name}` | {cpu.name} | " + " | ".join(f"{n:g}" for n in rates) + " |"
+    yield ""
+    yield from SOURCES.splitlines()
+    yield ""

@@ -17,9 +17,15 @@ from moeopt.core.envelope import MAX_ALL_EXPERTS, MAX_BITS, MAX_WIDTHS
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.models.loss_table import LossTable, checked_table, read_loss_table
-from moeopt.sim.traces.readers.checked import digest, name_of
-from moeopt.sim.traces.readers.limits import MAX_EXPERT, MAX_LAYER, check_size, read_lines
-from moeopt.sim.traces.readers.npy import read_npz
+from moeopt.sim.traces.readers.checked import (
+    MAX_EXPERT,
+    MAX_LAYER,
+    check_size,
+    digest,
+    name_of,
+    read_lines,
+)
+from moeopt.sim.traces.readers.topk_npz import read_npz
 
 WIDE = re.compile(r"loss_([0-9]{1,2})bits?")
 """A column with the losses at one width."""

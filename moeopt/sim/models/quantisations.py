@@ -13,9 +13,8 @@ from collections.abc import Mapping
 
 from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
-from moeopt.sim.models.gguf.matrices import Matrix, matrices
 from moeopt.sim.models.gguf.mixes import BY_NAME, MIXES, SORTS, Mix, Place, type_of
-from moeopt.sim.models.gguf.types import TensorType
+from moeopt.sim.models.gguf.types import Matrix, TensorType, matrices
 from moeopt.sim.models.model_shape import KINDS, ModelShape, TensorKind
 
 Bits = dict[TensorKind, float]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from moeopt.core import cp_sat
+from moeopt.core import formulation
 from moeopt.core.errors import ModelMismatchError
 from moeopt.solvers.interrupt import run_interruptible
 from moeopt.solvers.limits import within
@@ -42,7 +42,7 @@ def run(task: Task) -> Outcome:
         outcome = Outcome(None, "LEFT BEHIND", "time_limit", bound=task.trace.bound)
         outcome.termination = "interrupted" if solving.interrupted else "time_limit"
         return outcome
-    cp_sat.spent(solver)
+    formulation.spent(solver)
     status = solving.value
     if status == cp_model.MODEL_INVALID:
         raise ModelMismatchError(f"CP-SAT rejects the model: {built.model.validate()}")
@@ -91,7 +91,7 @@ def _solver(task: Task, parameters: Mapping[str, Any]) -> Any:
     solver = cp_model.CpSolver()
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
-    cp_sat.limit(solver.parameters, task.deadline.remaining_s, task.workers)
+    formulation.limit(solver.parameters, task.deadline.remaining_s, task.workers)
     solver.parameters.random_seed = task.seed
     solver.parameters.catch_sigint_signal = False  # Ctrl-C is run_interruptible's
     return solver

@@ -7,7 +7,7 @@ import numpy as np
 import pulp
 from scipy.sparse import csr_array
 
-from moeopt.core.program import Program
+from moeopt.core.safe_bound import Program
 
 
 @dataclass(frozen=True)

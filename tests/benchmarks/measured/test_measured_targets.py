@@ -18,7 +18,7 @@ from benchmarks.measured.crossvalidation import (
 )
 from benchmarks.measured.points import FOLDER, SECOND, MeasuredPoint, all_points, read_points
 from benchmarks.measured.report import Errors, bandwidth_alone, to_markdown
-from moeopt.sim.machines.runtimes.fitting import fit_together
+from benchmarks.measured.together import fit_together
 from moeopt.sim.machines.runtimes.profile import get_runtime
 from moeopt.sim.machines.runtimes.terms import TERMS, prior, token_us
 

@@ -7,21 +7,19 @@ from typing import Any
 import pytest
 
 from moeopt.problems.balance.check import objective
-from moeopt.problems.balance.equations import (
-    Symbols,
-    balanced_experts,
-    fluid_makespan,
-    largest_resident_share,
-    whole_experts,
-)
 from moeopt.problems.balance.heuristics import (
     HEURISTICS,
+    Symbols,
     balance_equation,
+    balanced_experts,
     best_of_all,
     e_max,
+    fluid_makespan,
     framework,
+    largest_resident_share,
     monde,
     take,
+    whole_experts,
 )
 from moeopt.problems.balance.instance import Instance
 from moeopt.solvers.run import solve

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.balance.bounds import lower_bound
 from moeopt.problems.balance.check import CONSTRAINTS, johnson_ns, objective, sides, violations
 from moeopt.problems.balance.dynamic_program import solve as dp

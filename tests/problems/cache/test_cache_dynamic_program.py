@@ -6,14 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.cache import dynamic_program
-from moeopt.problems.cache.bounds import dual_ns
+from moeopt.problems.cache.bounds import (
+    Sides,
+    bisect,
+    cheapest,
+    completions,
+    dual_function,
+    dual_ns,
+)
 from moeopt.problems.cache.dynamic_program import within
 from moeopt.problems.cache.instance import Instance
-from moeopt.problems.cache.lagrangian import bisect, cheapest, completions, dual_function
-from moeopt.problems.cache.sides import Sides
 from moeopt.solvers.run import solve
 from tests.problems.cache.cache_random_instances import random_accesses
 

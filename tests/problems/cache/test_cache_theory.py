@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from benchmarks.papers.collaborative.policies import fifo, probability, random_contents
 from moeopt.problems.cache import view
 from moeopt.problems.cache.check import CONSTRAINTS, objective, serve
 from moeopt.problems.cache.heuristics import (
@@ -14,7 +15,6 @@ from moeopt.problems.cache.heuristics import (
     uniform_ways,
 )
 from moeopt.problems.cache.instance import Instance, Solution
-from moeopt.problems.cache.policies import fifo, probability, random_contents
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_missed
 from tests.problems.cache.cache_random_instances import KINDS, random_instance

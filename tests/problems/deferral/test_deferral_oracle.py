@@ -7,9 +7,8 @@ import pytest
 
 from moeopt.problems.deferral.check import candidates, count, objective, violations
 from moeopt.problems.deferral.dynamic_program import front
-from moeopt.problems.deferral.heuristics import HEURISTICS, uniform
+from moeopt.problems.deferral.heuristics import HEURISTICS, schedule, uniform
 from moeopt.problems.deferral.instance import Instance
-from moeopt.problems.deferral.pipeline import schedule
 from tests.problems.agreement import assert_agreement, assert_anchors, assert_starts_help
 from tests.problems.deferral.random_schedules import KINDS, random_instance
 

@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+from benchmarks.papers.ktransformers.cycle import cycle_ns
 from moeopt.core.search import Search
 from moeopt.problems.deferral import bounds, states
 from moeopt.problems.deferral.check import CONSTRAINTS, objective, violations
 from moeopt.problems.deferral.dynamic_program import front
-from moeopt.problems.deferral.heuristics import period_ns, saturate, uniform
+from moeopt.problems.deferral.heuristics import period_ns, saturate, schedule, uniform
 from moeopt.problems.deferral.instance import TIMES, Instance
-from moeopt.problems.deferral.pipeline import cycle_ns, schedule
 from moeopt.problems.deferral.states import pareto
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_missed

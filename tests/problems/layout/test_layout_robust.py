@@ -4,7 +4,7 @@ import numpy as np
 
 from moeopt.core.futures import Futures
 from moeopt.core.search import Search
-from moeopt.problems.layout import robust
+from moeopt.problems.layout import later as robust
 from moeopt.problems.layout.check import loads, violations
 from moeopt.problems.layout.heuristics import lpt
 from moeopt.problems.layout.instance import Instance

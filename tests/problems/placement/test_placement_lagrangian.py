@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.highs import Found
-from moeopt.core.program import Program
+from moeopt.core.safe_bound import Program
 from moeopt.core.search import Search
 from moeopt.problems.placement.bounds import objective_grid
 from moeopt.problems.placement.check import candidates, objective, violations

@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 
 from moeopt.core.device_loads import Ints, table_of
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.generate import generate
 from moeopt.problems.tri_domain.check import objective, violations
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution

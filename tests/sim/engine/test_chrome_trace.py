@@ -14,8 +14,7 @@ from moeopt.planner.decode.run import simulate_loads
 from moeopt.sim.engine.chrome import save_chrome
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.resource import Resource
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Resource, Timeline
 from tests.sim.engine.decode_cases import DIMMS, random_costs, random_loads, random_plan
 
 

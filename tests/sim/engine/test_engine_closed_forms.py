@@ -7,7 +7,7 @@ import pytest
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 SEEDS = range(20)
 

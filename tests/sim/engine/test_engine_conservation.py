@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from moeopt.sim.engine.core import Engine
 from moeopt.sim.engine.critical_path import critical_path
-from moeopt.sim.engine.resource import Resource
-from moeopt.sim.engine.timeline import Timeline
+from moeopt.sim.engine.timeline import Resource, Timeline
 
 CAPACITIES = (1, 1, 2, None)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from moeopt.core.errors import InputError
 from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.resource import Resource
+from moeopt.sim.engine.timeline import Resource
 
 
 def engine_of(*names: str) -> Engine:

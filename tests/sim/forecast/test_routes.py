@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.harness.routes import forecast
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.routes import forecast
 
 EXPERTS, BATCH = 16, 64
 

@@ -17,12 +17,11 @@ from moeopt.sim.machines.runtimes.applied import (
     priced,
     quantum_ns,
 )
-from moeopt.sim.machines.runtimes.calibrated import CalibratedRuntime
 from moeopt.sim.machines.runtimes.memory import NoRoomError
 from moeopt.sim.machines.runtimes.predict import PARTS, fewest_cpu_blocks
 from moeopt.sim.machines.runtimes.profile import get_runtime, runtimes
 from moeopt.sim.machines.runtimes.setting import Setting
-from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS
+from moeopt.sim.machines.runtimes.terms import PRIOR, TERMS, CalibratedRuntime
 from moeopt.sim.models.quantisations import at_bits
 from moeopt.sim.plan.model_times import times_of_model
 from moeopt.sim.plan.schema import Plan

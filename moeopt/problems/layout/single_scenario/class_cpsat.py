@@ -8,8 +8,8 @@ longer, so that it is used where HiGHS gives a schedule that is none, where HiGH
 import numpy as np
 from ortools.sat.python import cp_model
 
-from moeopt.core import cp_sat
-from moeopt.core.feasibility import Feasibility
+from moeopt.core import formulation
+from moeopt.core.search import Feasibility
 
 from .arc_flow import Graph, Packing, decompose
 from .class_milp import ClassAnswer, ClassProblem
@@ -80,11 +80,11 @@ def _add_flow(model: cp_model.CpModel, graph: Graph, bins: int, most: int) -> li
 
 def _solve(model: cp_model.CpModel, limit_s: float) -> tuple[Feasibility, cp_model.CpSolver]:
     solver = cp_model.CpSolver()
-    cp_sat.limit(solver.parameters, limit_s)
+    formulation.limit(solver.parameters, limit_s)
     solver.parameters.linearization_level = 2  # most refutations are linear programs
     solver.parameters.stop_after_first_solution = True
     status = solver.solve(model)
-    cp_sat.spent(solver)
+    formulation.spent(solver)
     if status == cp_model.INFEASIBLE:
         return Feasibility.INFEASIBLE, solver
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):

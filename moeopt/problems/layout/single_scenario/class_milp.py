@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
-from moeopt.core.feasibility import Feasibility
 from moeopt.core.highs import Program, minimize
+from moeopt.core.search import Feasibility
 from moeopt.problems.layout.paths import Path
 
 from .arc_flow import Graph, Packing, arc_costs, decompose, flow_rows

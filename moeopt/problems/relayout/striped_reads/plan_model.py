@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from moeopt.core.clock import spend
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.instance import Domain, Migration, Solution
 

@@ -21,7 +21,7 @@ from moeopt.core.device_loads import (
     loads_of,
     makespan_of,
 )
-from moeopt.core.feasibility import Feasibility
+from moeopt.core.search import Feasibility
 
 from .pareto import BEFORE, MOVE, NODE, OF, Labels, modes_at
 from .two_hosts import NEVER, best_multiplier, schedule_hosts

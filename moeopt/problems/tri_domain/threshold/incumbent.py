@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, rising
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -18,7 +18,6 @@ from moeopt.core.device_loads import (
     loads_of,
     makespan_of,
 )
-from moeopt.core.sorting import rising
 
 ROUNDS = 7
 """Thresholds that a schedule is built for."""

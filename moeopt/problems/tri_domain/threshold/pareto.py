@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, rising
 from moeopt.core.device_loads import (
     CPU,
     DRAM,
@@ -26,7 +26,6 @@ from moeopt.core.device_loads import (
     Ints,
     empty_table,
 )
-from moeopt.core.sorting import rising
 
 LOAD, NODE = 2, 3
 """Rows of a table of labels, after `GPU` and `CPU`."""

@@ -17,8 +17,7 @@ from moeopt.core.device_loads import (
     refine,
     table_of,
 )
-from moeopt.core.feasibility import Feasibility
-from moeopt.core.search import Search
+from moeopt.core.search import Feasibility, Search
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
 from .copies import solve as solve_with_copies

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, rising
 from moeopt.core.device_loads import CPU, DRAM, GPU, PLACE, STRIPED_READS, Ints, empty_table
-from moeopt.core.sorting import rising
 
 from .pareto import undominated
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moeopt.core.compiled import compiled
+from moeopt.core.compiled import compiled, rising
 from moeopt.core.device_loads import CPU, GPU, Ints, empty_table
-from moeopt.core.sorting import rising
 
 from .pareto import GROUP, NOTHING
 

@@ -8,12 +8,17 @@ from numpy.typing import NDArray
 
 from moeopt.core.errors import InputError, expect
 from moeopt.sim.machines.machine import Machine
-from moeopt.sim.machines.runtimes.calibrated import CalibratedModel, CalibratedRuntime
 from moeopt.sim.machines.runtimes.fitting import fit_costs
 from moeopt.sim.machines.runtimes.measurements import Measurement
 from moeopt.sim.machines.runtimes.profile import as_costs, as_vector, get_runtime
 from moeopt.sim.machines.runtimes.setting import amounts
-from moeopt.sim.machines.runtimes.terms import Vector, prior, token_us
+from moeopt.sim.machines.runtimes.terms import (
+    CalibratedModel,
+    CalibratedRuntime,
+    Vector,
+    prior,
+    token_us,
+)
 
 NOISE = 0.04
 """Relative error of a measured speed: repetitions differ by up to 3 %, and no term explains all."""

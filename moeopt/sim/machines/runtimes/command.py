@@ -11,6 +11,10 @@ from moeopt.sim.models.model_shape import ModelShape
 EXPERTS_OFF = ("--n-cpu-moe", "--cpu-moe", "-ot")
 """Flags that keep experts in host memory: they are read, not mapped, so that none is paged in."""
 
+UNMAPPED = {"llama.cpp": ("--load-mode", "none"), "ik_llama.cpp": ("--no-mmap",)}
+"""What reads a model into memory. Until July 2026 llama.cpp called it ``--no-mmap`` as well; it
+refuses that by now."""
+
 NUMA = {"interleaved": "distribute", "isolate": "isolate"}
 """How weights lie on several nodes -> what ``--numa`` calls it; other ways have no flag."""
 
@@ -58,7 +62,7 @@ class Running:
         if self.threads is not None:
             found += ["-t", str(self.threads)]
         if not placing or any(flag in placing for flag in EXPERTS_OFF):
-            found.append("--no-mmap")
+            found += UNMAPPED[self.runtime]
         if self.runtime == "ik_llama.cpp":
             found += ["-fmoe", *(["-mla", "3"] if self.latent else [])]
         return found

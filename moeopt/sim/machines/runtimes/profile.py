@@ -1,7 +1,7 @@
 """Profiles of runtimes: what a token takes beyond its bytes, as fitted to public measurements."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
@@ -9,8 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from moeopt.core.envelope import Frozen
 from moeopt.core.errors import InputError
 from moeopt.core.wording import meant
-from moeopt.sim.machines.runtimes.calibrated import Costs, every_term
-from moeopt.sim.machines.runtimes.terms import TERMS, Vector
+from moeopt.sim.machines.runtimes.terms import TERMS, Costs, Vector, every_term
 
 Certainty = Literal["not calibrated", "calibrated on this model", "calibrated on another model"]
 
@@ -75,10 +74,6 @@ class RuntimeProfile(Frozen):
                 if found.kind == wanted:
                     return found
         raise InputError(f"runtime {self.name}: intervals: nothing is known of one {certainty}")
-
-    def with_costs(self, costs: Vector) -> Self:
-        """Return the profile with other costs, in the order of the terms."""
-        return self.model_copy(update={"costs": as_costs(costs)})
 
 
 def as_costs(costs: Sequence[float] | Vector) -> Costs:

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from moeopt.sim.models.attention import GroupedQuery, HybridAttention
-from moeopt.sim.models.gguf.matrices import Matrix
-from moeopt.sim.models.gguf.types import TYPES, TensorType
+from moeopt.sim.models.gguf.types import TYPES, Matrix, TensorType
 from moeopt.sim.models.model_shape import ModelShape
 
 BY_NAME = {kind.name: kind for kind in TYPES.values()}

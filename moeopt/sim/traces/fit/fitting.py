@@ -6,8 +6,7 @@ import numpy as np
 
 from moeopt.core.errors import InputError
 from moeopt.sim.traces.count_sample import UNKNOWN, check_layer
-from moeopt.sim.traces.fit.search import Shape, scaled, search
-from moeopt.sim.traces.fit.table import Row, Targets, compare
+from moeopt.sim.traces.fit.search import Row, Shape, Targets, compare, scaled, search
 from moeopt.sim.traces.statistics.loads import cold_share, loads, skew
 from moeopt.sim.traces.statistics.routing import Floats, Routing, average
 from moeopt.sim.traces.statistics.summary import usual_capacities

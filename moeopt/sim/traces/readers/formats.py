@@ -7,13 +7,12 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import reading
+from moeopt.sim.traces.readers.checked import read_head
 from moeopt.sim.traces.readers.json_traces import (
     read_hdmoe_json,
     read_moe_balance_jsonl,
     read_route_jsonl,
 )
-from moeopt.sim.traces.readers.limits import read_head
-from moeopt.sim.traces.readers.npy import npz_names
 from moeopt.sim.traces.readers.runtimes import (
     read_imatrix,
     read_routed_json,
@@ -28,7 +27,7 @@ from moeopt.sim.traces.readers.text import (
     read_esft_txt,
     read_moe_trace,
 )
-from moeopt.sim.traces.readers.topk_npz import read_exflow_npy, read_topk_npz
+from moeopt.sim.traces.readers.topk_npz import npz_names, read_exflow_npy, read_topk_npz
 from moeopt.sim.traces.trace import Counts, Trace
 
 

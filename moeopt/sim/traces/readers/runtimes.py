@@ -38,16 +38,20 @@ from moeopt.core.wording import kind_of, shown
 from moeopt.sim.models.gguf.file import Tensor, read_gguf
 from moeopt.sim.traces.readers.checked import (
     MAX_COUNT,
+    MAX_EXPERT,
+    MAX_LAYER,
+    MAX_TOKENS,
     CountsOnlyError,
     checked_counts,
     checked_trace,
+    files_in,
     layer_facts,
+    read_lines,
     smallest,
     without_empty_layers,
 )
-from moeopt.sim.traces.readers.json_values import parse, read_json
-from moeopt.sim.traces.readers.limits import MAX_EXPERT, MAX_LAYER, MAX_TOKENS, files_in, read_lines
-from moeopt.sim.traces.readers.npy import npy_from_bytes, read_npz
+from moeopt.sim.traces.readers.json_traces import parse, read_json
+from moeopt.sim.traces.readers.topk_npz import npy_from_bytes, read_npz
 from moeopt.sim.traces.readers.torch_zip import read_torch
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Ids, Trace
 

@@ -36,12 +36,16 @@ from moeopt.core.errors import InputError
 from moeopt.core.wording import shown
 from moeopt.sim.traces.readers.checked import (
     MAX_COUNT,
+    MAX_EXPERT,
+    MAX_LAYER,
+    MAX_TOKENS,
     checked_counts,
     checked_trace,
+    files_in,
     layer_facts,
+    read_lines,
     smallest,
 )
-from moeopt.sim.traces.readers.limits import MAX_EXPERT, MAX_LAYER, MAX_TOKENS, files_in, read_lines
 from moeopt.sim.traces.trace import NO_EXPERT, Counts, Trace
 
 SHARES = ("frac_of_layer", "frac")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import FREE_BYTES, reading
 from moeopt.core.wording import shortened, shown
-from moeopt.sim.traces.readers import limits
+from moeopt.sim.traces.readers.checked import check_size
 
 MAX_PICKLE_BYTES = 64 * 2**20
 """Longest pickle that is read."""
@@ -237,7 +237,7 @@ def read_torch(path: Path) -> Unpickled:
         If the file is none of torch's zip files, contains anything that is not plain data, or is
         larger than the limits.
     """
-    limits.check_size(path)
+    check_size(path)
     try:
         with reading(path), zipfile.ZipFile(path) as archive:
             return _TorchZip(path, archive).read()

@@ -126,15 +126,6 @@ def coverage(counts: Ints, share: float) -> tuple[float, float]:
     return float(ratio(per_layer, total)), float(ratio(everywhere, total))
 
 
-def rank_curve(counts: Ints) -> NDArray[np.float64]:
-    """Return the mean share of accesses by rank, hottest first, averaged over layers: (experts,).
-
-    Layers without any access do not count.
-    """
-    shares = ratio(-np.sort(-counts, axis=-1), counts.sum(axis=-1, keepdims=True))
-    return np.asarray(shares[~np.isnan(shares[:, 0])].mean(axis=0))
-
-
 WINDOW = 32
 """Tokens taken for prefill, and for decode, where a trace does not mark them."""
 

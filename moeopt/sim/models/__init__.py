@@ -1,0 +1,1 @@
+"""Models: their shapes, from config.json and GGUF files; quantisations, and what they lose."""
