@@ -88,7 +88,7 @@ def host_memory(request: Request) -> HostMemory:
         total=None if capacity is None else int(capacity * GIB),
         experts=len(model.moe_layers) * model.routed_experts * model.expert_bytes,
         reserved=int(request.host_reserved_gib * GIB),
-        shared=request.machine.unified,
+        shared=bool(request.machine.unified),
     )
 
 
