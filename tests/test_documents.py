@@ -284,6 +284,23 @@ def test_a_line_of_the_gap_table_is_what_the_command_prints(
     assert table.startswith(capsys.readouterr().out)
 
 
+def test_lines_of_the_front_table_are_what_the_command_prints(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of two problems; the command is the one above the table, on fewer instances."""
+    findings = (root / "docs" / "findings.md").read_text()
+    before, _, rest = findings.partition("<!-- front table: begin -->")
+    words = before.rpartition("`moeopt ")[2].partition("`")[0].split()
+    monkeypatch.chdir(root)
+    where = [words.index("instances"), words.index("instances") + 1]
+    words[slice(*where)] = ["instances/balance", "instances/deferral"]
+    assert run(words) == 0
+    printed = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert len(printed) == 4
+    table = rest.partition("<!-- front table: end -->")[0]
+    assert [line for line in printed if line not in table] == []
+
+
 @pytest.mark.slow
 def test_the_gap_table_is_what_the_command_prints(
     readme: str, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
