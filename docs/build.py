@@ -73,6 +73,9 @@ ONLINE = {
 }
 """Problem -> what a runtime asks while it runs (docs/online.md)."""
 
+WIDE = "---\nhide: [toc]\n---\n"
+"""Before a page that is one table: the room of its contents goes to the table."""
+
 ELSEWHERE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -101,9 +104,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file in ``docs/`` holds."""
     made = {page: led(file, page) for file, page in ELSEWHERE.items()}
     made |= {f"problems/{name}.md": problem_page(name) for name in PROBLEMS}
-    made["open-instances.md"] = open_page(ROOT / "instances")
+    made["open-instances.md"] = WIDE + open_page(ROOT / "instances")
     for name in PROBLEMS:
-        made[f"instances/{name}.md"] = instances_page(ROOT / "instances" / name)
+        made[f"instances/{name}.md"] = WIDE + instances_page(ROOT / "instances" / name)
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
     made["api/types.md"] = api_types()
