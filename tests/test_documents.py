@@ -82,6 +82,30 @@ def test_the_library_example_prints_what_it_says(readme: str, root: Path, tmp_pa
     assert done.stdout == expected
 
 
+def test_the_doors_commands_run(
+    readme: str,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The README's other commands, in their order, with the rule of its example in a file."""
+    [(source, _)] = PYTHON.findall(readme)
+    rule = source[source.index("def fastest") : source.index("mine = ")]
+    (tmp_path / "mine.py").write_text(rule)
+    (tmp_path / "instances").symlink_to(root / "instances")
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in SHELL.findall(readme)[2:] for line in block.splitlines()]
+    assert len(commands) == 7
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert (program, run(arguments)) == ("moeopt", 0), command
+    out = capsys.readouterr().out
+    for words in ("mine.py:fastest", "llama-server", "tokens/s"):
+        assert words in out, words
+    assert (tmp_path / "model.mps").stat().st_size > 1000
+
+
 def test_the_tutorials_commands_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
