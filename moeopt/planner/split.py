@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -92,7 +91,7 @@ class SplitPlan:
                 spent[names[home]] += layer.experts_ns[home] or 0
         return max(names, key=lambda name: spent[name])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
         return {
             "tokens_per_s": self.tokens_per_s,
