@@ -70,7 +70,7 @@ def test_a_rule_is_in_every_table_and_figure(folder: Path, capfd: Capture) -> No
     digest = hashlib.sha256(Path("my_rules.py").read_bytes()).hexdigest()
     assert [r["instance"] for r in records] == sorted(LAYERS)
     assert {(r["source_sha256"], r["status"]) for r in records} == {(digest, "feasible")}
-    assert r"\texttt{my\_rules.py:mine} & 2 & 2 & " in Path("a.tex").read_text()
+    assert r"\texttt{my\_rules.py:mine, other settlements} & -- & 2 of 2 & " in Path("a.tex").read_text()
     page = read_html(Path("r/index.html").read_text())
     assert NAME in [row[0] for row in tables(page)[0]]
     assert f"Where {NAME} loses most" in [h.text for h in page.all("h3")]
