@@ -82,6 +82,30 @@ def test_the_library_example_prints_what_it_says(readme: str, root: Path, tmp_pa
     assert done.stdout == expected
 
 
+def test_the_doors_commands_run(
+    readme: str,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The README's other commands, in their order, with the rule of its example in a file."""
+    [(source, _)] = PYTHON.findall(readme)
+    rule = source[source.index("def fastest") : source.index("mine = ")]
+    (tmp_path / "mine.py").write_text(rule)
+    (tmp_path / "instances").symlink_to(root / "instances")
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in SHELL.findall(readme)[2:] for line in block.splitlines()]
+    assert len(commands) == 7
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert (program, run(arguments)) == ("moeopt", 0), command
+    out = capsys.readouterr().out
+    for words in ("mine.py:fastest", "llama-server", "tokens/s"):
+        assert words in out, words
+    assert (tmp_path / "model.mps").stat().st_size > 1000
+
+
 def test_the_tutorials_commands_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,6 +282,23 @@ def test_a_line_of_the_gap_table_is_what_the_command_prints(
     assert run([words[0], words[1], *words[words.index("--methods") :]]) == 0
     table = readme.split(BEGIN)[1].split(END)[0]
     assert table.startswith(capsys.readouterr().out)
+
+
+def test_lines_of_the_front_table_are_what_the_command_prints(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of two problems; the command is the one above the table, on fewer instances."""
+    findings = (root / "docs" / "findings.md").read_text()
+    before, _, rest = findings.partition("<!-- front table: begin -->")
+    words = before.rpartition("`moeopt ")[2].partition("`")[0].split()
+    monkeypatch.chdir(root)
+    where = [words.index("instances"), words.index("instances") + 1]
+    words[slice(*where)] = ["instances/balance", "instances/deferral"]
+    assert run(words) == 0
+    printed = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert len(printed) == 4
+    table = rest.partition("<!-- front table: end -->")[0]
+    assert [line for line in printed if line not in table] == []
 
 
 @pytest.mark.slow

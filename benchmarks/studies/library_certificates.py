@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from moeopt.core.errors import MoeoptError
+from moeopt.core.errors import InputError, MoeoptError
 from moeopt.core.json_files import save
 from moeopt.library.certificate import Model, RefusedError, read, verify
-from moeopt.library.emit import certify
 from moeopt.library.entries import Entry, entries_of, instance_of, problem_folders, write_best
+from moeopt.library.forms import best_certificate
 from moeopt.library.model import neutral_model
 from moeopt.library.submissions import certificate_place
 from moeopt.problems.registry import get_problem
@@ -55,7 +55,7 @@ def make(entry: Entry, nodes: int, seconds: int) -> str:
             instance = instance_of(entry)
             packing = get_problem(entry.problem).packing(instance)
             optimum = packing.pack(entry.objective)
-            found = certify(instance, optimum, seconds / 2, nodes)
+            found = best_certificate(instance, optimum, seconds * 0.8, nodes)
     except _TooLongError:
         return "took too long"
     except MoeoptError as error:
@@ -78,13 +78,14 @@ def check(folder: Path) -> tuple[int, int, list[float], list[int], list[str]]:
         if "certificate" not in entry.fields:
             continue
         file = folder / entry.fields["certificate"]
-        model = Model(neutral_model(instance_of(entry)).data)
-        begin = time.process_time()
         try:
-            verify(model, read(file))
+            data = read(file)
+            model = Model(neutral_model(instance_of(entry), data.get("form")).data)
+            begin = time.process_time()
+            verify(model, data)
             seconds.append(time.process_time() - begin)
             sizes.append(file.stat().st_size)
-        except RefusedError as error:
+        except (InputError, RefusedError) as error:
             faults.append(f"{entry.key}: {error}")
     return len(proven), len(seconds), seconds, sizes, faults
 
@@ -93,7 +94,7 @@ def main() -> None:
     """Make or check certificates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("problems", nargs="*")
-    parser.add_argument("--nodes", type=int, default=401)
+    parser.add_argument("--nodes", type=int, default=12_001)
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()

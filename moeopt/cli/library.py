@@ -132,8 +132,8 @@ def certify_command(
     import moeopt
     from moeopt.cli.options import shown
     from moeopt.core.json_files import save
-    from moeopt.library.emit import certify
     from moeopt.library.entries import find
+    from moeopt.library.forms import best_certificate
     from moeopt.problems.registry import get_problem
 
     given = moeopt.load(instance)
@@ -145,7 +145,7 @@ def certify_command(
         if best.objective is None:
             raise InputError(f"{instance}: no solution is known to hold a bound to") from None
         known = best.objective
-    found = certify(given, packing.pack(known), time_limit, nodes)
+    found = best_certificate(given, packing.pack(known), time_limit, nodes)
     save(found, out)
     bound = shown(given.problem, packing.unpack(found["bound"]))
     print(f"{out}: proves {bound} with {len(found['tree'])} nodes")
@@ -155,16 +155,26 @@ def certify_command(
 def model_command(
     instance: Annotated[Path, typer.Argument(help="Instance file.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="The model.", show_default=False)],
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--for", metavar="FILE", help="A certificate: the model that it is about."),
+    ] = None,
 ) -> int:
-    """Write an instance's exact model in integers, which certificates are checked against.
+    """Write an instance's model in integers, which certificates are checked against.
 
-    `python certificate.py MODEL CERTIFICATE` checks one without any package installed.
+    Without --for it is the exact one. `python certificate.py MODEL CERTIFICATE` checks a
+    certificate without any package installed.
     """
     import moeopt
     from moeopt.core.json_files import save
-    from moeopt.library.model import neutral_model
+    from moeopt.library.certificate import RefusedError, read
+    from moeopt.library.model import form_of, neutral_model
 
-    data = neutral_model(moeopt.load(instance)).data
+    try:
+        form = None if certificate is None else form_of(read(certificate))
+    except (InputError, RefusedError) as error:
+        raise InputError(f"{certificate}: {error}") from None
+    data = neutral_model(moeopt.load(instance), form).data
     save(data, out)
     print(f"{out}: {len(data['vars'])} variables, {len(data['rows'])} rows")
     return 0

@@ -1,8 +1,7 @@
 """Check certificates of lower bounds: ``python certificate.py FILE...``.
 
-This file needs Python and nothing else; it imports no part of moeopt. It reads models, which
-``moeopt library model`` writes, and certificates, finds the model of each certificate by its hash,
-and says which lower bound is proven. All arithmetic is in Python's integers.
+This file imports the standard library alone. It reads models, which ``moeopt library model``
+writes, and certificates, finds the model of each by its hash, and says which lower bound is proven.
 
 Model (JSON, format "moeopt-model"): minimise ``(objective + constant) / denominator`` subject to
 
@@ -10,21 +9,21 @@ Model (JSON, format "moeopt-model"): minimise ``(objective + constant) / denomin
     vars  [[least or null, largest or null, whether it is a whole number], ...]
 
 Every objective is a multiple of ``grid``. ``lemmas`` names what the model rests on beyond the
-problem's constraints; the specification has them, and they are not checked here.
+problem's constraints; the specification has them, and they are not checked here. With ``below`` it
+has only solutions that cost less, and proves no bound above that.
 
 Certificate (JSON, format "moeopt-certificate"): suppose a solution costs less than ``bound``, so at
-most the next lower multiple of the grid, the cutoff. It lies in some leaf of the ``tree``, whose
-branches ``x <= v`` or ``x >= v + 1`` on whole numbers leave nothing out. A leaf contradicts it:
-``[w, [[row, y], ...]]``, w >= 0, y >= 0 for rows ">=", y <= 0 for rows "<=", adds y times the rows
-and w times the cutoff up to a row that nothing within the leaf's bounds satisfies (Farkas; Neumaier
-and Shcherbina, Safe bounds in linear and mixed-integer linear programming, Math. Program. 99,
-2004). Before that, at most ``propagation`` times per node, bounds are tightened by a row. ``tree``
-is in preorder: ``[variable, v]`` branches, the side ``x <= v`` first; a number says which entry of
-``leaves`` contradicts; -1, that tightening the bounds leaves nothing.
+most the next lower multiple of the grid, the cutoff. It lies in some leaf of the ``tree``. A leaf
+contradicts it: ``[w, [[row, y], ...]]``, w >= 0, y >= 0 for rows ">=", y <= 0 for rows "<=", adds y
+times the rows and w times the cutoff up to a row that nothing within the leaf's bounds satisfies
+(Farkas; Neumaier and Shcherbina, Math. Program. 99, 2004). Before that, at most ``propagation``
+times per node, bounds are tightened by a row. ``tree`` is in preorder: ``[variable, v]`` branches
+on a whole number, the side ``x <= v`` first; ``[row, k, 1]`` on which variable of a row is 1, one
+of the first k or another, if at most one can be; a number says which entry of ``leaves``
+contradicts; -1, that tightening the bounds leaves nothing.
 
-A certificate of ``parts`` relaxes rows with multipliers, ``relaxed``, in steps of 1/``scale``. What
-remains falls into parts that share no variable, with ``vars``, ``bound`` of their share of the
-objective, times the scale, ``tree`` and ``leaves`` of their own. The bounds add up.
+A certificate of ``parts`` relaxes rows with multipliers, ``relaxed``, in steps of 1/``scale``; the
+parts share no variable and have ``vars``, ``bound`` times the scale, ``tree``, ``leaves`` each.
 """
 
 import gzip
@@ -43,6 +42,7 @@ MAX_DIGITS = 60  # of any number
 MAX_STEPS = 30_000_000  # terms of rows looked at for one certificate: about half a minute
 
 Terms = list[tuple[int, int]]  # variable, coefficient
+Bounds = tuple[int, int | None, int | None]  # variable, least, largest
 
 
 class RefusedError(Exception):
@@ -50,10 +50,7 @@ class RefusedError(Exception):
 
 
 class Model:
-    """A model in integers, checked for form: ``least <= sum of terms <= most``, None for no side.
-
-    `lower`, `upper` are None where a variable has no bound; for the rest see this file's head.
-    """
+    """A model in integers, checked for form: ``least <= sum of terms <= most``; None: no limit."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         if data.get("format") != "moeopt-model":
@@ -74,14 +71,15 @@ class Model:
             if sense not in (">=", "<=", "="):
                 raise RefusedError(f"{where}: the sense must be >=, <= or =")
             self.terms.append(self._terms(terms, where))
-            self.least.append(integer(side, where) if sense != "<=" else None)
-            self.most.append(integer(side, where) if sense != ">=" else None)
+            self.least.append(None if sense == "<=" else integer(side, where))
+            self.most.append(None if sense == ">=" else integer(side, where))
         self.objective = self._terms(many(data, "objective"), "objective")
         self.constant = integer(data.get("constant"), "constant")
         self.denominator = integer(data.get("denominator"), "denominator")
         self.grid = integer(data.get("grid"), "grid")
-        if self.denominator < 1 or self.grid < 1:
+        if min(self.denominator, self.grid) < 1:
             raise RefusedError("denominator, grid: must be at least 1")
+        self.below = None if data.get("below") is None else integer(data["below"], "below")
 
     def _terms(self, given: Any, where: str) -> Terms:
         """Return pairs of variable and coefficient, each variable at most once."""
@@ -90,17 +88,14 @@ class Model:
             variable, factor = (integer(one, where) for one in listed(term, 2, where))
             if not 0 <= variable < len(self.lower) or variable in found:
                 raise RefusedError(f"{where}: variable {variable} is unknown or stands twice")
-            found[variable] = factor
-        return list(found.items())
+            found[variable] = factor  # which may be 0
+        return [term for term in found.items() if term[1]]
 
     def part(self, rows: list[int], objective: Terms) -> "Model":
         """Return the model of some of the rows, with another objective."""
-        part = copy(
-            self
-        )  # its costs may be fractions: at most `bound`, not below, is to be refuted
+        part = copy(self)  # costs may be fractions: at most `bound`, not below, is refuted
         part.terms = [self.terms[row] for row in rows]
-        part.least = [self.least[row] for row in rows]
-        part.most = [self.most[row] for row in rows]
+        part.least, part.most = ([of[row] for row in rows] for of in (self.least, self.most))
         part.objective, part.constant, part.denominator, part.grid = objective, -1, 1, 1
         return part
 
@@ -120,11 +115,10 @@ class Model:
 class Steps:
     """Counts the work, so that no file costs more than `MAX_STEPS`."""
 
-    def __init__(self, left: int = MAX_STEPS) -> None:
-        self.left = left
+    left = MAX_STEPS
 
     def spend(self, steps: int) -> None:
-        """Raise `RefusedError` if that is too much."""
+        """Take some away; refuse if that is too much."""
         self.left -= steps + 1
         if self.left < 0:
             raise RefusedError("takes too many steps to check")
@@ -134,10 +128,9 @@ class Box:
     """Bounds of all variables at a node, tightened by rows and taken back; `empty` if none fit."""
 
     def __init__(self, model: Model, cutoff: int, steps: Steps, propagation: int) -> None:
-        self.steps, self.propagation = steps, propagation
+        self.steps, self.propagation, self.empty = steps, propagation, False
         self.lower, self.upper, self.whole = list(model.lower), list(model.upper), model.whole
-        self.empty = False
-        self.trail: list[tuple[int, int | None, int | None]] = []  # bounds as they were before
+        self.trail: list[Bounds] = []  # bounds as they were before
         self.rows = list(zip(model.terms, model.least, model.most, strict=True))
         self.rows.append((model.objective, None, cutoff))
         self.rows_of: dict[int, list[int]] = {}
@@ -147,10 +140,11 @@ class Box:
             for variable, _ in terms:
                 self.rows_of.setdefault(variable, []).append(row)
 
-    def branch(self, variable: int, lower: int | None, upper: int | None) -> None:
-        """Take in bounds of a variable, and tighten what follows from them."""
-        if not self.empty and self._narrow(variable, lower, upper):
-            self.tighten(self.rows_of.get(variable, ()))
+    def branch(self, bounds: Iterable[Bounds]) -> None:
+        """Take in bounds of variables, and tighten what follows from them."""
+        changed = [one[0] for one in bounds if not self.empty and self._narrow(*one)]
+        if self.propagation and not self.empty:
+            self.tighten(row for variable in changed for row in self.rows_of.get(variable, ()))
 
     def restore(self, mark: int, empty: bool) -> None:
         """Take everything back since the trail had length `mark`."""
@@ -172,9 +166,8 @@ class Box:
             changed = [] if most is None else self._by_row(terms, 1, most)
             changed += [] if least is None or self.empty else self._by_row(terms, -1, -least)
             for variable in changed:
-                touched = [one for one in self.rows_of[variable] if one not in waiting]
-                waiting.update(touched)
-                queue.extend(touched)
+                queue.extend(one for one in self.rows_of[variable] if one not in waiting)
+                waiting.update(self.rows_of[variable])
 
     def _narrow(self, variable: int, lower: int | None, upper: int | None) -> bool:
         """Take in bounds; return whether one is new."""
@@ -189,38 +182,30 @@ class Box:
         return True
 
     def _by_row(self, terms: Terms, sign: int, side: int) -> list[int]:
-        """Tighten by ``sum of sign * coefficient * x <= side``; return the variables changed.
-
-        No bound that changes is one that `least` is made of; of fractions it is rounded outwards.
-        """
+        """Tighten by ``sum of sign * coefficient * x <= side``; return the variables changed."""
         least, alone = 0, None  # the least sum, but for a variable without bound, if it is one
         for variable, factor in terms:
             at = self.lower[variable] if sign * factor > 0 else self.upper[variable]
-            if at is not None:
-                least += sign * factor * at
-            elif factor and alone is not None:
+            if at is None and alone is not None:
                 return []
-            elif factor:
-                alone = variable
+            alone, least = (variable, least) if at is None else (alone, least + sign * factor * at)
         self.empty = alone is None and least > side
         changed: list[int] = []
         for variable, coefficient in () if self.empty else terms:
             factor = sign * coefficient
-            if not factor or alone not in (None, variable):
+            if self.empty or alone not in (None, variable):
                 continue
             at = self.lower[variable] if factor > 0 else self.upper[variable]
-            room = side - least + (0 if at is None else factor * at)  # factor * x is at most this
-            down, up = room // abs(factor), -(-room // abs(factor))
-            value = down if self.whole[variable] else up
+            room = side - least + (0 if at is None else factor * at)  # for factor * x
+            size = abs(factor)
+            value = room // size if self.whole[variable] else -(-room // size)  # or outwards
             sides = (None, value) if factor > 0 else (-value, None)
             changed += [variable] * self._narrow(variable, *sides)
-            if self.empty:
-                break
         return changed
 
 
-def contradicts(model: Model, box: Box, cutoff: int, leaf: Any, where: str) -> bool:
-    """Tell whether multipliers add the rows up to one that nothing in the box satisfies."""
+def added(model: Model, steps: Steps, cutoff: int, leaf: Any, where: str) -> tuple[Terms, int]:
+    """Return the row that multipliers add the rows up to: its terms, and their least sum."""
     weight, multipliers = listed(leaf, 2, where)
     if (weight := integer(weight, where)) < 0:
         raise RefusedError(f"{where}: w must not be negative")
@@ -229,54 +214,74 @@ def contradicts(model: Model, box: Box, cutoff: int, leaf: Any, where: str) -> b
     for pair in many({where: multipliers}, where):
         row, factor = (integer(one, where) for one in listed(pair, 2, where))
         side += model.side(row, factor, where)
-        box.steps.spend(len(model.terms[row]))
+        steps.spend(len(model.terms[row]))
         for variable, coefficient in model.terms[row]:
             total[variable] = total.get(variable, 0) + factor * coefficient
-    box.steps.spend(len(total))
-    most = 0
-    for variable, factor in total.items():
-        at = box.upper[variable] if factor > 0 else box.lower[variable]
-        if factor and at is None:
-            return False
-        most += factor * (at or 0)
-    return most < side
+    steps.spend(8 * len(total))  # what is kept is memory
+    return [term for term in total.items() if term[1]], side
 
 
-def check_tree(model: Model, bound: int, proof: dict[str, Any], steps: Steps, where: str) -> None:
+def contradicts(box: Box, terms: Terms, side: int) -> bool:
+    """Tell whether nothing in the box satisfies a row."""
+    box.steps.spend(len(terms))
+    ends = [(factor, (box.upper if factor > 0 else box.lower)[v]) for v, factor in terms]
+    return all(at is not None for _, at in ends) and sum(f * (at or 0) for f, at in ends) < side
+
+
+def sides(model: Model, steps: Steps, node: Any, where: str) -> tuple[list[Bounds], list[Bounds]]:
+    """Return the bounds of a branch's two sides; every point of whole numbers is in one."""
+    first, value, *group = (integer(n, where) for n in listed(node, 2 + (len(node) == 3), where))
+    if not group:
+        if not 0 <= first < len(model.whole) or not model.whole[first]:
+            raise RefusedError(f"{where}: {first} is no variable of whole numbers")
+        return [(first, None, value)], [(first, value + 1, None)]
+    terms = model.terms[first] if 0 <= first < len(model.terms) else []
+    room = model.most[first] if terms else None
+    steps.spend(len(terms))
+    flags = [v for v, c in terms if c == 1 and model.whole[v] and model.lower[v] == 0]
+    for variable, factor in set(terms) - {(v, 1) for v in flags}:
+        at = model.lower[variable] if factor > 0 else model.upper[variable]
+        room = None if room is None or at is None else room - factor * at
+    if room is None or room > 1 or value < 0:
+        raise RefusedError(f"{where}: row {first} lets more than one of its variables be 1")
+    return [(v, None, 0) for v in flags[value:]], [(v, None, 0) for v in flags[:value]]
+
+
+def check_tree(model: Model, bound: int, proof: Any, steps: Steps, where: str = "") -> None:
     """Check that nothing costs less than `bound`; raise `RefusedError` if that is not shown."""
     cutoff, leaves = model.cutoff(bound), many(proof, "leaves")
     propagation = integer(proof.get("propagation"), f"{where}propagation")
     box = Box(model, cutoff, steps, min(max(propagation, 0), MAX_STEPS))
     box.tighten(range(len(box.rows)))
-    pending: list[tuple[int, bool, int, int]] | None = []
+    pending: list[tuple[int, bool, list[Bounds]]] | None = []
+    rows: dict[int, tuple[Terms, int]] = {}  # of leaves that were met before
     for number, node in enumerate(many(proof, "tree")):
         at = f"{where}tree[{number}]"
         steps.spend(0)
         if pending is None:
             raise RefusedError(f"{at}: stands after the tree's end")
         if isinstance(node, list):
-            variable, value = (integer(one, at) for one in listed(node, 2, at))
-            if not 0 <= variable < len(model.whole) or not model.whole[variable]:
-                raise RefusedError(f"{at}: {variable} is no variable of whole numbers")
-            pending.append((len(box.trail), box.empty, variable, value))
-            box.branch(variable, None, value)
+            low, high = sides(model, steps, node, at)
+            pending.append((len(box.trail), box.empty, high))
+            box.branch(low)
             continue
         leaf = integer(node, at)
-        if not box.empty:
+        if leaf not in rows and not box.empty:
             multipliers = leaves[leaf] if 0 <= leaf < len(leaves) else [0, []]
-            if not contradicts(model, box, cutoff, multipliers, at):
-                raise RefusedError(f"{at}: its multipliers contradict nothing")
+            rows[leaf] = added(model, steps, cutoff, multipliers, at)
+        if not box.empty and not contradicts(box, *rows[leaf]):
+            raise RefusedError(f"{at}: its multipliers contradict nothing")
         if pending:
-            mark, empty, variable, value = pending.pop()
+            mark, empty, high = pending.pop()
             box.restore(mark, empty)
-            box.branch(variable, value + 1, None)
+            box.branch(high)
         else:
             pending = None
     if pending is not None:
         raise RefusedError(f"{where}tree: ends too early")
 
 
-def check_parts(model: Model, bound: int, proof: dict[str, Any], steps: Steps) -> None:
+def check_parts(model: Model, bound: int, proof: Any, steps: Steps) -> None:
     """Check a certificate of parts; raise `RefusedError` if it does not show the bound."""
     if (scale := integer(proof.get("scale"), "scale")) < 1:
         raise RefusedError("scale: must be at least 1")
@@ -320,10 +325,9 @@ def verify(model: Model, certificate: dict[str, Any]) -> int:
     if certificate.get("model_sha256") != model.sha256:
         raise RefusedError("model_sha256: is that of another model")
     bound, steps = integer(certificate.get("bound"), "bound"), Steps()
-    if "parts" in certificate:
-        check_parts(model, bound, certificate, steps)
-    else:
-        check_tree(model, bound, certificate, steps, "")
+    if model.below is not None and bound > model.below:
+        raise RefusedError(f"bound: the model is for what costs less than {model.below}")
+    (check_parts if "parts" in certificate else check_tree)(model, bound, certificate, steps)
     return bound
 
 
@@ -350,10 +354,10 @@ def many(data: Any, field: str) -> list[Any]:
 
 def read(path: Path) -> dict[str, Any]:
     """Return the JSON object of a file, plain or gzip, of bounded size."""
+    most = MAX_BYTES
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        most = MAX_BYTES
+            raw = file.read(most + 1)
         if raw[:2] == b"\x1f\x8b":
             most = min(MAX_BYTES, max(2**20, MAX_RATIO * len(raw)))
             with gzip.open(path) as file:
@@ -363,36 +367,32 @@ def read(path: Path) -> dict[str, Any]:
         raise RefusedError(f"cannot be read: {error}") from None
     except (ValueError, RecursionError):
         raise RefusedError("is no JSON") from None
-    if not isinstance(data, dict) or data.get("version") != 2:
-        raise RefusedError(f"must be an object of version 2, of at most {most} bytes")
-    return data
+    if isinstance(data, dict) and data.get("version") == 2:
+        return data
+    raise RefusedError(f"must be an object of version 2, of at most {most} bytes")
 
 
 def main(names: list[str]) -> int:
     """Check files, print a line for each certificate; return 2 if one is refused, else 0."""
-    models, faults = dict[str, Model](), list[str]()
-    certificates: list[tuple[str, dict[str, Any]]] = []
+    models, faults, certificates = dict[str, Model](), list[str](), list[tuple[str, Any]]()
     for name in names:
         try:
             data = read(Path(name))
             if data.get("format") == "moeopt-certificate":
                 certificates.append((name, data))
             else:
-                model = Model(data)
-                models[model.sha256] = model
+                models.update({(model := Model(data)).sha256: model})
         except RefusedError as error:
-            faults.append(f"{name}: {error}")
+            faults.append(ascii(f"{name}: {error}")[1:-1])
     for name, data in certificates:
         try:
             if (of := models.get(str(data.get("model_sha256")))) is None:
                 raise RefusedError("model_sha256: its model is not among the files")
             proven = f"{of.problem}/{of.instance}: nothing costs less than {verify(of, data)}"
-            rests = f"; rests on: {', '.join(of.lemmas)}" if of.lemmas else ""
-            print(ascii(f"{name}: {proven}{rests}")[1:-1])
+            print(ascii("; rests on: ".join([f"{name}: {proven}", *of.lemmas]))[1:-1])
         except RefusedError as error:
-            faults.append(f"{name}: {error}")
-    for fault in faults:
-        print(ascii(fault)[1:-1], file=sys.stderr)
+            faults.append(ascii(f"{name}: {error}")[1:-1])
+    print(*faults, sep="\n", end="\n" * bool(faults), file=sys.stderr)
     return 2 if faults else 0
 
 

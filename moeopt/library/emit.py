@@ -1,66 +1,56 @@
-"""Making a certificate: linear relaxations by HiGHS, branch and bound, multipliers in integers.
+"""Making a certificate: linear relaxations by HiGHS, branching, multipliers in integers.
 
 Nothing here is trusted: what comes out is checked by `moeopt.library.certificate.verify`.
 """
 
-import heapq
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import count
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from moeopt.core.clock import solving_clock, spend
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
-from moeopt.library.certificate import Box, Model, RefusedError, Steps, contradicts, verify
-from moeopt.library.model import neutral_model
+from moeopt.library.certificate import (
+    Box,
+    Model,
+    RefusedError,
+    Steps,
+    Terms,
+    added,
+    contradicts,
+    sides,
+    verify,
+)
+from moeopt.library.model import Form, neutral_model
 from moeopt.problems.registry import get_problem
 
-SCALES = (2**16, 2**32, 2**44)
+SCALES = tuple(2.0**power for power in (8, 16, 26, 36, 46))
 """Multipliers are rounded to the inverse of the first that still proves what they prove."""
 
 WHOLE = 1e-6
 """A value nearer than this to a whole number is not branched on."""
 
 PROPAGATION = 2_000
-"""Most rows that tighten the bounds at a node."""
+"""Most rows that tighten the bounds at a node, for models of at most so many rows."""
+
+MOST_TERMS = 20_000
+"""Terms of the rows of a model up to which bounds are tightened at every node."""
 
 NODES_PER_UNIT = 40
 """Nodes in a second of one core, at a hundred columns; a thousand take ten times as long."""
 
+WORK = 10**15
+"""Steps that a search may take; the certificate's own are counted when it is verified."""
+
 Vector = NDArray[np.float64]
 Leaf = tuple[int, tuple[tuple[int, int], ...]]
-
-
-@dataclass
-class _Node:
-    """A part of the tree: open, or with a leaf that closes it, or with two children.
-
-    Attributes
-    ----------
-    branches
-        From the root: variable, least, largest.
-    least
-        What the relaxation costs there, in floats, only to choose by.
-    leaf
-        None while it is open or has children; `EMPTY` if tightening the bounds leaves nothing.
-    """
-
-    branches: tuple[tuple[int, int | None, int | None], ...]
-    least: float = 0.0
-    values: Vector | None = None
-    duals: Vector | None = None
-    leaf: Leaf | None = None
-    children: "tuple[int, int, _Node, _Node] | None" = None
-
-
-EMPTY: Leaf = (0, ())
+Branch = tuple[int, ...]
 
 
 class Certificate(dict[str, Any]):
@@ -73,7 +63,11 @@ class Certificate(dict[str, Any]):
 
 
 def certify(
-    instance: InstanceEnvelope, upper: int | None, limit_s: float, max_nodes: int
+    instance: InstanceEnvelope,
+    upper: int | None,
+    limit_s: float,
+    max_nodes: int,
+    form: Form | None = None,
 ) -> Certificate:
     """Return a certificate of the best bound that linear relaxations prove within the limits.
 
@@ -84,13 +78,15 @@ def certify(
         the problem's heuristic that models start from.
     limit_s, max_nodes
         When to stop branching. The root's relaxation is solved in any case.
+    form
+        Which of the instance's models; None: its exact one.
 
     Raises
     ------
     InputError
         If HiGHS ends without multipliers at the root.
     """
-    neutral = neutral_model(instance)
+    neutral = neutral_model(instance, form)
     model = Model(neutral.data)
     clock = solving_clock()
     end = clock.now() + limit_s
@@ -98,10 +94,10 @@ def certify(
         problem = get_problem(instance.problem)
         known = problem.check.objective(instance, problem.heuristics.WARM_START(instance))
         upper = problem.packing(instance).pack(known)
-    search = _Search(model, upper, first=neutral.first)
-    root = search.run(max_nodes, lambda: clock.now() < end)
-    bound = upper if search.closed else search.reached()
-    tree, leaves = search.written(root, bound)
+    search = _Search(model, upper, neutral.first, neutral.tighten)
+    tree, bound = search.run(max_nodes, lambda: clock.now() < end), upper
+    if tree is None:
+        tree, bound = search.root()
     certificate = Certificate(
         {
             "format": "moeopt-certificate",
@@ -110,11 +106,12 @@ def certify(
             "instance": instance.name,
             "instance_sha256": neutral.data["instance_sha256"],
             "model_sha256": model.sha256,
+            **({} if form is None else {"form": dict(form)}),
             "bound": bound,
-            "method": "linear relaxations by HiGHS, branch and bound",
-            "propagation": PROPAGATION,
+            "method": "linear relaxations by HiGHS, branching",
+            "propagation": search.box.propagation,
             "tree": tree,
-            "leaves": leaves,
+            "leaves": search.leaves(tree),
         }
     )
     try:
@@ -124,147 +121,186 @@ def certify(
     return certificate
 
 
-class _Search:
-    """Branch and bound for the proof that nothing costs less than `upper`."""
+@dataclass
+class _Pool:
+    """Multipliers that were found, each with the row that they add up to."""
 
-    def __init__(self, model: Model, upper: int, first: list[int]) -> None:
+    columns: int
+    leaves: list[Leaf] = field(default_factory=list)
+    rows: list[tuple[Terms, int]] = field(default_factory=list)
+    up: Vector = field(init=False)
+    down: Vector = field(init=False)
+    sides: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.up, self.down = np.zeros((2, 64, self.columns))
+        self.sides = np.zeros(64)
+
+    def add(self, leaf: Leaf, row: tuple[Terms, int]) -> int:
+        """Keep one; return its number."""
+        number = len(self.leaves)
+        if number == len(self.sides):
+            self.up, self.down = (np.vstack([one, one * 0]) for one in (self.up, self.down))
+            self.sides = np.append(self.sides, self.sides * 0)
+        terms, side = row
+        values = np.zeros(self.columns)
+        values[[j for j, _ in terms]] = [float(factor) for _, factor in terms]
+        self.up[number], self.down[number] = np.maximum(values, 0), np.minimum(values, 0)
+        self.sides[number] = side
+        self.leaves.append(leaf)
+        self.rows.append(row)
+        return number
+
+    def contradicting(self, lower: Vector, upper: Vector) -> list[int]:
+        """Return which contradict a box, as far as floats tell."""
+        size = len(self.leaves)
+        most = self.up[:size] @ upper + self.down[:size] @ lower
+        return np.flatnonzero(most < self.sides[:size]).tolist()
+
+
+class _Search:
+    """The proof that nothing costs less than `upper`, in depth first order."""
+
+    def __init__(self, model: Model, upper: int, first: list[int], tighten: bool | None) -> None:
         self.model, self.upper, self.first = model, upper, first
         self.cutoff = model.cutoff(upper)
-        self.relaxation = _Relaxation(model)
-        self.box = Box(model, self.cutoff, Steps(10**15), PROPAGATION)
+        self.relaxation = Relaxation(model)
+        small = sum(map(len, model.terms)) <= MOST_TERMS if tighten is None else tighten
+        self.steps = Steps()
+        self.steps.left = WORK
+        self.box = Box(model, self.cutoff, self.steps, PROPAGATION if small else 0)
         self.box.tighten(range(len(self.box.rows)))
-        self.root_mark, self.root_empty = len(self.box.trail), self.box.empty
-        self.heap: list[tuple[float, int, _Node]] = []
-        self.closed = False
+        self.pool = _Pool(len(model.whole))
+        self.groups = list(_groups(model))
+        self.found: Relaxed | None = None
 
-    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> _Node:
-        """Branch where the relaxation costs least; return the root."""
-        number, nodes = count(), 1
-        root = _Node(())
-        self._look(root, None)
-        if root.leaf is None:
-            self.heap.append((root.least, next(number), root))
-        while self.heap and nodes + 2 <= max_nodes and go_on():
-            node = self.heap[0][2]
-            column = self._fractional(node)
-            if node.values is None or column is None:
-                return root
-            heapq.heappop(self.heap)
-            at_most = self._middle(node, column)
-            low = _Node((*node.branches, (column, None, at_most)))
-            high = _Node((*node.branches, (column, at_most + 1, None)))
-            node.children = (column, at_most, low, high)
-            for child in (low, high):
-                self._look(child, node)
-                if child.leaf is None:
-                    heapq.heappush(self.heap, (child.least, next(number), child))
-            nodes += 2
-            spend(2 * len(self.model.whole) / 100 / NODES_PER_UNIT)
-        self.closed = not self.heap
-        return root
-
-    def reached(self) -> int:
-        """Return what the open nodes' relaxations prove, in steps."""
-        steps = [self._proven(node) for _, _, node in self.heap]
-        return min([self.upper, *steps])
-
-    def written(self, root: _Node, bound: int) -> tuple[list[Any], list[Any]]:
-        """Return tree and leaves; leaves with the same multipliers share them."""
+    def run(self, max_nodes: int, go_on: Callable[[], bool]) -> list[Any] | None:
+        """Return a tree whose leaves all contradict; None if it was not found."""
         tree: list[Any] = []
-        number: dict[Leaf, int] = {}
-        pending = [root]
-        while pending:
-            node = pending.pop()
-            if node.children is not None:
-                column, at_most, low, high = node.children
-                tree.append([column, at_most])
-                pending += [high, low]
+        pending: list[tuple[int, bool, list[Any]]] = []
+        while True:
+            spend(len(self.model.whole) / 100 / NODES_PER_UNIT)
+            leaf, values = self._closed()
+            if leaf is None:
+                branch = None if values is None else self._branch(values)
+                if branch is None or len(tree) >= max_nodes or not go_on():
+                    return None
+                tree.append(list(branch))
+                low, high = sides(self.model, self.steps, list(branch), "")
+                pending.append((len(self.box.trail), self.box.empty, high))
+                self.box.branch(low)
                 continue
-            leaf = node.leaf or self._scaled(node.duals, SCALES[-1], 1)
-            if leaf == EMPTY:
-                tree.append(-1)
-            else:
-                tree.append(number.setdefault(leaf, len(number)))
-        return tree, [[weight, [list(pair) for pair in pairs]] for weight, pairs in number]
+            tree.append(leaf)
+            if not pending:
+                return tree
+            mark, empty, high = pending.pop()
+            self.box.restore(mark, empty)
+            self.box.branch(high)
 
-    def _enter(self, node: _Node) -> None:
-        self.box.restore(self.root_mark, self.root_empty)
-        for branch in node.branches:
-            self.box.branch(*branch)
-
-    def _look(self, node: _Node, parent: _Node | None) -> None:
-        """Close a node, or solve its relaxation."""
-        self._enter(node)
-        if self.box.empty:
-            node.leaf = EMPTY
-            return
-        if parent is not None and parent.duals is not None:
-            node.leaf = self._closing(parent.duals, 1)
-            if node.leaf is not None:
-                return
-        found = self.relaxation.solved(self.box)
-        node.least, node.values = found.least, found.values
-        node.duals = found.duals if found.weight else None
-        if found.duals is not None:
-            node.leaf = self._closing(found.duals, found.weight)
-        if node.duals is None and parent is not None:
-            node.duals, node.least = parent.duals, parent.least
-
-    def _closing(self, duals: Vector, weight: int) -> Leaf | None:
-        """Return multipliers in integers that close the node that is entered, if they do."""
-        for scale in SCALES:
-            leaf = self._scaled(duals, scale, weight)
-            if contradicts(
-                self.model, self.box, self.cutoff, [leaf[0], list(map(list, leaf[1]))], ""
-            ):
-                return leaf
-        return None
-
-    def _scaled(self, duals: Vector | None, scale: int, weight: int) -> Leaf:
-        if duals is None:
-            return (scale, ())
-        whole = np.rint(duals * float(scale))
-        return (weight * scale, tuple((int(row), int(whole[row])) for row in np.flatnonzero(whole)))
-
-    def _proven(self, node: _Node) -> int:
-        """Return what an open node's multipliers prove: the largest bound that they contradict."""
-        self._enter(node)
-        leaf = self._scaled(node.duals, SCALES[-1], 1)
-        plain = [leaf[0], [list(pair) for pair in leaf[1]]]
+    def root(self) -> tuple[list[Any], int]:
+        """Return a tree of one leaf, and what the root's multipliers prove, in steps."""
+        self.box.restore(0, empty=False)
+        duals = None if self.found is None else self.found.duals
+        leaf = self._scaled(duals, SCALES[-1], 1)
         low, high = 0, self.upper // self.model.grid
         while low < high:
             middle = (low + high + 1) // 2
-            at = self.model.cutoff(middle * self.model.grid)
-            if contradicts(self.model, self.box, at, plain, ""):
+            cutoff = self.model.cutoff(middle * self.model.grid)
+            row = self._row(leaf, cutoff)
+            if contradicts(self.box, *row):
                 low = middle
             else:
                 high = middle - 1
-        return low * self.model.grid
+        return [self.pool.add(leaf, self._row(leaf, self.cutoff))], low * self.model.grid
 
-    def _middle(self, node: _Node, column: int) -> int:
-        """Return where to cut a column's interval in two: where the relaxation stands."""
-        at = 0.0 if node.values is None else node.values[column]
-        least, most = self.box.lower[column], self.box.upper[column]
-        at_most = int(np.floor(at + WHOLE))
-        if most is not None and at_most >= most:
-            at_most = most - 1
-        return at_most if least is None else max(at_most, least)
+    def leaves(self, tree: list[Any]) -> list[Any]:
+        """Return the multipliers that a tree's leaves name, numbered anew."""
+        used: dict[int, int] = {}
+        for place, node in enumerate(tree):
+            if isinstance(node, int) and node >= 0:
+                tree[place] = used.setdefault(node, len(used))
+        kept = (self.pool.leaves[number] for number in used)
+        return [[weight, [list(pair) for pair in pairs]] for weight, pairs in kept]
 
-    def _fractional(self, node: _Node) -> int | None:
-        """Return a column to branch on: of those that sums fix, else the furthest from whole."""
-        if node.values is None:
-            return None
-        self._enter(node)
+    def _closed(self) -> tuple[int | None, Vector | None]:
+        """Return the number of multipliers that close the node, or the relaxation's point."""
+        box = self.box
+        if box.empty:
+            return -1, None
+        lower = np.array([-1e30 if one is None else float(one) for one in box.lower])
+        upper = np.array([1e30 if one is None else float(one) for one in box.upper])
+        for number in self.pool.contradicting(lower, upper):
+            if contradicts(box, *self.pool.rows[number]):
+                return number, None
+        found = self.relaxation.solved(lower, upper)
+        if self.found is None:
+            self.found = found
+        if found.duals is not None and (not found.weight or found.least > self.cutoff):
+            for scale in SCALES:
+                leaf = self._scaled(found.duals, scale, found.weight)
+                row = self._row(leaf, self.cutoff)
+                if contradicts(box, *row):
+                    return self.pool.add(leaf, row), None
+        return None, found.values
+
+    def _scaled(self, duals: Vector | None, scale: float, weight: int) -> Leaf:
+        """Return multipliers in integers; of a cost without limit, no more than is paid for."""
+        if duals is None:
+            return (1, ())
+        whole = np.rint(duals * scale)
+        pairs = tuple((int(row), int(whole[row])) for row in np.flatnonzero(whole))
+        paid = int(scale) * weight
+        for variable, factor in self.model.objective if weight else ():
+            if factor > 0 and self.box.upper[variable] is None:
+                total = sum(y * self.relaxation.factor(row, variable) for row, y in pairs)
+                paid = max(paid, -(-total // factor))
+        return paid, pairs
+
+    def _row(self, leaf: Leaf, cutoff: int) -> tuple[Terms, int]:
+        weight, pairs = leaf
+        return added(self.model, self.steps, cutoff, [weight, list(map(list, pairs))], "")
+
+    def _branch(self, values: Vector) -> Branch | None:
+        """Return a branch that the point breaks: on what sums fix, on groups, on single numbers."""
+        off = np.abs(values - np.rint(values)) * self.relaxation.whole
         for column in self.first:
-            if self.box.lower[column] != self.box.upper[column]:
-                return column
-        off = np.abs(node.values - np.rint(node.values)) * self.relaxation.whole
-        column = int(off.argmax())
-        return column if off[column] > WHOLE else None
+            if off[column] > WHOLE:
+                return column, int(np.floor(values[column]))
+        best, branch = WHOLE, cast(Branch | None, None)
+        for row, columns in self.groups:
+            part = np.clip(values[columns], 0, 1)
+            none = min(part[0], 1 - part[0])
+            score = float(1 - part.max() + 10 * none * (part.max() < 1 - WHOLE))
+            if part.max() < 1 - WHOLE and score > best and (part > WHOLE).sum() > 1:
+                best, branch = score, (row, _halves(part, first=none > WHOLE), 1)
+        if branch is None and off.max(initial=0.0) > WHOLE:
+            column = int(off.argmax())
+            branch = (column, int(np.floor(values[column])))
+        return branch
+
+
+def _groups(model: Model) -> Any:
+    """Yield the rows of which one variable is 1, with their variables."""
+    for row, terms in enumerate(model.terms):
+        if model.least[row] == model.most[row] == 1 and len(terms) > 2:
+            whole = all(f == 1 and model.whole[j] and model.lower[j] == 0 for j, f in terms)
+            if whole:
+                yield row, np.array([j for j, _ in terms])
+
+
+def _halves(part: Vector, first: bool) -> int:
+    """Return how many of a group's variables are in the first half of a branch."""
+    if first:
+        return 1
+    sums = np.cumsum(part)
+    most = int(np.flatnonzero(part > WHOLE)[-1])
+    least = int(np.flatnonzero(part > WHOLE)[0]) + 1
+    middle = int(np.abs(sums[:-1] - sums[-1] / 2).argmin()) + 1
+    return max(least, min(middle, most))
 
 
 @dataclass(frozen=True)
-class _Relaxed:
+class Relaxed:
     """A relaxation's answer: multipliers that bound the cost (weight 1) or show emptiness (0)."""
 
     least: float = 0.0
@@ -273,86 +309,94 @@ class _Relaxed:
     weight: int = 1
 
 
-class _Relaxation:
+class Relaxation:
     """Solves the linear relaxation over boxes."""
 
     def __init__(self, model: Model) -> None:
         columns = len(model.whole)
+        self.model = model
         self.whole = np.array(model.whole)
         self.cost = np.zeros(columns)
         for variable, factor in model.objective:
             self.cost[variable] = factor
-        rows = [
-            csr_array(
-                ([float(c) for _, c in terms], ([0] * len(terms), [j for j, _ in terms])),
-                shape=(1, columns),
-            )
-            for terms in model.terms
-        ]
-        equal = [r for r in range(len(rows)) if model.least[r] == model.most[r]]
-        most = [r for r in range(len(rows)) if model.least[r] is None]
-        least = [r for r in range(len(rows)) if model.most[r] is None]
-        self.order = np.array([*most, *least]), np.array(equal, dtype=int)
-        self.at_most = vstack([*(rows[r] for r in most), *(-rows[r] for r in least)], format="csr")
-        self.sides = np.array(
-            [*(model.most[r] for r in most), *(-(model.least[r] or 0) for r in least)], float
+        self.unit = float(np.abs(self.cost).max(initial=1.0))
+        numbers = [[float(factor) for _, factor in terms] for terms in model.terms]
+        self.scales = (
+            np.array([max(map(abs, row)) * min(map(abs, row)) if row else 1.0 for row in numbers])
+            ** -0.5
         )
-        self.signs = np.array([1.0] * len(most) + [-1.0] * len(least))
-        self.equal = vstack([rows[r] for r in equal], format="csr") if equal else None
-        self.values = np.array([model.least[r] for r in equal], float)
-        self.count = len(rows)
+        least = np.array([-np.inf if one is None else float(one) for one in model.least])
+        most = np.array([np.inf if one is None else float(one) for one in model.most])
+        kinds = (least == most, least == -np.inf, most == np.inf)
+        equal, above, below = (np.flatnonzero(kind) for kind in kinds)
+        ends = np.cumsum([0, *map(len, numbers)])
+        rows = csr_array(
+            (
+                np.concatenate([*numbers, []]) * np.repeat(self.scales, np.diff(ends)),
+                np.array([j for terms in model.terms for j, _ in terms], dtype=np.int64),
+                ends,
+            ),
+            shape=(len(numbers), columns),
+        )
+        self.order = np.append(above, below), equal
+        self.signs = np.append(np.ones(len(above)), -np.ones(len(below)))
+        self.at_most = vstack([rows[above], -rows[below]], format="csr")
+        self.limits = np.append(most[above], -least[below]) * self.scales[self.order[0]]
+        self.equal = rows[equal]
+        self.values = least[equal] * self.scales[equal]
 
-    def solved(self, box: Box) -> _Relaxed:
+    def factor(self, row: int, variable: int) -> int:
+        """Return the coefficient of a variable in a row."""
+        return next((f for j, f in self.model.terms[row] if j == variable), 0)
+
+    def solved(self, lower: Vector, upper: Vector) -> Relaxed:
         """Return the relaxation's cost and multipliers over a box."""
-        bounds = [
-            (-np.inf if low is None else float(low), np.inf if high is None else float(high))
-            for low, high in zip(box.lower, box.upper, strict=True)
-        ]
-        found = self._linprog(self.cost, self.at_most, self.equal, bounds)
+        bounds = np.stack(
+            [np.where(lower <= -1e30, -np.inf, lower), np.where(upper >= 1e30, np.inf, upper)], 1
+        )
+        found = self._linprog(self.cost / self.unit, self.at_most, self.equal, bounds)
         if found.status == 0:
-            return _Relaxed(float(found.fun), found.x, self._multipliers(found))
-        return self._empty(bounds) if found.status == 2 else _Relaxed()
+            duals = self._multipliers(found) * self.unit
+            return Relaxed(float(found.fun) * self.unit, found.x, duals)
+        return self._empty(bounds) if found.status == 2 else Relaxed()
 
-    def _empty(self, bounds: Any) -> _Relaxed:
+    def _empty(self, bounds: Vector) -> Relaxed:
         """Return multipliers of the least sum of violations: they show that nothing is there."""
-        rows, columns = self.at_most.shape
-        equal = 0 if self.equal is None else self.equal.shape[0]
-        cost = np.concatenate([np.zeros(columns), np.ones(rows + 2 * equal)])
+        (rows, columns), equal = self.at_most.shape, self.equal.shape[0]
+        cost = np.append(np.zeros(columns), np.ones(rows + 2 * equal))
         none = csr_array((rows, 2 * equal))
-        at_most = hstack([self.at_most, -_eye(rows), none], format="csr")
-        both = None
-        if self.equal is not None:
-            parts = [self.equal, csr_array((equal, rows)), _eye(equal), -_eye(equal)]
-            both = hstack(parts, format="csr")
-        more = [(0.0, np.inf)] * (rows + 2 * equal)
-        found = self._linprog(cost, at_most, both, [*bounds, *more])
+        at_most = hstack([self.at_most, -eye_array(rows), none], format="csr")
+        parts = [self.equal, csr_array((equal, rows)), eye_array(equal), -eye_array(equal)]
+        more = np.tile([0.0, np.inf], (rows + 2 * equal, 1))
+        all_bounds = np.concatenate([bounds, more])
+        found = self._linprog(cost, at_most, hstack(parts, format="csr"), all_bounds)
         if found.status != 0:
-            return _Relaxed()
-        return _Relaxed(np.inf, None, self._multipliers(found), weight=0)
+            return Relaxed()
+        return Relaxed(np.inf, found.x[:columns], self._multipliers(found), weight=0)
 
-    def _linprog(self, cost: Vector, at_most: Any, equal: Any, bounds: Any) -> Any:
+    def _linprog(self, cost: Vector, at_most: Any, equal: Any, bounds: Vector) -> Any:
+        some, same = at_most.shape[0] > 0, equal.shape[0] > 0
+        sides: Any = (self.limits if some else None, self.values if same else None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of columns without an upper bound, say
             return linprog(
                 cost,
-                A_ub=at_most,
-                b_ub=self.sides,
-                A_eq=equal,
-                b_eq=None if equal is None else self.values,
-                bounds=bounds,
-                method="highs",
+                A_ub=at_most if some else None,
+                b_ub=sides[0],
+                A_eq=equal if same else None,
+                b_eq=sides[1],
+                bounds=cast(Any, bounds),
+                method="highs-ds",
+                options={"presolve": False},
             )
 
     def _multipliers(self, found: Any) -> Vector:
         """Return a multiplier per row, with the sign that its side asks for."""
-        total = np.zeros(self.count)
+        total = np.zeros(len(self.scales))
         sided, equal = self.order
         if len(sided):
             total[sided] = np.minimum(found.ineqlin.marginals, 0) * self.signs
         if len(equal):
             total[equal] = found.eqlin.marginals
+        total *= self.scales
         return total
-
-
-def _eye(size: int) -> csr_array:
-    return csr_array((np.ones(size), (np.arange(size), np.arange(size))), shape=(size, size))

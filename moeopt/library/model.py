@@ -9,7 +9,7 @@ D are left out, which can only lower the bound.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, combinations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from moeopt.core.envelope import InstanceEnvelope
 from moeopt.core.errors import InputError
 from moeopt.core.safe_bound import Ints
+from moeopt.library.lemmas import LEMMAS
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.engines.matrix import to_matrix
 
@@ -31,11 +32,17 @@ LARGEST = 2**50
 NEAR = 2.0**-50
 """Relative: two divisions in floats are off by less."""
 
+LARGEST_BELOW = 10**30
+"""Largest number of steps that a form may name."""
+
 PATTERNS = "patterns: binaries of a row by the subset that is chosen"
 """The lemma of `_take_patterns`, whose proof stands there."""
 
 TOGETHER = 9
 """Most binaries of a row of which all subsets are listed."""
+
+Form = Mapping[str, Any]
+"""``{"lemma": NAME, "below": STEPS}`` and what else a lemma's model depends on."""
 
 Row = tuple[dict[int, Fraction], Fraction | None, Fraction | None, str]
 """Coefficients by variable, least and largest sum, constraint ID."""
@@ -53,11 +60,28 @@ class NeutralModel:
         Of the variables, as the exported model has them.
     first
         Variables that a sum of others fixes and that many rows depend on: worth branching on.
+    tighten
+        Whether bounds are to be tightened by rows at every node; None: if the model is small.
     """
 
     data: dict[str, Any]
     names: list[str]
     first: list[int]
+    tighten: bool | None = None
+
+
+def form_of(certificate: Mapping[str, Any]) -> Form | None:
+    """Return which of an instance's models a certificate is about.
+
+    Raises
+    ------
+    InputError
+        If that is no object.
+    """
+    form = certificate.get("form")
+    if form is None or isinstance(form, dict):
+        return form
+    raise InputError(f"form: must be an object, not {str(form)[:80]}")
 
 
 def instance_hash(instance: InstanceEnvelope) -> str:
@@ -65,15 +89,24 @@ def instance_hash(instance: InstanceEnvelope) -> str:
     return hashlib.sha256(instance.model_dump_json().encode()).hexdigest()
 
 
-def neutral_model(instance: InstanceEnvelope) -> NeutralModel:
-    """Return the MILP model of an instance in integers.
+def neutral_model(instance: InstanceEnvelope, form: Form | None = None) -> NeutralModel:
+    """Return a model of an instance in integers: its MILP model, or one that rests on a lemma.
+
+    Parameters
+    ----------
+    form
+        The field ``form`` of a certificate: the lemma's name, and what else the model depends on.
+        None: the MILP model.
 
     Raises
     ------
     InputError
-        If the objective's coefficients have no common denominator that keeps them exact.
+        If the objective's coefficients have no common denominator that keeps them exact, or the
+        form is unknown.
     """
     problem = get_problem(instance.problem)
+    if form is not None:
+        return _by_lemma(instance, form)
     built = problem.milp()(instance)
     built.post()
     matrix = to_matrix(built.model)
@@ -119,6 +152,34 @@ def neutral_model(instance: InstanceEnvelope) -> NeutralModel:
         "grid": problem.bounds.objective_grid(instance),
     }
     return NeutralModel(data, matrix.names, list(step))
+
+
+def _by_lemma(instance: InstanceEnvelope, form: Form) -> NeutralModel:
+    """Return the model that rests on a lemma, of the solutions that cost less than ``below``."""
+    known = LEMMAS.get(instance.problem, {})
+    name, below = str(form.get("lemma")), form.get("below")
+    if name not in known or type(below) is not int or not 0 < below < LARGEST_BELOW:
+        raise InputError(
+            f"form: must be a lemma of {instance.problem} ({', '.join(known) or 'none'}) and below,"
+            f" a number of steps, not {str(dict(form))[:80]}"
+        )
+    made = known[name](instance, below, form)
+    data = {
+        "format": "moeopt-model",
+        "version": 2,
+        "problem": instance.problem,
+        "instance": instance.name,
+        "instance_sha256": instance_hash(instance),
+        "lemmas": [f"{name}: {made.lemma}"],
+        "below": below,
+        "vars": made.variables,
+        "rows": made.rows,
+        "objective": made.objective,
+        "constant": 0,
+        "denominator": 1,
+        "grid": get_problem(instance.problem).bounds.objective_grid(instance),
+    }
+    return NeutralModel(data, [], made.first, made.tighten)
 
 
 def _take_patterns(variables: list[list[Any]], lines: list[list[Any]], objective: set[int]) -> bool:

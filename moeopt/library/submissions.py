@@ -20,7 +20,7 @@ from moeopt.library.entries import (
     today,
     write_best,
 )
-from moeopt.library.model import neutral_model
+from moeopt.library.model import form_of, neutral_model
 from moeopt.problems.files import load, load_solution
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.result import with_unit
@@ -200,7 +200,7 @@ def certified(library: Path, file: Path, instance: Path | None = None) -> Certif
         known = instance_of(entry)
         if instance is not None and _data(load(instance)) != _data(known):
             raise InputError(f"{instance}: is another instance than {entry.folder / entry.key}")
-        steps = verify(Model(neutral_model(known).data), data)
+        steps = verify(Model(neutral_model(known, form_of(data)).data), data)
     except (InputError, RefusedError) as error:
         raise InputError(f"{file}: {error}") from None
     bound = get_problem(entry.problem).packing(known).unpack(steps)

@@ -5,7 +5,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -13,13 +13,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ortools.sat.python import cp_model
 
 import moeopt
 from moeopt.cli.main import run
+from moeopt.core.errors import InputError
 from moeopt.core.objective import entries
 from moeopt.library import certificate as checker
-from moeopt.library.certificate import Box, Model, RefusedError, Steps, check_parts, verify
+from moeopt.library.certificate import (
+    Box,
+    Model,
+    RefusedError,
+    Steps,
+    check_parts,
+    sides,
+    verify,
+)
 from moeopt.library.emit import certify
+from moeopt.library.lemmas import LEMMAS
+from moeopt.library.lemmas.layout import Packing
 from moeopt.library.model import _fractions, neutral_model
 from moeopt.problems.registry import PROBLEMS, get_problem
 from tests.exporters.test_export_exact_model import random_instances
@@ -29,6 +41,9 @@ assert copied  # a fixture
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))]
 MOST_LINES = 400
+
+MOST_CANDIDATES = 20_000
+"""Of an instance that brute force is asked for."""
 
 
 def test_the_checker_is_one_short_file(root: Path) -> None:
@@ -114,10 +129,10 @@ def test_tightening_loses_no_point(seed: int) -> None:
         column, value = draw.randrange(4), draw.randint(0, 2)
         mark = len(box.trail)
         before = (list(box.lower), list(box.upper), box.empty)
-        box.branch(column, value + 1, None)
+        box.branch([(column, value + 1, None)])
         box.restore(mark, before[2])
         assert (box.lower, box.upper, box.empty) == before
-        box.branch(column, None, value)
+        box.branch([(column, None, value)])
         kept = [p for p in kept if p[column] <= value]
 
 
@@ -144,6 +159,120 @@ def test_nothing_false_is_accepted(seed: int) -> None:
         except RefusedError:
             pass
     assert accepted
+
+
+def test_a_branch_on_a_row_needs_one_that_lets_one_be_1() -> None:
+    """What of a row is 1 may be asked where at most one is, whatever else stands in the row."""
+    flags = [[0, 1, True], [0, 1, True], [0, 3, True], [0, 1, False], [0, 2, True]]
+    rows = [
+        ([[0, 1], [1, 1], [2, 1]], "=", 1), ([[0, 1], [1, 1], [2, 1]], "<=", 2),
+        ([[0, 1], [1, 1], [2, 1]], ">=", 1), ([[0, 1], [1, 1], [4, -1]], "<=", 0),
+        ([[0, 1], [1, 1], [3, -1]], "=", 0), ([[0, 1], [1, 1], [4, 2]], "<=", 1),
+    ]  # fmt: skip
+    data = {
+        "format": "moeopt-model", "version": 2, "problem": "x", "instance": "y", "lemmas": [],
+        "vars": flags, "rows": [[*row, "a"] for row in rows], "objective": [[2, 1]],
+        "constant": 0, "denominator": 1, "grid": 1, "below": 7,
+    }  # fmt: skip
+    model = Model(data)
+    assert sides(model, Steps(), [0, 1, 1], "")[1] == [(0, None, 0)]
+    assert [one[0] for one in sides(model, Steps(), [0, 1, 1], "")[0]] == [1, 2]
+    assert sides(model, Steps(), [4, 2, 1], "")[1] == [(0, None, 0), (1, None, 0)]
+    assert sides(model, Steps(), [5, 1, 1], "")[0] == [(1, None, 0)]
+    for node in ([1, 1, 1], [2, 1, 1], [3, 1, 1], [0, -1, 1], [9, 1, 1], [0], [0, 1, 1, 1], []):
+        with pytest.raises(RefusedError):
+            sides(model, Steps(), node, "")
+    proof = {"model_sha256": model.sha256, "bound": 8, "leaves": [], "tree": [-1]}
+    with pytest.raises(RefusedError, match="is for what costs less than 7"):
+        verify(model, proof)
+
+
+def tight(instance: Any, optimum: int, draw: random.Random) -> Iterator[dict[str, Any]]:
+    """Yield forms of an instance for little more than its optimum."""
+    for lemma in LEMMAS.get(instance.problem, ()):
+        for below in (optimum + 1, optimum + draw.randint(2, 3 + optimum // 3)):
+            form: dict[str, Any] = {"lemma": lemma, "below": below}
+            if lemma == "packing weights":
+                if len(instance.scenarios) > 1:
+                    continue
+                size = len(Packing(instance, below - 1).lengths)
+                form["weights"] = [[draw.randint(0, 9) for _ in range(size)] for _ in range(4)]
+            yield form
+
+
+def least(model: Model) -> int | None:
+    """Return the least that the sum of the objective's terms is, by CP-SAT; None if nothing is."""
+    program = cp_model.CpModel()
+    most = [10**13 if one is None else one for one in model.upper]
+    x = [
+        program.new_int_var(low or 0, high, "") for low, high in zip(model.lower, most, strict=True)
+    ]
+    for terms, low, high in zip(model.terms, model.least, model.most, strict=True):
+        total = sum(factor * x[j] for j, factor in terms) if terms else program.new_constant(0)
+        if low is not None:
+            program.add(total >= low)
+        if high is not None:
+            program.add(total <= high)
+    program.minimize(sum(factor * x[j] for j, factor in model.objective))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    status = solver.solve(program)
+    assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+    return round(solver.objective_value) if status == cp_model.OPTIMAL else None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("problem", LEMMAS)
+def test_models_by_lemma_lose_no_optimum(problem: str, seed: int, root: Path) -> None:
+    """Of random instances, every second made odd: brute force finds nothing below the model."""
+    draw, models = random.Random(seed), 0
+    for number in range(40 * seed, 40 * seed + (4 if seed == 0 else 40)):
+        instance = random_instances(root, problem)(number)
+        if number % 2:
+            instance = made_odd(instance, draw)
+        if get_problem(problem).oracle.count(instance) > MOST_CANDIDATES:
+            continue
+        truth = moeopt.solve(instance, "brute-force")
+        packing = get_problem(problem).packing(instance)
+        if truth.objective is None or (optimum := packing.pack(truth.objective)) < 1:
+            continue
+        for form in tight(instance, optimum, draw):
+            found = least(Model(neutral_model(instance, form).data))
+            assert found is not None, (number, form)
+            assert found <= optimum, (number, form)
+            models += 1
+    assert models
+
+
+def made_odd(instance: Any, draw: random.Random) -> Any:
+    """Return an instance with what usual ones seldom have, or the same where none may have it."""
+    data = instance.model_dump(mode="json")
+    kind = draw.choice(["equal", "zero", "idle", "few"])
+    tables = data["experts"] if isinstance(data.get("experts"), list) else data.get("scenarios", [])
+    for name in [name for name in (tables[0] if tables else {}) if name.endswith("_ns")]:
+        if draw.random() < 0.5 and isinstance(tables[0][name], int) and kind in ("equal", "zero"):
+            for one in tables:
+                known = one[name] is not None
+                one[name] = one[name] if not known else tables[0][name] if kind == "equal" else 0
+        elif (
+            draw.random() < 0.5 and isinstance(tables[0][name], list) and kind in ("equal", "zero")
+        ):
+            for one in tables:
+                one[name] = [one[name][0] if kind == "equal" else 0] * len(one[name])
+    if kind == "idle" and tables and "tokens" in tables[0]:
+        some = isinstance(tables[0]["tokens"], list)
+        for one in tables:
+            one["tokens"] = [t * draw.randint(0, 1) for t in one["tokens"]] if some else 0
+    if kind == "few":
+        single = isinstance(data.get("experts"), list) and data["problem"] != "tri_domain"
+        data |= {"experts": data["experts"][:1]} if single else {}
+    for name in ("dram_striped_ns", "dram_localized_ns", "relayout_ns", "prefetch_ns", "hbm_slots"):
+        if name in data and draw.random() < 0.3:
+            data[name] = 0
+    try:
+        return type(instance).model_validate(data)
+    except InputError:
+        return instance
 
 
 def rows(model: Model) -> list[tuple[int, int]]:
@@ -239,7 +368,7 @@ def test_the_worst_file_ends(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     model, data = proof(root)
     branches = [[j, 0] for j, whole in enumerate(model.whole) if whole][:200]
     worst = data | {"tree": branches * 200, "propagation": 10**9}
-    monkeypatch.setattr(Steps.__init__, "__defaults__", (10**4,))
+    monkeypatch.setattr(Steps, "left", 10**4)
     with pytest.raises(RefusedError, match="too many steps"):
         verify(model, worst)
 

@@ -381,6 +381,8 @@ def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line
         if least is None or middle is None or most is None or s.optimal is None:
             continue
         if not is_exact(s.problem, s.method.partition(" ")[0]):
-            published, label = s.method in first, f"{s.method} *" if s.settled else s.method
+            name, bracket, said = s.method.partition(" (")
+            label = f"{name} *{bracket}{said}" if s.settled else s.method
+            published = s.method in first
             shares = (least, middle, most, s.optimal)
             yield Line(label, s.kind or "none", *shares, published, s.settled, s.interval)

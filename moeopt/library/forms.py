@@ -1,0 +1,57 @@
+"""A certificate by whichever of an instance's models proves most."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from moeopt.core.clock import solving_clock
+from moeopt.core.envelope import InstanceEnvelope
+from moeopt.core.errors import InputError
+from moeopt.library.emit import Certificate, certify
+from moeopt.library.lemmas import LEMMAS
+from moeopt.library.model import Form
+from moeopt.library.weights import found_weights
+
+
+def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
+    """Yield the forms for what costs less than `below`, the likeliest first; None: exact model."""
+    known: Any = instance
+    for lemma in LEMMAS.get(instance.problem, ()):
+        if lemma != "packing weights":
+            yield {"lemma": lemma, "below": below}
+        elif len(known.scenarios) == 1:
+            yield {"lemma": lemma, "below": below, "weights": found_weights(known, below)}
+    yield None
+
+
+def best_certificate(
+    instance: InstanceEnvelope, upper: int, limit_s: float, max_nodes: int
+) -> Certificate:
+    """Return the certificate of the highest bound.
+
+    Parameters
+    ----------
+    upper
+        The objective of a known solution, in steps.
+    limit_s, max_nodes
+        When to stop, in all, and with each model.
+
+    Raises
+    ------
+    InputError
+        If no model gives any.
+    """
+    clock = solving_clock()
+    end, best, reason = clock.now() + limit_s, None, "nothing costs less than 1"
+    for form in forms(instance, upper) if upper > 0 else [None]:
+        try:
+            found = certify(instance, upper, (end - clock.now()) / 2, max_nodes, form)
+        except InputError as error:
+            reason = str(error)
+            continue
+        if best is None or found.bound > best.bound:
+            best = found
+        if best.bound == upper:
+            break
+    if best is None:
+        raise InputError(reason)
+    return best

@@ -1,0 +1,28 @@
+"""Models that rest on a lemma of a problem's specification, smaller or tighter than its rules.
+
+Each holds every solution that costs less than ``form["below"]``, for the lemma's reason: so a
+bound that is proven of it, and is no greater, is one of the instance.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from moeopt.library.lemmas.balance import link_and_units
+from moeopt.library.lemmas.deferral import usual_order
+from moeopt.library.lemmas.layout import packing_weights
+from moeopt.library.lemmas.plans import of_fixed_layout, of_migrations
+from moeopt.library.lemmas.replication import numbers_of_copies
+from moeopt.library.lemmas.rows import LemmaModel
+
+Builder = Callable[[Any, int, Mapping[str, Any]], LemmaModel]
+"""(instance, below, form) -> the model."""
+
+LEMMAS: Mapping[str, Mapping[str, Builder]] = {
+    "balance": {"closed form": link_and_units},
+    "deferral": {"usual order": usual_order},
+    "layout": {"packing weights": packing_weights},
+    "relayout": {"plans": of_migrations},
+    "replication": {"numbers of copies": numbers_of_copies},
+    "tri_domain": {"plans": of_fixed_layout},
+}
+"""Problem -> lemma -> its model."""

@@ -1,0 +1,233 @@
+"""tri_domain and relayout: what may become of all experts of one DIMM together, as one choice.
+
+A *mode* of an expert says where it runs and what migrates. It takes of the shared resources, and
+keeps its own DIMM busy. A *plan* has a mode for each expert of a DIMM. With q striped reads, each
+of which keeps every DIMM busy for its share, a plan fits if its own work does. A solution chooses a
+plan for each DIMM, so that none is lost; a plan that takes no less of anything than another one is
+left out, since the other can stand in its place. DIMMs with the same plans are alike, and counted.
+Rows that are not there, those of channels and of the DIMMs that take experts in but for the sum
+over all DIMMs, only make more possible.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moeopt.core.errors import InputError
+from moeopt.library.lemmas.rows import LemmaModel
+
+if TYPE_CHECKING:
+    from moeopt.problems.relayout import Instance as Relayout
+    from moeopt.problems.tri_domain import Instance as TriDomain
+
+PLANS = "all experts of one DIMM choose together, and what another choice dominates is left out"
+
+MOST_PLANS = 60_000
+"""Most plans of one group."""
+
+Ints = NDArray[np.int64]
+Mode = tuple[int, ...]
+"""Own work of the expert's DIMM, then what it takes of every shared resource."""
+
+
+def undominated(plans: Ints) -> Ints:
+    """Return the rows of which no other one is as small everywhere; of equal ones the first."""
+    plans = np.unique(plans, axis=0)
+    plans = plans[np.argsort(plans.sum(axis=1), kind="stable")]
+    kept = plans[:0]
+    for start in range(0, len(plans), 64):
+        part = plans[start : start + 64]
+        if len(kept):
+            smaller = np.all(kept[None] <= part[:, None], axis=2)
+            part = part[~np.any(smaller, axis=1)]
+        new: list[Ints] = []
+        for one in part:
+            if not any((other <= one).all() for other in new):
+                new.append(one)
+        kept = np.concatenate([kept, np.array(new, np.int64).reshape(-1, plans.shape[1])])
+    return kept
+
+
+def combined(group: Sequence[Sequence[Mode]], limits: Sequence[int]) -> Ints:
+    """Return the plans of a group: a mode for each expert, within limits, none dominated."""
+    most = np.array(limits, np.int64)
+    plans = np.zeros((1, len(limits)), np.int64)
+    for modes in group:
+        sums = plans[:, None] + np.array(modes, np.int64).reshape(-1, len(limits))[None]
+        sums = sums.reshape(-1, len(limits))
+        plans = undominated(sums[(sums <= most).all(axis=1)])
+        if len(plans) > MOST_PLANS:
+            raise InputError(f"form: a DIMM has more than {MOST_PLANS} plans")
+    return plans
+
+
+def of_fixed_layout(instance: "TriDomain", below: int, form: Mapping[str, Any]) -> LemmaModel:
+    """Return the model of tri_domain: shared are GPU, CPU and PCIe.
+
+    The striped reads of a choice are at least those of every striped expert's shorter one.
+    """
+    limit = below - 1
+    groups: dict[int | None, list[list[Mode]]] = {}
+    always = 0
+    for number, expert in enumerate(instance.experts):
+        modes: list[Mode] = []
+        if expert.copies:
+            raise InputError("form: plans are for experts with one copy each")
+        for domain in ("gpu", "cpu", "ndp"):
+            gpu = expert.gpu_work_ns if domain == "gpu" else 0
+            link = (expert.pcie_ns or 0) if domain == "gpu" else 0
+            cpu = expert.cpu_ns if domain == "cpu" else 0
+            read = {"gpu": expert.gpu_dram_ns, "cpu": expert.cpu_dram_ns}.get(domain, 0)
+            if domain != "ndp":
+                own = 0 if expert.dimm is None else read
+                modes.append((own, gpu, cpu, link))
+            elif expert.dimm is not None and expert.ndp_ns is not None:
+                modes.append((expert.ndp_ns, gpu, cpu, link))
+        if expert.dimm is None:
+            reads = (expert.gpu_dram_ns, expert.cpu_dram_ns)
+            always += min(map(instance.striped_charge_ns, reads))
+            groups[-1 - number] = [modes]
+        else:
+            groups.setdefault(expert.dimm, []).append(modes)
+    made = LemmaModel(PLANS)
+    makespan = made.whole(always, limit) if always <= limit else made.whole(0, limit)
+    if always > limit:
+        made.row([(makespan, 0)], ">=", 1, "TD-C5")
+    rooms = (limit - always, limit - instance.base_ns, limit, limit)
+    loads: list[list[tuple[int, int]]] = [[(makespan, -1)] for _ in rooms]
+    every = [undominated(combined(group, rooms)[:, 1:]) for group in groups.values()]
+    for plans, count in _alike(every):
+        flags = _chosen(made, plans, count, "TD-C1")
+        for load, column in zip(loads[1:], plans.T, strict=True):
+            load += zip(flags, column.tolist(), strict=True)
+    for load, base, rule in zip(
+        loads[1:], (instance.base_ns, 0, 0), ("TD-C3", "TD-C4", "TD-C7"), strict=True
+    ):
+        made.row(load, "<=", -base, rule)
+    made.objective = [[makespan, 1]]
+    return made
+
+
+def _alike(groups: Iterable[Ints]) -> list[tuple[Ints, int]]:
+    """Return the plans of groups, each once, and how many groups have them."""
+    found: dict[bytes, tuple[Ints, int]] = {}
+    for plans in groups:
+        ordered = plans[np.lexsort(plans.T[::-1])]
+        key = ordered.tobytes() + bytes(ordered.shape[1])
+        found[key] = ordered, found.get(key, (ordered, 0))[1] + 1
+    return list(found.values())
+
+
+def _chosen(
+    made: LemmaModel, plans: Ints, count: int, rule: str, when: int | None = None
+) -> list[int]:
+    """Add how often each plan is chosen: `count` in all, or 0 unless `when` is 1."""
+    chosen = [made.whole(0, count) for _ in plans]
+    pairs = [(number, 1) for number in chosen]
+    if when is None:
+        made.row(pairs, "=", count, rule)
+    else:
+        made.row([*pairs, (when, -count)], "=", 0, rule)
+    return chosen
+
+
+def of_migrations(instance: "Relayout", below: int, form: Mapping[str, Any]) -> LemmaModel:
+    """Return the model of relayout: one block of plans for each number of striped reads.
+
+    Shared are GPU, CPU, PCIe, the window of DIMM-Link, prefetches, striped reads, and the work of
+    all DIMMs together. Where each DIMM has a link, the sum over all links stands for the window.
+    """
+    limit, dimms = below - 1, instance.dimms
+    share = instance.striped_charge_ns(instance.dram_striped_ns)
+    slots = instance.hbm_free_slots
+    if instance.prefetch_ns:
+        slots = min(slots, instance.pcie_window_ns // instance.prefetch_ns)
+    change, move, window = instance.relayout_ns, instance.rebalance_ns, instance.dimm_link_window_ns
+    if instance.relayout_share_ns is not None:
+        change += (dimms - 1) * instance.relayout_share_ns
+        move, window = 2 * move, window * dimms
+    groups: dict[int, list[list[Mode]]] = {}
+    for number, expert in enumerate(instance.experts):
+        if expert.tokens:
+            place = -1 - number if expert.dimm is None else expert.dimm
+            groups.setdefault(place, []).append(_modes(instance, expert, change, move))
+    striped = sum(1 for modes in groups.values() for one in modes)
+    made = LemmaModel(PLANS)
+    makespan = made.whole(0, limit)
+    most = min(striped, limit // share) if share else striped
+    if instance.channels and instance.dram_striped_ns:
+        most = min(most, limit // instance.dram_striped_ns)
+    least = _least_reads(groups, window, slots)
+    blocks = range(least, most + 1)
+    works = {
+        mode[place]
+        for group in groups.values()
+        for one in group
+        for mode in one
+        for place in (0, 7)
+    }
+    unit = gcd(*works) or 1
+    flags = made.flags(len(blocks))
+    if flags:
+        made.one(flags, "RE-C10")
+    else:
+        made.row([(makespan, 0)], ">=", 1, "RE-C10")
+    for reads, block in zip(blocks, flags, strict=True):
+        room = (limit - reads * share) // unit * unit
+        shared = (limit - instance.base_ns, limit, limit, window, slots, reads, room * dimms)
+        loads: list[list[tuple[int, int]]] = [[] for _ in shared]
+        every = [undominated(combined(group, (room, *shared))[:, 1:]) for group in groups.values()]
+        for plans, count in _alike(every):
+            chosen = _chosen(made, plans, count, "RE-C1", block)
+            for load, column in zip(loads, plans.T, strict=True):
+                load += zip(chosen, column.tolist(), strict=True)
+        rules = ("RE-C8", "RE-C9", "RE-C12", "RE-C7", "RE-C5", "RE-C10", "RE-C10")
+        for load, side, rule in zip(loads, shared, rules, strict=True):
+            made.row([*load, (block, -side)], "<=", 0, rule)
+        for load, base in zip(loads[:3], (instance.base_ns, 0, 0), strict=True):
+            made.row([*load, (block, base), (makespan, -1)], "<=", 0, "makespan")
+    made.objective = [[makespan, 1]]
+    return made
+
+
+def _least_reads(groups: Mapping[int, list[list[Mode]]], window: int, slots: int) -> int:
+    """Return how many experts hosts read striped at least: those that no migration can help."""
+    single = [modes for place, group in groups.items() if place < 0 for modes in group]
+    must = [modes for modes in single if all(mode[6] for mode in modes if not mode[4] + mode[5])]
+    links = sorted(
+        min((m[4] for m in modes if m[4] and not m[6]), default=window + 1) for modes in must
+    )
+    helped = used = 0
+    for link in links:
+        if used + link > window:
+            break
+        used, helped = used + link, helped + 1
+    return max(0, len(must) - helped - slots)
+
+
+def _modes(instance: "Relayout", expert: Any, change: int, move: int) -> list[Mode]:
+    """Return an expert's modes: own work, GPU, CPU, PCIe, link, prefetches, reads, all work."""
+    held, read = expert.resident, instance.dram_localized_ns
+    hit = expert.gpu_work_ns(in_memory=True, striped=True)
+
+    def runs(striped: bool, link: int, here: bool) -> Iterable[Mode]:
+        """Yield what hosts and NDP do where the copy lies after a migration of this length."""
+        work = 0 if striped else read
+        gpu = expert.gpu_work_ns(in_memory=False, striped=striped)
+        cpu = expert.cpu_striped_ns if striped else expert.cpu_localized_ns
+        pcie = expert.pcie_ns(striped=striped)
+        if not held:
+            yield work * here, gpu, 0, pcie, link, 0, int(striped), work
+        yield work * here, 0, cpu, 0, link, 0, int(striped), work
+        if not striped:
+            yield expert.ndp_ns * here, 0, 0, 0, link, 0, 0, expert.ndp_ns
+
+    found: list[Mode] = [(0, hit, 0, 0, 0, int(not held), 0, 0)]
+    found += runs(expert.dimm is None, 0, here=True)
+    found += runs(expert.dimm is not None, change, here=False)
+    if expert.dimm is not None:
+        found += runs(False, move, here=False)
+    return found

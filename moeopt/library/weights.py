@@ -1,0 +1,138 @@
+"""Weights of lengths for layout's certificates, by column generation; nothing here is trusted."""
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from moeopt.core.clock import spend
+from moeopt.library.certificate import Model
+from moeopt.library.emit import Relaxation
+from moeopt.library.lemmas.layout import Counted, Packing, counted
+
+if TYPE_CHECKING:
+    from moeopt.problems.layout import Instance
+
+SCALE = 600
+"""Weight of what fills a DIMM."""
+
+NODES, ROUNDS, COLUMNS = 400, 40, 80
+"""Most branches, rows of weights in each, and patterns for each of these."""
+
+SLACK = 1e-6
+
+Vector = NDArray[np.float64]
+
+
+def found_weights(instance: "Instance", below: int) -> list[list[int]]:
+    """Return weights that leave the relaxations of most branches no point.
+
+    A branch has a number of striped reads, then bounds of the sums that `counted` names first.
+    """
+    model = counted(instance, below)
+    weights: list[list[int]] = []
+    patterns: list[Vector] = []
+    sides = list(zip(*model.made.variables, strict=True))[:2]
+    lower, upper = (np.array(side, float) for side in sides)
+    relaxation = _relaxation(model)
+    nodes = 0
+    for number, flag in enumerate(model.reads):
+        low = lower.copy()
+        low[flag] = 1
+        pending = [(low, upper)]
+        while pending and nodes < NODES:
+            low, high = pending.pop()
+            nodes += 1
+            for _ in range(ROUNDS):
+                spend(0.01)
+                found = relaxation.solved(low, high)
+                point = found.values
+                if point is None or not found.weight or found.least >= below:
+                    break
+                lengths = model.packing.lengths
+                items = np.array([sum(point[j] for j, _ in model.items[n]) for n in lengths])
+                row = _violated(model.packing, number, items, patterns)
+                if row is None:
+                    pending += _halves(model.made.first, point, low, high)
+                    break
+                weights.append(row)
+                model.weigh(row)
+                relaxation = _relaxation(model)
+    return weights
+
+
+def _relaxation(model: Counted) -> Relaxation:
+    made = model.made
+    data = {
+        "format": "moeopt-model", "vars": made.variables, "rows": made.rows, "lemmas": [],
+        "objective": made.objective, "constant": 0, "denominator": 1, "grid": 1,
+    }  # fmt: skip
+    return Relaxation(Model(data))
+
+
+def _halves(
+    first: list[int], point: Vector, lower: Vector, upper: Vector
+) -> list[tuple[Vector, Vector]]:
+    """Return the boxes of a branch on the first sum that is no whole number; none if all are."""
+    for column in first:
+        if abs(point[column] - round(point[column])) > SLACK:
+            low, high = lower.copy(), upper.copy()
+            high[column] = np.floor(point[column])
+            low[column] = high[column] + 1
+            return [(low, upper), (lower, high)]
+    return []
+
+
+def _violated(
+    packing: Packing, number: int, items: Vector, patterns: list[Vector]
+) -> list[int] | None:
+    """Return weights by which the items are too heavy for all DIMMs; None if they fit in parts."""
+    room, dimms = packing.rooms[number], packing.instance.dimms
+    lengths = np.array(packing.lengths)
+    some = np.flatnonzero(items > SLACK)
+    known = [one for one in patterns if one @ lengths <= room]
+    slots = packing.instance.dimm_slots
+    for place in some:
+        count = packing.numbers[place]
+        if lengths[place]:
+            count = min(count, int(room // lengths[place]))
+        one = np.zeros(len(lengths))
+        one[place] = count if slots is None else min(count, slots)
+        if not one[place]:
+            return [int(length >= lengths[place]) for length in packing.lengths]
+        known.append(one)
+    for _ in range(COLUMNS):
+        spend(0.01)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            columns = np.array(known)[:, some].T
+            found = linprog(np.ones(len(known)), A_ub=-columns, b_ub=-items[some], method="highs")
+        if found.status != 0 or found.fun is None:
+            return None
+        prices = np.zeros(len(lengths))
+        prices[some] = np.maximum(-found.ineqlin.marginals, 0)
+        weights = np.rint(prices * SCALE).astype(int)
+        pattern, value = _heaviest(packing, weights.tolist(), room)
+        if weights @ items > dimms * value * (1 + SLACK):
+            # What is longer may weigh as much: it takes the place of what is shorter.
+            return [int(one) for one in np.maximum.accumulate(weights[::-1])[::-1]]
+        if value <= SCALE * (1 + 1e-3) or found.fun <= dimms:
+            return None
+        known.append(pattern)
+        patterns.append(pattern)
+    return None
+
+
+def _heaviest(packing: Packing, weights: list[int], room: int) -> tuple[Vector, int]:
+    """Return the heaviest items of a DIMM, and their weight."""
+    loads, steps = packing.least_loads(weights, room)
+    slot, value = max(zip(*np.nonzero(loads <= room), strict=True), key=lambda at: at[1])
+    pattern, weight = np.zeros(len(weights)), int(value)
+    for place, better in reversed(steps):
+        if better[slot, value]:
+            pattern[place] += 1
+            value -= weights[place]
+            slot -= len(loads) > 1
+    return pattern, weight
