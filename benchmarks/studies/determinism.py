@@ -5,12 +5,12 @@ Run one of::
     python benchmarks/studies/determinism.py methods [--work 0.5] [PROBLEM ...]
     python benchmarks/studies/determinism.py rates [--work 1] [--write docs/benchmark.md]
     python benchmarks/studies/determinism.py plans [--times 1]
-    python benchmarks/studies/determinism.py study [--work 0.3] [--smallest 1]
+    python benchmarks/studies/determinism.py study [--work 0.3] [--smallest 1] [--families 3]
     python benchmarks/studies/determinism.py library [--traces DIR]
 
 ``methods``: every method of every problem on an instance of middle size under a work limit.
 ``plans``: the pages of `moeopt plan` of twelve machines and models. ``study``: the tables of
-`moeopt gap` on the smallest instances of every family of ``instances/study.toml``. ``library``:
+`moeopt gap` with every method on the smallest instances of every family, or of some. ``library``:
 ``instances/build.py remade``. Each runs as the machine is; with `NPY_DISABLE_CPU_FEATURES=X86_V3`;
 with `OPENBLAS_NUM_THREADS=2 PYTHONHASHSEED=1`; and (not ``library``) beside busy loops. Printed is
 what differs, and how many there were; the exit code is 1 if anything differs. ``rates``: CPU
@@ -196,7 +196,7 @@ def plans(times: int, loops: int) -> int:
     return differing
 
 
-def study(work: float, smallest: int, loops: int) -> int:
+def study(work: float, most: tuple[int, int], loops: int) -> int:
     """Run `moeopt gap` on a fixed part of the library in every setting; return how many differ."""
     with tempfile.TemporaryDirectory() as scratch:
         part = Path(scratch) / "instances"
@@ -205,8 +205,8 @@ def study(work: float, smallest: int, loops: int) -> int:
             families: dict[str, list[Path]] = {}
             for file in instance_files(LIBRARY / problem):
                 families.setdefault(file.parent.name, []).append(file)
-            for family, files in families.items():
-                for file in sorted(files, key=lambda f: (f.stat().st_size, f.name))[:smallest]:
+            for family, files in sorted(families.items())[: most[1]]:
+                for file in sorted(files, key=lambda f: (f.stat().st_size, f.name))[: most[0]]:
                     (part / problem / family).mkdir(parents=True, exist_ok=True)
                     shutil.copy(file, part / problem / family)
                     count += 1
@@ -227,7 +227,7 @@ def study(work: float, smallest: int, loops: int) -> int:
 def library(traces: Path | None) -> int:
     """Remake the library in every setting but the busy one; return how many differ."""
     differing = 0
-    for setting in list(SETTINGS)[:-1]:
+    for setting in SETTINGS.keys() - {"busy"}:
         command = [str(LIBRARY / "build.py"), "remade"]
         told = run([*command, *(["--traces", str(traces)] if traces else [])], setting, 0)
         print(f"-- {setting}\n{told}", flush=True)
@@ -245,9 +245,13 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=8, help="busy loops")
     parser.add_argument("--times", type=int, default=1, help="plans of each in a setting")
     parser.add_argument("--smallest", type=int, default=1, help="instances of each family")
+    parser.add_argument("--families", type=int, default=1000, help="families of each problem")
+    parser.add_argument("--settings", nargs="*", choices=SETTINGS, default=[*SETTINGS])
     parser.add_argument("--traces", type=Path, help="folder with the library's routing traces")
     parser.add_argument("--write", type=Path, help="the page that holds the table of rates")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
+    for setting in {*SETTINGS} - {*options.settings, "as it is"}:
+        del SETTINGS[setting]
     if options.what == "answers":
         for row in answers(Path(options.problems[0]), options.work):
             print(json.dumps(row))
@@ -259,7 +263,7 @@ def main() -> int:
     if options.what == "plans":
         return int(plans(options.times, options.busy) > 0)
     if options.what == "study":
-        return int(study(options.work, options.smallest, options.busy) > 0)
+        return int(study(options.work, (options.smallest, options.families), options.busy) > 0)
     return int(library(options.traces) > 0)
 
 

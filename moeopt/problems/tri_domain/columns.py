@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import NoneType
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,19 @@ E = TypeVar("E")
 """An expert, `instance.Expert`."""
 
 STRIPED = -1
-"""Stands for ``dimm: null`` in `Columns`."""
+"""In the place of a DIMM: the expert lies on all of them."""
+
+
+class Layout(NamedTuple):
+    """Which experts are resident, and each expert's DIMM (`STRIPED` if on all); (experts,) each.
+
+    `copies` has the DIMMs of each expert's further copies, and is empty where there are none.
+    """
+
+    resident: NDArray[np.bool_]
+    dimm: NDArray[np.int64]
+    copies: Sequence[Sequence[int]] = ()
+
 
 FIELDS = (
     *("expert", "tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns"),
