@@ -31,12 +31,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
-from time import process_time
 from typing import Any
 
 import moeopt
 from moeopt.problems.registry import PROBLEMS
+from moeopt.solvers.process import end_all
 from moeopt.study.study import instance_files
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +56,9 @@ MODELS_OF = {
     "ktransformers-a100": ["deepseek-v2", "qwen2-57b-a14b", "deepseek-v3"],
 }
 """Machine -> models of the twelve plans."""
+
+LITTLE = 0.01
+"""Units of work within which methods do little: what they take then is not their work."""
 
 PLAN = ["--context", "4096", "--steps", "20", "--work-limit", "0.5"]
 
@@ -99,14 +101,23 @@ def middle(problem: str) -> Path:
     return sorted(files, key=lambda file: (file.stat().st_size, file.name))[len(files) // 2]
 
 
+def timed(instance: Any, method: str, work: float) -> tuple[float, Any]:
+    """Return the CPU seconds of a solve, and its result."""
+    end_all()
+    begin = sum(os.times()[:4])
+    result = moeopt.solve(instance, method, work_limit=work)
+    end_all()  # what a process of its own took counts once it has ended
+    return sum(os.times()[:4]) - begin, result
+
+
 def answers(path: Path, work: float) -> Iterator[dict[str, Any]]:
     """Yield what each method answers, and how long a unit of its work took."""
     instance = moeopt.load(path)
     for method in moeopt.methods(instance.problem):
         try:
-            moeopt.solve(instance, method, work_limit=0.01)  # kernels and modules are loaded now
-            begin = process_time()
-            result = moeopt.solve(instance, method, work_limit=work)
+            moeopt.solve(instance, method, work_limit=LITTLE)  # kernels and modules are loaded now
+            least, _ = timed(instance, method, LITTLE)
+            seconds, result = timed(instance, method, work)
         except moeopt.InputError as error:  # too large for it
             yield {"method": method, "answer": str(error)}
             continue
@@ -117,7 +128,7 @@ def answers(path: Path, work: float) -> Iterator[dict[str, Any]]:
                 *(result.status, result.objective, result.bound, result.proof, result.termination),
                 *(result.work, hashlib.sha256(solution.encode()).hexdigest()[:12]),
             ],
-            "seconds": process_time() - begin,
+            "seconds": seconds - least,
             "work": result.work,
         }
 
@@ -143,34 +154,20 @@ def methods(problems: list[str], work: float, loops: int) -> int:
 
 
 def rates(problems: list[str], work: float, page: Path | None) -> int:
-    """Print or write CPU seconds per unit of work by method, on three instances of each problem."""
-    lines = ["| problem | method | units | CPU s per unit, median | least | most |"]
-    lines.append("|---|---|---:|---:|---:|---:|")
+    """Print or write CPU seconds per unit of work by method, on an instance of middle size each."""
+    lines = ["| problem | method | units | CPU s per unit |", "|---|---|---:|---:|"]
     for problem in problems or PROBLEMS:
-        files = sorted(instance_files(LIBRARY / problem), key=lambda f: (f.stat().st_size, f.name))
-        found: dict[str, list[dict[str, Any]]] = {}
-        for path in [files[len(files) // 4], files[len(files) // 2], files[3 * len(files) // 4]]:
-            command = [__file__, "answers", str(path), "--work", str(work)]
-            for line in run(command, "as it is", 0).splitlines():
-                one = json.loads(line)
-                if one.get("work", 0.0) > work / 10:
-                    found.setdefault(one["method"], []).append(one)
-        for method, of in found.items():
-            each = sorted(one["seconds"] / one["work"] for one in of)
-            units = sum(one["work"] for one in of)
-            figures = f"{units:.1f} | {median(each):.2f} | {each[0]:.2f} | {each[-1]:.2f}"
-            lines.append(f"| `{problem}` | `{method}` | {figures} |")
-            print(lines[-1], flush=True)
+        command = [__file__, "answers", str(middle(problem)), "--work", str(work)]
+        for one in map(json.loads, run(command, "as it is", 0).splitlines()):
+            if (units := one.get("work", 0.0) - LITTLE) > work / 4:
+                rate = one["seconds"] / units
+                lines.append(f"| `{problem}` | `{one['method']}` | {units:.2f} | {rate:.2f} |")
+                print(lines[-1], flush=True)
     if page is not None:
         before, _, rest = page.read_text().partition(BEGIN)
-        today = datetime.now(tz=UTC).date()
-        page.write_text(
-            before
-            + BEGIN
-            + "\n".join([f"Measured on {today}.\n", *lines, ""])
-            + END
-            + rest.partition(END)[2]
-        )
+        today = f"Measured on {datetime.now(tz=UTC).date()}.\n"
+        table = "\n".join([today, *lines, ""])
+        page.write_text(before + BEGIN + table + END + rest.partition(END)[2])
     return 0
 
 
