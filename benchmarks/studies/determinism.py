@@ -5,12 +5,12 @@ Run one of::
     python benchmarks/studies/determinism.py methods [--work 0.5] [PROBLEM ...]
     python benchmarks/studies/determinism.py rates [--work 1] [--write docs/benchmark.md]
     python benchmarks/studies/determinism.py plans [--times 1]
-    python benchmarks/studies/determinism.py study [--work 0.3] [--smallest 1]
+    python benchmarks/studies/determinism.py study [--work 0.3] [--smallest 1] [--families 3]
     python benchmarks/studies/determinism.py library [--traces DIR]
 
 ``methods``: every method of every problem on an instance of middle size under a work limit.
 ``plans``: the pages of `moeopt plan` of twelve machines and models. ``study``: the tables of
-`moeopt gap` on the smallest instances of every family of ``instances/study.toml``. ``library``:
+`moeopt gap` with every method on the smallest instances of every family, or of some. ``library``:
 ``instances/build.py remade``. Each runs as the machine is; with `NPY_DISABLE_CPU_FEATURES=X86_V3`;
 with `OPENBLAS_NUM_THREADS=2 PYTHONHASHSEED=1`; and (not ``library``) beside busy loops. Printed is
 what differs, and how many there were; the exit code is 1 if anything differs. ``rates``: CPU
@@ -31,12 +31,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
-from time import process_time
 from typing import Any
 
 import moeopt
 from moeopt.problems.registry import PROBLEMS
+from moeopt.solvers.process import end_all
 from moeopt.study.study import instance_files
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +56,9 @@ MODELS_OF = {
     "ktransformers-a100": ["deepseek-v2", "qwen2-57b-a14b", "deepseek-v3"],
 }
 """Machine -> models of the twelve plans."""
+
+LITTLE = 0.01
+"""Units of work within which methods do little: what they take then is not their work."""
 
 PLAN = ["--context", "4096", "--steps", "20", "--work-limit", "0.5"]
 
@@ -99,14 +101,23 @@ def middle(problem: str) -> Path:
     return sorted(files, key=lambda file: (file.stat().st_size, file.name))[len(files) // 2]
 
 
+def timed(instance: Any, method: str, work: float) -> tuple[float, Any]:
+    """Return the CPU seconds of a solve, and its result."""
+    end_all()
+    begin = sum(os.times()[:4])
+    result = moeopt.solve(instance, method, work_limit=work)
+    end_all()  # what a process of its own took counts once it has ended
+    return sum(os.times()[:4]) - begin, result
+
+
 def answers(path: Path, work: float) -> Iterator[dict[str, Any]]:
     """Yield what each method answers, and how long a unit of its work took."""
     instance = moeopt.load(path)
     for method in moeopt.methods(instance.problem):
         try:
-            moeopt.solve(instance, method, work_limit=0.01)  # kernels and modules are loaded now
-            begin = process_time()
-            result = moeopt.solve(instance, method, work_limit=work)
+            moeopt.solve(instance, method, work_limit=LITTLE)  # kernels and modules are loaded now
+            least, _ = timed(instance, method, LITTLE)
+            seconds, result = timed(instance, method, work)
         except moeopt.InputError as error:  # too large for it
             yield {"method": method, "answer": str(error)}
             continue
@@ -117,7 +128,7 @@ def answers(path: Path, work: float) -> Iterator[dict[str, Any]]:
                 *(result.status, result.objective, result.bound, result.proof, result.termination),
                 *(result.work, hashlib.sha256(solution.encode()).hexdigest()[:12]),
             ],
-            "seconds": process_time() - begin,
+            "seconds": seconds - least,
             "work": result.work,
         }
 
@@ -143,34 +154,20 @@ def methods(problems: list[str], work: float, loops: int) -> int:
 
 
 def rates(problems: list[str], work: float, page: Path | None) -> int:
-    """Print or write CPU seconds per unit of work by method, on three instances of each problem."""
-    lines = ["| problem | method | units | CPU s per unit, median | least | most |"]
-    lines.append("|---|---|---:|---:|---:|---:|")
+    """Print or write CPU seconds per unit of work by method, on an instance of middle size each."""
+    lines = ["| problem | method | units | CPU s per unit |", "|---|---|---:|---:|"]
     for problem in problems or PROBLEMS:
-        files = sorted(instance_files(LIBRARY / problem), key=lambda f: (f.stat().st_size, f.name))
-        found: dict[str, list[dict[str, Any]]] = {}
-        for path in [files[len(files) // 4], files[len(files) // 2], files[3 * len(files) // 4]]:
-            command = [__file__, "answers", str(path), "--work", str(work)]
-            for line in run(command, "as it is", 0).splitlines():
-                one = json.loads(line)
-                if one.get("work", 0.0) > work / 10:
-                    found.setdefault(one["method"], []).append(one)
-        for method, of in found.items():
-            each = sorted(one["seconds"] / one["work"] for one in of)
-            units = sum(one["work"] for one in of)
-            figures = f"{units:.1f} | {median(each):.2f} | {each[0]:.2f} | {each[-1]:.2f}"
-            lines.append(f"| `{problem}` | `{method}` | {figures} |")
-            print(lines[-1], flush=True)
+        command = [__file__, "answers", str(middle(problem)), "--work", str(work)]
+        for one in map(json.loads, run(command, "as it is", 0).splitlines()):
+            if (units := one.get("work", 0.0) - LITTLE) > work / 4:
+                rate = one["seconds"] / units
+                lines.append(f"| `{problem}` | `{one['method']}` | {units:.2f} | {rate:.2f} |")
+                print(lines[-1], flush=True)
     if page is not None:
         before, _, rest = page.read_text().partition(BEGIN)
-        today = datetime.now(tz=UTC).date()
-        page.write_text(
-            before
-            + BEGIN
-            + "\n".join([f"Measured on {today}.\n", *lines, ""])
-            + END
-            + rest.partition(END)[2]
-        )
+        today = f"Measured on {datetime.now(tz=UTC).date()}.\n"
+        table = "\n".join([today, *lines, ""])
+        page.write_text(before + BEGIN + table + END + rest.partition(END)[2])
     return 0
 
 
@@ -196,7 +193,7 @@ def plans(times: int, loops: int) -> int:
     return differing
 
 
-def study(work: float, smallest: int, loops: int) -> int:
+def study(work: float, most: tuple[int, int], loops: int) -> int:
     """Run `moeopt gap` on a fixed part of the library in every setting; return how many differ."""
     with tempfile.TemporaryDirectory() as scratch:
         part = Path(scratch) / "instances"
@@ -205,8 +202,8 @@ def study(work: float, smallest: int, loops: int) -> int:
             families: dict[str, list[Path]] = {}
             for file in instance_files(LIBRARY / problem):
                 families.setdefault(file.parent.name, []).append(file)
-            for family, files in families.items():
-                for file in sorted(files, key=lambda f: (f.stat().st_size, f.name))[:smallest]:
+            for family, files in sorted(families.items())[: most[1]]:
+                for file in sorted(files, key=lambda f: (f.stat().st_size, f.name))[: most[0]]:
                     (part / problem / family).mkdir(parents=True, exist_ok=True)
                     shutil.copy(file, part / problem / family)
                     count += 1
@@ -227,7 +224,7 @@ def study(work: float, smallest: int, loops: int) -> int:
 def library(traces: Path | None) -> int:
     """Remake the library in every setting but the busy one; return how many differ."""
     differing = 0
-    for setting in list(SETTINGS)[:-1]:
+    for setting in SETTINGS.keys() - {"busy"}:
         command = [str(LIBRARY / "build.py"), "remade"]
         told = run([*command, *(["--traces", str(traces)] if traces else [])], setting, 0)
         print(f"-- {setting}\n{told}", flush=True)
@@ -245,9 +242,13 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=8, help="busy loops")
     parser.add_argument("--times", type=int, default=1, help="plans of each in a setting")
     parser.add_argument("--smallest", type=int, default=1, help="instances of each family")
+    parser.add_argument("--families", type=int, default=1000, help="families of each problem")
+    parser.add_argument("--settings", nargs="*", choices=SETTINGS, default=[*SETTINGS])
     parser.add_argument("--traces", type=Path, help="folder with the library's routing traces")
     parser.add_argument("--write", type=Path, help="the page that holds the table of rates")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
+    for setting in {*SETTINGS} - {*options.settings, "as it is"}:
+        del SETTINGS[setting]
     if options.what == "answers":
         for row in answers(Path(options.problems[0]), options.work):
             print(json.dumps(row))
@@ -259,7 +260,7 @@ def main() -> int:
     if options.what == "plans":
         return int(plans(options.times, options.busy) > 0)
     if options.what == "study":
-        return int(study(options.work, options.smallest, options.busy) > 0)
+        return int(study(options.work, (options.smallest, options.families), options.busy) > 0)
     return int(library(options.traces) > 0)
 
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
 
-TimeLimit = Annotated[
-    float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
-]
+
 OwnTimeLimit = Annotated[
     float | None,
     typer.Option(

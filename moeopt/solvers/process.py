@@ -84,8 +84,9 @@ _running: WeakSet[Process] = WeakSet()
 
 
 @atexit.register
-def _end_all() -> None:
-    for process in _running:
+def end_all() -> None:
+    """End all of them; who asks again starts a new one."""
+    for process in list(_running):
         process.end()
 
 

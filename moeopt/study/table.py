@@ -100,6 +100,24 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
     return [_summary(which, group) for which, group in groups.items()]
 
 
+def split_by(rows: Iterable[Row], fact: str) -> list[Row]:
+    """Return the rows with a family for each value of one of their facts, such as the batch.
+
+    In the order of the values within a family; what has no such fact stays as it is, at the end.
+    """
+    found = list(rows)
+    order = {family: number for number, family in enumerate(dict.fromkeys(r.family for r in found))}
+
+    def place(row: Row) -> tuple[int, float, str]:
+        value = str(row.facts.get(fact, ""))
+        return order[row.family], float(value) if value.isdigit() else float("inf"), value
+
+    return [
+        replace(row, family=f"{row.family}, {fact} {row.facts[fact]}") if fact in row.facts else row
+        for row in sorted(found, key=place)
+    ]
+
+
 def kind_of(words: str) -> Knew:
     """Return which kind of information some words are about.
 

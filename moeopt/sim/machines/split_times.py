@@ -187,15 +187,9 @@ def _hosts(machine: Machine, numa: Numa) -> list[tuple[str, Machine, bool]]:
         found = []
         for node in nodes:
             share = node.cores / max(1, sum(other.cores for other in nodes))
-            curve = cpu.tflops.model_copy(
-                update={"points": tuple((x, y * share) for x, y in cpu.tflops.points)}
-            )
-            own = cpu.model_copy(
-                update={
-                    "numa": None, "bandwidth_gb_s": node.bandwidth_gb_s, "threads": node.cores,
-                    "tflops": curve,
-                }
-            )  # fmt: skip
+            rate, threads = node.bandwidth_gb_s, node.cores
+            changed = {"numa": None, "bandwidth_gb_s": rate, "threads": threads}
+            own = cpu.of_cores(share).model_copy(update=changed)
             dram = machine.dram.model_copy(update={"capacity_gb": node.capacity_gb})
             found.append((node.name, machine.model_copy(update={"cpu": own, "dram": dram}), True))
         return found

@@ -1,6 +1,5 @@
 """The decomposition by striped reads, mostly by its arrival model alone, against an enumeration."""
 
-
 import numpy as np
 import pytest
 
