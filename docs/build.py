@@ -31,7 +31,7 @@ from moeopt.exporters.exported import Exported
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
 from moeopt.planner.decode.result import Simulation
-from moeopt.planner.options import PlanOptions
+from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online
 from moeopt.problems.deferral import online as deferral_online
@@ -61,7 +61,7 @@ MODELS = {
 
 TYPES = [
     *(Verdict, Explanation, Binding, Change, Row, Trace, Counts, Workload, Machine, ModelShape),
-    *(Simulation, Exported, PlanOptions, Planned),
+    *(Simulation, Exported, ExecutionOptions, PlanOptions, Planned),
 ]
 """What public functions take and return, beside instances and solutions."""
 
@@ -72,6 +72,9 @@ ONLINE = {
     "placement": placement_online.Residents,
 }
 """Problem -> what a runtime asks while it runs (docs/online.md)."""
+
+WIDE = "---\nhide: [toc]\n---\n"
+"""Before a page that is one table: the room of its contents goes to the table."""
 
 ELSEWHERE = {
     "README.md": "index.md",
@@ -101,9 +104,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file in ``docs/`` holds."""
     made = {page: led(file, page) for file, page in ELSEWHERE.items()}
     made |= {f"problems/{name}.md": problem_page(name) for name in PROBLEMS}
-    made["open-instances.md"] = open_page(ROOT / "instances")
+    made["open-instances.md"] = WIDE + open_page(ROOT / "instances")
     for name in PROBLEMS:
-        made[f"instances/{name}.md"] = instances_page(ROOT / "instances" / name)
+        made[f"instances/{name}.md"] = WIDE + instances_page(ROOT / "instances" / name)
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
     made["api/types.md"] = api_types()

@@ -3,6 +3,7 @@
     python instances/build.py generate tri_domain [--traces DIR]   # DIR holds the routing traces
     python instances/build.py restate tri_domain [--traces DIR]  # the same with other provenance
     python instances/build.py prove tri_domain [--time-limit S] [--methods a,b] [--families a,b]
+    python instances/build.py remade [tri_domain] [--traces DIR]  # are the files the committed ones
     python instances/build.py verify [tri_domain] [--again]      # hold every entry to its claims
     python instances/build.py table [--write]    # families; README.md's tables and SHA256SUMS
 
@@ -16,6 +17,8 @@ status "feasible" and its best bound. With ``--open`` only those that are not pr
 again, and the better solution and the higher bound are kept; with ``--families`` only those of
 these families. ``restate`` generates again what is indexed, where only the provenance is to change,
 and keeps solutions and bounds; where anything else would change it writes nothing.
+``remade`` generates every family in a scratch folder, prints the files whose SHA-256 is not that in
+SHA256SUMS, and exits with 1 if there are any; without traces only families that need none.
 ``verify`` reads every instance and solution: the file is the indexed one, the checker accepts the
 solution and counts the stated objective, the event engine executes it in that time where it can, no
 bound is above it; with ``--again`` the stated method proves every optimum anew. It prints what is
@@ -46,6 +49,7 @@ from moeopt.solvers.methods import problem_methods
 from moeopt.study.study import instance_files
 
 LIBRARY = Path(__file__).parent
+ACTIONS = ["generate", "restate", "remade", "prove", "verify", "table"]
 PROVERS = [("cp-sat", None), ("milp", "highs")]
 """Method and engine of the exact methods that every problem has."""
 
@@ -79,6 +83,27 @@ def generate(folder: Path, traces: Path | None = None, drawn_only: bool = False)
                 notes["same_experiment_as"] = original
             instance = moeopt.generate(folder.name, name=name, notes=notes, **arguments)
             moeopt.save(instance, target / f"{name}{family.get('suffix', '.json')}")
+
+
+def remade(folder: Path, traces: Path | None = None) -> list[str]:
+    """Return the files of a problem that come out other than they are committed."""
+    committed = {}
+    for line in (LIBRARY / SUMS).read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        committed[name] = digest
+    with TemporaryDirectory() as scratch:
+        made = Path(scratch) / folder.name
+        made.mkdir()
+        shutil.copy(folder / "families.toml", made)
+        generate(made, traces, drawn_only=traces is None)
+        files = {file.relative_to(scratch).as_posix(): file for file in instance_files(made)}
+        other = [
+            name
+            for name, file in files.items()
+            if hashlib.sha256(file.read_bytes()).hexdigest() != committed.get(name)
+        ]
+    print(f"{folder.name}: {len(files)} made, {len(other)} other", flush=True)
+    return other
 
 
 def restate(folder: Path, traces: Path | None = None) -> None:
@@ -342,7 +367,7 @@ def _verify_all(problem: str | None, again: bool, time_limit_s: float) -> int:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["generate", "restate", "prove", "verify", "table"])
+    parser.add_argument("action", choices=ACTIONS)
     parser.add_argument("problem", nargs="?", choices=list(PROBLEMS))
     parser.add_argument("--traces", type=Path, help="folder with the routing traces")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per solve")
@@ -360,6 +385,11 @@ def main() -> None:
         return
     if arguments.action == "verify":
         sys.exit(_verify_all(arguments.problem, arguments.again, arguments.time_limit))
+    if arguments.action == "remade":
+        names = list(PROBLEMS) if arguments.problem is None else [arguments.problem]
+        other = [file for name in names for file in remade(LIBRARY / name, arguments.traces)]
+        print(*other, sep="\n", end="\n" * bool(other))
+        sys.exit(bool(other))
     if arguments.problem is None:
         parser.error(f"{arguments.action} needs a problem")
     folder = LIBRARY / arguments.problem

@@ -15,7 +15,7 @@ import pytest
 
 import moeopt
 from moeopt import balance, bitwidth, cache, deferral, layout, placement, relayout, tri_domain
-from moeopt.planner.options import PlanOptions
+from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.problems.registry import PROBLEMS
 from moeopt.sim.machines.runtimes.predict import Options, Wanted
 from moeopt.sim.traces.trace import Trace
@@ -84,8 +84,9 @@ def test_public_functions_have_real_signatures() -> None:
             hints = typing.get_type_hints(value)
             assert typing.get_args(hints["wanted"]) == (Wanted,)
             assert typing.get_type_hints(Wanted) == typing.get_type_hints(Options)
-        if name == "plan":
-            assert {f.name for f in fields(PlanOptions)} < set(kinds)
+        if name in ("plan", "simulate"):
+            own = PlanOptions if name == "plan" else ExecutionOptions
+            assert {f.name for f in fields(own)} < set(kinds)
         assert wild == (["options"] if name.startswith("generate") else []), name
         hints = [p.annotation for p in inspect.signature(value).parameters.values()]
         assert not [hint for hint in hints if hint in (inspect.Parameter.empty, Any)], name

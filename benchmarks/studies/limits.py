@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--limits", nargs="*", type=float, default=[0.3, 2.0])
     parser.add_argument("--all", action="store_true", help="print who keeps it, too")
     parser.add_argument("--rows", action="store_true", help="one problem's rows, as JSON")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.rows:
         for row in rows(options.problems[0], options.limits):
             print(json.dumps(row), flush=True)

@@ -2,121 +2,94 @@
 
 import re
 import sys
-from collections.abc import Callable
-from inspect import Parameter, Signature
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moeopt.cli.options import Json, OwnTimeLimit, WorkLimit, shown
+from moeopt.cli.options import Json, command, keyword, shown
 from moeopt.core.errors import InputError
+from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
     from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
     from moeopt.exporters.exported import Exported, OptionValue
-    from moeopt.exporters.target import Option
-    from moeopt.solvers.arguments import Limits
 
 LIBRARY = Path("instances")
 """The folder of instances, as it lies in a checkout: one folder per problem in it."""
 
-COMMON: dict[str, tuple[Any, Any]] = {
-    "source": (
-        Annotated[
-            Path,
-            typer.Argument(
-                metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
-            ),
-        ],
-        Parameter.empty,
-    ),
-    "to": (
-        Annotated[str, typer.Option("--to", help="See `moeopt list targets`.", show_default=False)],
-        Parameter.empty,
-    ),
-    "instance": (
-        Annotated[
-            Path | None,
-            typer.Option(help="The solution's instance; default: looked for beside it."),
-        ],
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(Options):
+    """Options of ``moeopt export`` that every target has."""
+
+    instance: Path | None = option(None, "The solution's instance; default: looked for beside it.")
+    model: str | None = option(
+        None, "Preset, config.json, GGUF or JSON file; default: the instance's."
+    )
+    time_limit: float | None = option(
         None,
-    ),
-    "model": (
-        Annotated[
-            str | None,
-            typer.Option(help="Preset, config.json, GGUF or JSON file; default: the instance's."),
-        ],
+        "Seconds for building and solving; default: 60, or none with --work-limit.",
+        metavar="S",
+    )
+    work_limit: float | None = option(
         None,
-    ),
-    "time_limit": (OwnTimeLimit, None),
-    "work_limit": (WorkLimit, None),
-    "out": (Annotated[Path | None, typer.Option(help="File or folder; default: stdout.")], None),
-    "as_json": (Json, False),
-}
-"""Option -> annotation and default; no default means required."""
+        "Units of work, each about a second of one core: the same answer on every machine.",
+        metavar="W",
+    )
+    out: Path | None = option(None, "File or folder; default: stdout.")
 
 
 def build_command(complete: bool) -> Callable[..., int]:
     """Return the command; its targets' own options are added on demand only."""
-    from_targets: dict[str, Option] = {}
+    own: dict[str, Parameter] = {}
     if complete:
         from moeopt.exporters.targets import all_targets
 
+        kinds = {int: int | None, str: str | None, tuple: Path | None}
         for target in all_targets().values():
-            from_targets |= {option.name: option for option in target.options}
+            for one in target.options:
+                own[one.name] = keyword(one.name, kinds[one.kind], typer.Option(help=one.help))
+    return command(_export, list(own.values()))
 
-    def command(**given: Any) -> int:
-        from moeopt.solvers import arguments
 
-        options = {name: given.pop(name) for name in from_targets}
-        limits = arguments.limits(given.pop("time_limit"), given.pop("work_limit"))
-        options = {name: value for name, value in options.items() if value is not None}
-        return _export(**given, limits=limits, options=options)
-
-    annotations = COMMON | {name: _annotation(option) for name, option in from_targets.items()}
-    command.__signature__ = Signature(  # type: ignore[attr-defined]
-        [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-            for name, (annotation, default) in annotations.items()
-        ]
-    )
-    command.__doc__ = """Write a plan in a runtime's format and print the flags that go with it.
+def _export(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOLUTION|INSTANCE", help="A solution, or an instance.", show_default=False
+        ),
+    ],
+    to: Annotated[str, typer.Option("--to", help="See `moeopt list targets`.", show_default=False)],
+    options: ExportOptions,
+    more: Mapping[str, int | str | Path | None] = MappingProxyType({}),
+    as_json: Json = False,
+) -> int:
+    """Write a plan in a runtime's format and print the flags that go with it.
 
     What the format costs, if the plan had to be changed for it, and why the runtime would ignore
     or change it, is said on stderr. With --out, notes are written beside the file, and a script
     that starts the runtime where there is one.
     """
-    return command
-
-
-def _annotation(option: "Option") -> tuple[Any, Any]:
-    kind: Any = {int: int, str: str, tuple: Path}[option.kind]
-    return Annotated[kind | None, typer.Option(help=option.help)], None
-
-
-def _export(
-    source: Path,
-    to: str,
-    instance: Path | None,
-    model: str | None,
-    limits: "Limits",
-    out: Path | None,
-    as_json: bool,
-    options: dict[str, Any],
-) -> int:
     import moeopt
     from moeopt.exporters.targets import get_target
 
-    given, problem = _loaded(source, instance)
+    out = options.out
+    given, problem = _loaded(source, options.instance)
     target = get_target(to, problem.problem)
     if out is not None:  # before anything is solved for nothing
         target.destination(out, problem.name)
     values: dict[str, OptionValue] = {
         name: _with_instance(value) if isinstance(value, Path) else value
-        for name, value in options.items()
+        for name, value in more.items()
+        if value is not None
     }
-    exported = moeopt.export(given, problem, to=to, model=model, options=values, **limits.asked)
+    limits = {"time_limit_s": options.time_limit, "work_limit": options.work_limit}
+    exported = moeopt.export(given, problem, to=to, model=options.model, options=values, **limits)
     path = None if out is None else exported.save(out)[0]
     _print_notes(exported)
     if as_json:

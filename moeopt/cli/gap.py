@@ -74,6 +74,9 @@ class GapOptions(Options):
     figures: Path | None = option(
         None, "The report's figures, as PDF and SVG files.", metavar="DIR"
     )
+    by: str | None = option(
+        None, "Split families in the printed tables by a fact, such as batch.", metavar="FACT"
+    )
     markdown: bool = option(False, "Print the summary as Markdown, without times.")
     instances: bool = option(False, "Print also each instance and each family.")
     as_json: bool = option(False, "One JSON object per solve and line on stdout.", flag="--json")
@@ -371,12 +374,14 @@ def _write(rows: "Sequence[Row]", options: GapOptions) -> None:
 def _print(rows: "Sequence[Row]", kept: "Path | Store", options: GapOptions) -> None:
     from moeopt.cli.gap_tables import print_held_out, print_tables
     from moeopt.study.export import record
-    from moeopt.study.table import front_markdown, standings, summarise, to_markdown
+    from moeopt.study.table import front_markdown, split_by, standings, summarise, to_markdown
 
     if options.as_json:
         for row in rows:
             print(json.dumps(record(row)))
         return
+    if options.by is not None:
+        rows = split_by(rows, options.by)
     if not options.markdown:
         print_tables(rows, everything=options.instances)
     else:

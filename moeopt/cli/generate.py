@@ -2,61 +2,44 @@
 
 import sys
 from collections.abc import Callable
-from inspect import Parameter, Signature
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moeopt.cli.options import Seed, Where, file_name, human, read_counts
+from moeopt.cli.options import command, file_name, human, keyword, read_counts
+from moeopt.core.options import Options, option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic.fields import FieldInfo
+
     from moeopt.core.envelope import InstanceEnvelope
     from moeopt.sim.traces.trace import Trace
 
-COMMON: dict[str, tuple[Any, Any]] = {
-    "machine": (Annotated[str, typer.Option(help="Preset or JSON file.")], Parameter.empty),
-    "model": (
-        Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
-        Parameter.empty,
-    ),
-    "trace": (
-        Annotated[Path | None, typer.Option(help="Routing trace of any known format.")],
-        None,
-    ),
-    "counts": (
-        Annotated[Path | None, typer.Option(help="Tokens per expert, for placement.")],
-        None,
-    ),
-    "where": (Where, None),
-    "workload": (Annotated[str | None, typer.Option(help="Preset or JSON file.")], None),
-    "seed": (Seed, 0),
-    "quantum_ns": (
-        Annotated[
-            int | None,
-            typer.Option(help="Round costs up to multiples; default 5000, or the problem's own."),
-        ],
-        None,
-    ),
-    "name": (Annotated[str | None, typer.Option(help="The instance's name.")], None),
-    "out": (Annotated[Path | None, typer.Option(help="File or folder; default: stdout.")], None),
-}
-"""Option -> annotation and default; no default means required."""
+LATER_OUT = "File or folder for a second instance: the loads that come next."
+LATER = "How many loads those are; default: as many as observed."
 
-LATER_OUT: tuple[Any, Any] = (
-    Annotated[
-        Path | None,
-        typer.Option(help="File or folder for a second instance: the loads that come next."),
-    ],
-    None,
-)
 
-LATER: tuple[Any, Any] = (
-    Annotated[
-        int | None, typer.Option(help="How many loads those are; default: as many as observed.")
-    ],
-    None,
-)
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(Options):
+    """Options of ``moeopt generate`` that every problem has."""
+
+    trace: Path | None = option(None, "Routing trace of any known format.")
+    counts: Path | None = option(None, "Tokens per expert, for placement.")
+    where: list[str] | None = option(
+        None, "Rows of a CSV with further columns.", metavar="LABEL=VALUE"
+    )
+    workload: str | None = option(None, "Preset or JSON file.")
+    seed: int = option(0, "Seed of everything random.", metavar="N")
+    quantum_ns: int | None = option(
+        None, "Round costs up to multiples; default 5000, or the problem's own."
+    )
+    name: str | None = option(None, "The instance's name.")
+    out: Path | None = option(None, "File or folder; default: stdout.")
 
 
 def build_app(complete: bool) -> typer.Typer:
@@ -78,34 +61,30 @@ def build_app(complete: bool) -> typer.Typer:
     return app
 
 
-def _command(problem: str, fields: dict[str, Any]) -> Callable[..., int]:
-    """Return the subcommand of a problem, its signature made of the common and its own options."""
-
-    def command(**given: Any) -> int:
-        return _generate(problem, given)
-
+def _command(problem: str, fields: "Mapping[str, FieldInfo]") -> Callable[..., int]:
+    """Return the subcommand of a problem, with its own options."""
     from moeopt.core.problem import Stretch
     from moeopt.problems.registry import get_problem
 
-    annotations, holdout = dict(COMMON), get_problem(problem).holdout
+    holdout, own = get_problem(problem).holdout, []
     if holdout is not None:
-        annotations["later_out"] = LATER_OUT
+        own.append(keyword("later_out", Path | None, typer.Option(help=LATER_OUT)))
     if isinstance(holdout, Stretch):
-        annotations["later"] = LATER
+        own.append(keyword("later", int | None, typer.Option(help=LATER)))
     for name, info in fields.items():
-        option = typer.Option(help=info.description, parser=human(name, info.annotation))
-        annotations[name] = (Annotated[info.annotation, option], info.default)
-    command.__signature__ = Signature(  # type: ignore[attr-defined]
-        [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-            for name, (annotation, default) in annotations.items()
-        ]
-    )
-    command.__doc__ = f"Make a {problem} instance."
-    return command
+        asked = typer.Option(help=info.description, parser=human(name, info.annotation))
+        own.append(keyword(name, info.annotation, asked, info.default))
+    return command(partial(_generate, problem), own, f"Make a {problem} instance.")
 
 
-def _generate(problem: str, given: dict[str, Any]) -> int:
+def _generate(
+    problem: str,
+    *,
+    machine: Annotated[str, typer.Option(help="Preset, GPU+HOST, HOST or file.")],
+    model: Annotated[str, typer.Option(help="Preset, config.json, GGUF or JSON file.")],
+    options: GenerateOptions,
+    more: dict[str, Any],
+) -> int:
     import moeopt
     from moeopt.core.errors import InputError
     from moeopt.core.json_files import to_json
@@ -113,24 +92,25 @@ def _generate(problem: str, given: dict[str, Any]) -> int:
     from moeopt.sim.traces.files import read_routing
     from moeopt.sim.traces.trace import Counts
 
-    out: Path | None = given.pop("out")
-    trace: Path | None = given.pop("trace")
-    counts = read_counts(given.pop("counts"), given.pop("where"))
-    found = None if trace is None else read_routing(trace, read=moeopt.load_trace)
-    if isinstance(found, Counts):
+    out = options.out
+    counts = read_counts(options.counts, options.where)
+    trace = None if options.trace is None else read_routing(options.trace, read=moeopt.load_trace)
+    if isinstance(trace, Counts):
         if counts is not None:
             raise InputError("--trace, --counts: at most one of the two may be given")
-        found, counts = None, found
-    later_out, later = given.pop("later_out", None), given.pop("later", None)
+        trace, counts = None, trace
+    later_out, later = more.pop("later_out", None), more.pop("later", None)
+    given = {"machine": machine, "model": model, "workload": options.workload} | more
+    given |= {"seed": options.seed, "quantum_ns": options.quantum_ns, "name": options.name}
     if later_out is not None:
         if counts is not None:
             raise InputError("--later-out: counts have no order, of which something comes later")
-        instance, following = _twins(problem, found, later, given)
+        instance, following = _twins(problem, trace, later, given)
         _save(following, later_out)
     elif later is not None:
         raise InputError("--later: needs --later-out, the file for these loads")
     else:
-        instance = moeopt.generate(problem, trace=found, counts=counts, **given)
+        instance = moeopt.generate(problem, trace=trace, counts=counts, **given)
     if counts is not None:
         print(f"moeopt: {counts.name}: {UNKNOWN}", file=sys.stderr)
     if out is None:

@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
 from types import NoneType
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from moeopt.core.objective import Objective
     from moeopt.sim.traces.trace import Counts
 
-TimeLimit = Annotated[
-    float, typer.Option("--time-limit", metavar="S", help="Seconds for building and solving.")
-]
+
 OwnTimeLimit = Annotated[
     float | None,
     typer.Option(
@@ -54,42 +52,59 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shell's custom."""
 
 
-def command(function: Callable[..., int]) -> Callable[..., int]:
+def keyword(name: str, kind: Any, asked: Any, default: object = None) -> inspect.Parameter:
+    """Return an option that a command gets beside those of its function."""
+    only = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, only, annotation=Annotated[kind, asked], default=default)
+
+
+def command(
+    function: Callable[..., int], more: Sequence[inspect.Parameter] = (), doc: str | None = None
+) -> Callable[..., int]:
     """Return a command in which a parameter of a class of options is its fields, an option each.
 
     The options have the fields' names, without the ``_s`` of seconds, types, defaults and help.
+
+    Parameters
+    ----------
+    more
+        Further options, which the function takes as a dict of that name.
+    doc
+        Its help, if not the function's.
     """
     signature = inspect.signature(function, eval_str=True)
-    classes: dict[str, tuple[type[Options], list[str]]] = {}
+    classes: dict[str, type[Options]] = {}
     made: list[inspect.Parameter] = []
     for one in signature.parameters.values():
         kind = one.annotation
-        if not (isinstance(kind, type) and issubclass(kind, Options)):
+        if one.name == "more":
+            made += more
+        elif isinstance(kind, type) and issubclass(kind, Options):
+            classes[one.name] = kind
+            made += map(_option_of, fields(kind))
+        else:
             made.append(one.replace(kind=one.KEYWORD_ONLY))
-            continue
-        classes[one.name] = kind, [of.name for of in fields(kind)]
-        made += [
-            inspect.Parameter(of.name, one.KEYWORD_ONLY, default=of.default, annotation=_typed(of))
-            for of in fields(kind)
-        ]
 
     def expanded(**given: Any) -> int:
-        for name, (kind, names) in classes.items():
-            given[name] = kind(**{field: given.pop(field) for field in names})
+        for name, kind in classes.items():
+            given[name] = kind(**{of.name: given.pop(of.name) for of in fields(kind)})
+        if more:
+            given["more"] = {one.name: given.pop(one.name) for one in more}
         return function(**given)
 
     expanded.__signature__ = signature.replace(parameters=made)  # type: ignore[attr-defined]
-    expanded.__doc__, expanded.__name__ = function.__doc__, function.__name__
+    expanded.__doc__ = doc or function.__doc__
     return expanded
 
 
-def _typed(of: "Field[Any]") -> Any:
-    """Return the annotation of a field's option: text where the class of options reads it."""
-    known, kind = of.metadata, of.type
+def _option_of(field: "Field[Any]") -> inspect.Parameter:
+    """Return a field's option: text where the class of options reads it."""
+    known, kind = field.metadata, field.type
     if known["read"] is not None:
-        kind = str | None if of.default is None else str
-    flag = known["flag"] or "--" + of.name.removesuffix("_s").replace("_", "-")
-    return Annotated[kind, typer.Option(flag, help=known["help"], metavar=known["metavar"])]
+        kind = str | None if field.default is None else str
+    flag = known["flag"] or "--" + field.name.removesuffix("_s").replace("_", "-")
+    asked = typer.Option(flag, help=known["help"], metavar=known["metavar"])
+    return keyword(field.name, kind, asked, field.default)
 
 
 def human(name: str, kind: object) -> Callable[[str], object] | None:

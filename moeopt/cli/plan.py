@@ -131,6 +131,8 @@ def _plan_split(
     if out is not None:
         save(plan.solution, out)
     print(json.dumps(plan.to_dict()) if as_json else split_page(plan))
+    for note in plan.notes:
+        print(f"moeopt: warning: {note}", file=sys.stderr)
     return 0
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from moeopt.cli.options import Json, command, nanoseconds, shown
 from moeopt.core.errors import InputError
-from moeopt.core.options import Options, option
+from moeopt.core.options import option
 from moeopt.core.units import tokens_of
+from moeopt.planner.options import ExecutionOptions
 
 if TYPE_CHECKING:
     from moeopt.planner.decode.loads import Loads
@@ -21,7 +22,7 @@ DEFAULT_STEPS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateOptions(Options):
+class SimulateOptions(ExecutionOptions):
     """Options of ``moeopt simulate``."""
 
     machine: str | None = option(None, "Preset, GPU+HOST or file.")
@@ -31,17 +32,11 @@ class SimulateOptions(Options):
     workload: str | None = option(None, "Preset or JSON file.")
     plan: Path | None = option(None, "Plan file.")
     policy: str | None = option(None, "Without a plan: how to choose.")
-    batch: int = option(1, "Tokens in a step.")
-    steps: int | None = option(None, "Default: all of a trace, 8.")
-    layers: int | None = option(None, "The first so many; default: all.")
-    attention_ns: int | None = option(None, "In place of the plan's.")
-    other_ns: int | None = option(None, "In place of the plan's.")
     context: int | None = option(
         None,
         "Attention etc. by the cost model, with so many tokens in the KV cache.",
         read=tokens_of,
     )
-    runtime: str | None = option(None, "Times of a runtime: moeopt list runtimes.")
     seed: int = option(0, "Seed of everything random.", metavar="N")
     instance: Path | None = option(None, "Instead: an instance...")
     solution: Path | None = option(None, "...and its solution.")
@@ -104,10 +99,11 @@ def simulate_command(*, options: SimulateOptions, as_json: Json = False) -> int:
         machine,
         model,
         loads,
+        timeline=chrome is not None,
         attention_ns=options.attention_ns,
         other_ns=options.other_ns,
         runtime=runtime,
-        timeline=chrome is not None,
+        quantum_ns=options.quantum_ns,
     )
     if chrome is not None and found.timeline is not None:
         save_chrome(found.timeline, chrome, f"{found.model} on {found.machine}: {found.plan}")
@@ -172,7 +168,8 @@ def _loads(model: "ModelShape", options: SimulateOptions, layers: int | None) ->
 
     batch, steps = options.batch, options.steps
     if options.trace is not None:
-        return loads_of_trace(moeopt.load_trace(options.trace), model, batch, steps, layers)
+        trace = moeopt.load_trace(options.trace)
+        return loads_of_trace(trace, model, batch, steps, layers)
     law = find("workloads", Workload, options.workload or "")
     steps = DEFAULT_STEPS if steps is None else steps
     return loads_of_workload(law, model, batch, steps, layers, options.seed)

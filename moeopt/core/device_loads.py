@@ -143,7 +143,7 @@ def loads_of(experts: Ints, domain: Ints, dimms: int) -> Ints:
 
 
 @compiled
-def busiest(load: Ints, begin: int, end: int) -> Any:
+def busiest(load: Ints, begin: int, end: int) -> int:
     """Return the first of the largest of the entries from `begin` to before `end`, as an index."""
     found = begin
     for at in range(begin + 1, end):

@@ -100,6 +100,7 @@ def takes(kind: type[Options]) -> Callable[[F], F]:
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default,
                               annotation=f.type)
             for f in fields(kind)
+            if f.name not in signature.parameters
         ]  # fmt: skip
         shown = signature.replace(parameters=[*plain, *made])
         function.__signature__ = shown  # type: ignore[attr-defined]

@@ -22,20 +22,17 @@ def tokens_of(name: str, text: str | int) -> int:
     InputError
         If it is neither; `name` says what was given.
     """
-    found = _split(text, _TOKENS)
-    if found is None:
-        raise InputError(f"{name}: must be tokens, e.g. 8192 or 8k, not {str(text)!r:.40}")
-    if not 0 <= found <= MOST_TOKENS or found != int(found):
-        whole = f"must be a whole number from 0 to {MOST_TOKENS}"
-        raise InputError(f"{name}: {whole}, not {text!s:.40}")
-    return int(found)
+    found = whole_of(name, text, "tokens")
+    if not 0 <= found <= MOST_TOKENS:
+        raise InputError(f"{name}: must be from 0 to {MOST_TOKENS}, not {text!s:.40}")
+    return found
 
 
-def whole_of(name: str, text: str | int) -> int:
+def whole_of(name: str, text: str | int, what: str = "a whole number") -> int:
     """Return a whole number from a number or text such as 8k; errors as in `tokens_of`."""
     found = _split(text, _TOKENS)
     if found is None or found != int(found):
-        raise InputError(f"{name}: must be a whole number, e.g. 8192 or 8k, not {str(text)!r:.40}")
+        raise InputError(f"{name}: must be {what}, e.g. 8192 or 8k, not {str(text)!r:.40}")
     return int(found)
 
 

@@ -115,7 +115,10 @@ def problem_folders(library: Path) -> list[Path]:
     """
     found = [library / name for name in PROBLEMS if (library / name / BEST).is_file()]
     if not found:
-        raise InputError(f"--library: {library} has no */{BEST}; it is not an instance library")
+        raise InputError(
+            f"--library: {library} has no */{BEST}; it is no instance library: name the folder "
+            "`instances` of a checkout"
+        )
     return found
 
 

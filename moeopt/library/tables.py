@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from moeopt.core.objective import Objective, entries, relative
+from moeopt.core.objective import relative
 from moeopt.library.entries import TYPES, Entry, entries_of, problem_folders
 from moeopt.problems.registry import get_problem
+from moeopt.solvers.result import with_unit
 
 HARDEST_FIRST = {name: rank for rank, name in enumerate(TYPES)}
 
@@ -76,8 +77,8 @@ def _table(found: Iterable[Entry], with_problem: bool) -> Iterator[str]:
         place = f"{e.problem}/{e.key}" if with_problem else e.key
         cells = [
             f"`{place}`",
-            _number(e.objective),
-            _number(e.bound),
+            with_unit(e.problem, e.objective),
+            with_unit(e.problem, e.bound),
             _gap(e),
             e.type,
             solved_by(e),
@@ -99,10 +100,6 @@ def rounding(entry: Entry) -> str:
     """Return to what the instance's times are rounded up, as its provenance says."""
     quantum = entry.quantum_ns
     return "-" if quantum is None else f"{quantum:,} ns"
-
-
-def _number(value: Objective | None) -> str:
-    return "-" if value is None else ", ".join(f"{part:,}" for part in entries(value))
 
 
 def _gap(entry: Entry) -> str:

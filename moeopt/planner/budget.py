@@ -52,15 +52,20 @@ class HostMemory:
         All routed experts, at their average width.
     reserved
         What is left free.
+    shared
+        Whether it is the GPU's as well: then it has room for nothing more.
     """
 
     total: int | None
     experts: int
     reserved: int
+    shared: bool = False
 
     @property
     def room(self) -> int | None:
         """Bytes for experts; None if unknown."""
+        if self.shared:
+            return 0
         return None if self.total is None else max(0, self.total - self.reserved)
 
     @property
@@ -83,6 +88,7 @@ def host_memory(request: Request) -> HostMemory:
         total=None if capacity is None else int(capacity * GIB),
         experts=len(model.moe_layers) * model.routed_experts * model.expert_bytes,
         reserved=int(request.host_reserved_gib * GIB),
+        shared=bool(request.machine.unified),
     )
 
 

@@ -1,7 +1,7 @@
 """One decision of a plan: the instance, what a method made of it, and what that says."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.core.errors import MoeoptError
@@ -61,7 +61,7 @@ class Decision:
             known = f"within {self.result.gap:.2%} of the optimum, proven"
         return f"{known}: for this decision alone ({solved})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return what JSON reports say of it."""
         known = self.result
         return {

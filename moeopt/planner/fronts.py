@@ -8,7 +8,6 @@ proven of plans between the points.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.problems.placement.generate import GIB
@@ -56,7 +55,7 @@ class Point:
         found = verdict(self.planned.comparisons)
         return None if found is None else found.best.later.tokens_per_s
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the numbers as JSON values."""
         plan, losses = self.planned.chosen.plan, self.planned.losses
         return {
@@ -98,7 +97,7 @@ class Front:
             for other in self.points
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it as JSON values."""
         points = [point.to_dict() | {"on_front": self.holds(point)} for point in self.points]
         return {"axis": self.axis, "points": points, "left_out": list(self.left_out)}

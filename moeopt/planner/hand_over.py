@@ -8,14 +8,13 @@ from moeopt.exporters.exported import RUN_SUFFIX, OptionValue
 from moeopt.exporters.run import export
 from moeopt.exporters.target import Target
 from moeopt.exporters.targets import targets_of
+from moeopt.exporters.targets.ktransformers import deferral_flag
 from moeopt.sim.machines.runtimes.command import running
 from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT
 from moeopt.sim.traces.workload import Workload
 
 from .checks import check_folder
 from .planned import Planned
-
-DEFERRAL_FLAG = "--kt-max-deferred-experts-per-token"
 
 
 def _running(planned: Planned, target: Target) -> dict[str, OptionValue]:
@@ -78,7 +77,7 @@ def hand_over(planned: Planned, folder: Path) -> list[str]:
                 flags.append(f"{name}: {made.flags(path)}")
     counts = set(planned.chosen.plan.deferred)
     if len(counts) == 1 and counts != {0}:
-        flags.append(f"ktransformers: {DEFERRAL_FLAG} {counts.pop()}")
+        flags.append(f"ktransformers: {deferral_flag(counts.pop())}")
     found = planned.verdict
     if found is not None and found.word != "faster" and found.best.default is not None:
         save(found.best.plan, folder / "default.json")

@@ -7,7 +7,6 @@ that it says of any plan, this one too, how far ahead another could be at most.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -71,7 +70,7 @@ class Jointly:
         parts += [f"up to {instance.max_deferred} deferred"] if instance.max_deferred else []
         return ", ".join(parts)
 
-    def to_dict(self, kept: Predicted) -> dict[str, Any]:
+    def to_dict(self, kept: Predicted) -> dict[str, object]:
         """Return it as JSON values; `kept` is what the chosen plan takes."""
         return self.decision.to_dict() | {
             "bound_ms": self.bound_ms,

@@ -6,7 +6,6 @@ buffers take. That is a handful of settings, each priced as `moeopt.predict` pri
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class LayerPlan:
         rows = tuple(() if layer < blocks else every for layer in self.model.moe_layers)
         return Plan(name="layers", resident=rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as JSON values."""
         return {
             "machine": self.machine,

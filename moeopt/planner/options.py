@@ -1,12 +1,13 @@
 """What a plan may be asked for: the options of `moeopt.plan` and of ``moeopt plan``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moeopt.core.errors import InputError
 from moeopt.core.options import Options, option
-from moeopt.core.units import gib_of, tokens_of
+from moeopt.core.units import gib_of, tokens_of, whole_of
 
 if TYPE_CHECKING:
     from moeopt.solvers.arguments import Asked
@@ -154,3 +155,32 @@ class SeveralOptions(Options):
         "Several nodes: interleaved, first-touch, nodes, mirrored or isolate.",
     )
     path: str | None = option(None, "Several GPUs or nodes: the model's file, for the command.")
+
+
+def _each_layer(name: str, value: str | int | Sequence[int]) -> int | Sequence[int]:
+    """Return one number for all layers, or one for each: text has commas between."""
+    if not isinstance(value, str):
+        return value
+    numbers = [whole_of(name, part) for part in value.split(",")]
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions(Options):
+    """Options of `moeopt.simulate` and of ``moeopt simulate``."""
+
+    steps: int | None = option(None, "Steps; default: all that there are, of a workload 8.")
+    layers: int | None = option(None, "The first so many; default: all.")
+    batch: int = option(1, "Tokens in a step of a trace; counts say it themselves.")
+    attention_ns: int | Sequence[int] | None = option(
+        None, "In place of the plan's: one number, or one per layer.", read=_each_layer
+    )
+    other_ns: int | Sequence[int] | None = option(
+        None, "In place of the plan's: one number, or one per layer.", read=_each_layer
+    )
+    runtime: str | None = option(
+        None, "Times of a runtime: moeopt list runtimes; default: the machine file's own."
+    )
+    quantum_ns: int | None = option(
+        None, "Costs of experts are multiples of this; default: 5000, with a runtime 100."
+    )

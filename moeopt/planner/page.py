@@ -48,7 +48,9 @@ def _memory(planned: Planned) -> Iterator[str]:
     yield f"GPU memory {mib(total)} MiB: {parts}"
     host = planned.host
     experts = f"experts {mib(host.experts)}"
-    if host.total is None:
+    if host.shared:
+        yield "host memory: the same as the GPU's, with no room for copies"
+    elif host.total is None:
         yield f"host memory not stated, not checked: {experts} MiB"
     else:
         copies = "a copy of each" if host.holds_all else "no copies of those on the GPU"

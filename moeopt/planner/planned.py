@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from moeopt.core.options import takes
 from moeopt.problems.placement.instance import Instance as Placement
@@ -100,7 +99,7 @@ class Planned:
         chosen = f"{self.candidates} candidates, {len(self.comparisons)} plans compared"
         return f"<plan for {r.model.name} on {r.machine.name}: {chosen}, {self.seconds:.1f} s>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as JSON values; `plan` is a plan file for ``moeopt simulate``."""
         r = self.request
         return {

@@ -1,7 +1,6 @@
 """What a plan's steps take, by the event engine on loads that came."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,7 @@ class Predicted:
         default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False, compare=False
     )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the numbers as JSON values, without the single latencies."""
         data = asdict(self)
         del data["step_ns"]
@@ -120,12 +119,13 @@ class Comparison:
             raise RuntimeError(f"{self.plan.name}: executed on no other steps")
         return found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it as JSON values; what there is none of is null, as flags of a plan of ours."""
         executed = {"held_out": self.held_out, "drawn_anew": self.drawn_anew}
         on_others = {name: None if of is None else of.to_dict() for name, of in executed.items()}
         flags = None if self.default is None else self.default.flags
-        return {"name": self.plan.name, "kept": self.kept.to_dict()} | on_others | {"flags": flags}
+        known: dict[str, object] = {"name": self.plan.name, "kept": self.kept.to_dict()}
+        return known | on_others | {"flags": flags}
 
 
 def compared(

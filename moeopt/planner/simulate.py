@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from moeopt.core.errors import InputError
+from moeopt.core.options import takes
 from moeopt.core.wording import describe
 from moeopt.planner.decode.costs import cost_table
 from moeopt.planner.decode.decide import widths_of
@@ -16,6 +17,7 @@ from moeopt.planner.decode.loads import Loads, loads_of_counts, loads_of_trace
 from moeopt.planner.decode.result import Simulation
 from moeopt.planner.decode.run import simulate_loads
 from moeopt.planner.decode.work import layer_times
+from moeopt.planner.options import ExecutionOptions
 from moeopt.problems.bitwidth.instance import Instance, Solution
 from moeopt.sim.machines.cost import DEFAULT_QUANTUM_NS, path_cost
 from moeopt.sim.machines.machine import Machine
@@ -27,6 +29,7 @@ from moeopt.sim.traces.batching import Batching
 from moeopt.sim.traces.trace import Counts, Trace
 
 
+@takes(ExecutionOptions)
 def simulate(
     plan: Plan | str | Path | None,
     machine: Machine | str | Path,
@@ -34,14 +37,10 @@ def simulate(
     loads: Trace | Loads | Counts | ArrayLike,
     steps: int | None = None,
     *,
-    batch: int = 1,
-    layers: int | None = None,
     batching: Batching = "window",
-    attention_ns: int | Sequence[int] | None = None,
-    other_ns: int | Sequence[int] | None = None,
-    runtime: str | None = None,
-    quantum_ns: int | None = None,
     timeline: bool = False,
+    options: ExecutionOptions | None = None,
+    **given: object,
 ) -> Simulation:
     """Execute decode steps under a plan.
 
@@ -59,20 +58,17 @@ def simulate(
         Objects, names of presets (``moeopt list machines``) or JSON files.
     loads
         A routing trace, or token counts of shape (steps, layers, experts).
-    steps, layers
-        How many of them; by default all.
-    batch, batching
-        How steps are made of a trace; counts say it themselves.
-    attention_ns, other_ns
-        In place of the plan's `times`, whose default is 0: one integer, or one per layer.
-    runtime
-        Whose times (``moeopt list runtimes``), as `moeopt.predict` has them; by default what the
-        machine's file states.
-    quantum_ns
-        Costs of experts are rounded up to multiples of this; by default 5000, with a `runtime` 100.
+    steps
+        As in the options.
+    batching
+        How steps are made of a trace.
     timeline
         Run every task through the event core and keep it, instead of timing layers by sums. The
         latencies are the same.
+    options
+        What else may be said; `moeopt.planner.options.ExecutionOptions` explains every field.
+    **given
+        Fields of these options by keyword, in place of `options` or changing some of them.
 
     Returns
     -------
@@ -92,16 +88,17 @@ def simulate(
     >>> len(run.step_ns)
     1
     """
+    given |= {} if steps is None else {"steps": steps}
+    how = replace(options or ExecutionOptions(), **given)  # type: ignore[arg-type]
     if not isinstance(plan, Plan):
         plan = Plan() if plan is None else load_plan(plan)
-    machine = get_machine(machine)
-    model = get_model(model)
+    machine, model, quantum_ns = get_machine(machine), get_model(model), how.quantum_ns
     if quantum_ns is None:
-        quantum_ns = DEFAULT_QUANTUM_NS if runtime is None else FINEST_NS
-    if runtime is not None:
-        machine = priced(machine, model, runtime).machine
-    came = _loads(loads, model, steps, layers, batch, batching)
-    plan = _with_times(plan, attention_ns=attention_ns, other_ns=other_ns)
+        quantum_ns = DEFAULT_QUANTUM_NS if how.runtime is None else FINEST_NS
+    if how.runtime is not None:
+        machine = priced(machine, model, how.runtime).machine
+    came = _loads(loads, model, how, batching)
+    plan = _with_times(plan, attention_ns=how.attention_ns, other_ns=how.other_ns)
     most = max(int(came.counts.max()), 1)
     costs = cost_table(machine, model, most, widths_of(plan), quantum_ns)
     shared = 0
@@ -126,17 +123,15 @@ def simulate(
 def _loads(
     loads: Trace | Loads | Counts | ArrayLike,
     model: ModelShape,
-    steps: int | None,
-    layers: int | None,
-    batch: int,
+    how: ExecutionOptions,
     batching: Batching,
 ) -> Loads:
     if isinstance(loads, Trace):
-        return loads_of_trace(loads, model, batch, steps, layers, batching)
+        return loads_of_trace(loads, model, how.batch, how.steps, how.layers, batching)
     if isinstance(loads, Counts):
         loads = loads.counts
     given = loads if isinstance(loads, Loads) else loads_of_counts(loads, model)
-    return given.first(steps, layers)
+    return given.first(how.steps, how.layers)
 
 
 def _with_times(plan: Plan, **given: int | Sequence[int] | None) -> Plan:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,7 +16,13 @@ from moeopt.problems.split.heuristics import HEURISTICS
 from moeopt.problems.split.instance import Instance, Solution
 from moeopt.sim.machines.machine import Machine
 from moeopt.sim.machines.runtimes.command import NUMA, llama_command, running
-from moeopt.sim.machines.runtimes.memory import LEAST_CONTEXT, UBATCH, NoRoomError, kv_bits_of
+from moeopt.sim.machines.runtimes.memory import (
+    LEAST_CONTEXT,
+    UBATCH,
+    NoRoomError,
+    host_gib,
+    kv_bits_of,
+)
 from moeopt.sim.machines.runtimes.predict import Wanted, costs_of
 from moeopt.sim.machines.runtimes.profile import Kind, get_runtime
 from moeopt.sim.models.gguf.mixes import MIXES
@@ -86,7 +91,7 @@ class SplitPlan:
                 spent[names[home]] += layer.experts_ns[home] or 0
         return max(names, key=lambda name: spent[name])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the plan as JSON values."""
         return {
             "tokens_per_s": self.tokens_per_s,
@@ -292,6 +297,21 @@ def _made(
         without={},
         larger={},
         command=llama_command(sized, placing, how, path) if placing else "",
+        notes=_unstated(machine, instance, chosen),
+    )
+
+
+def _unstated(machine: Machine, instance: Instance, solution: Solution) -> tuple[str, ...]:
+    """Return that the host's memory is assumed, if it is and something lies there."""
+    used = used_bytes(instance, solution)
+    need = sum(
+        size for size, device in zip(used, instance.devices, strict=True) if not device.buffer
+    )
+    if machine.dram.capacity_gb is not None or len(machine.nodes) > 1 or not need:
+        return ()
+    return (
+        f"host memory: not stated; {need / 2**30:.1f} GiB are needed, {host_gib(machine):g} GiB,"
+        " the most that such a host takes, are assumed (dram.capacity_gb)",
     )
 
 

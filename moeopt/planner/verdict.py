@@ -8,7 +8,7 @@ apart from a default, or is ahead by half a percent at most, is not worth its fl
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ class Verdict:
         """Whether the plan is faster than every default, even with the best, or slower."""
         return self.gain.word
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it as JSON values."""
         default = self.best.default
         gains = {"gain": self.gain, "counting": self.counting, "deciding": self.deciding}

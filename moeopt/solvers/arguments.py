@@ -89,7 +89,7 @@ def seconds(value: Any) -> float:
 
 
 def _positive(name: str, words: str, value: Any, unit: str) -> float:
-    expect(name, value, Real, what=f"a number of {unit}")
+    expect(name, value, float, int, Real, what=f"a number of {unit}")
     limit = float(value)
     if not 0 < limit < float("inf"):
         raise InputError(f"{words}: must be a positive number of {unit}, not {limit}")
@@ -98,7 +98,7 @@ def _positive(name: str, words: str, value: Any, unit: str) -> float:
 
 def share(name: str, value: Any) -> float:
     """Return a number from 0 to 1."""
-    expect(name, value, Real, what="a number from 0 to 1")
+    expect(name, value, float, int, Real, what="a number from 0 to 1")
     number = float(value)
     if not 0 <= number <= 1:
         raise InputError(f"{name}: must be from 0 to 1, not {number:g}")
@@ -107,7 +107,7 @@ def share(name: str, value: Any) -> float:
 
 def integer(name: str, value: Any, least: int, most: int) -> int:
     """Return an integer argument within its range; NumPy's integers are integers, too."""
-    expect(name, value, Integral, what="an integer")
+    expect(name, value, int, Integral, what="an integer")
     number = int(value)
     if not least <= number <= most:
         raise InputError(f"{name}: must be from {least} to {most}, not {number}")

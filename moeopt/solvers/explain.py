@@ -12,6 +12,7 @@ from moeopt.problems.registry import get_problem
 from moeopt.solvers import arguments
 from moeopt.solvers.limits import Deadline
 from moeopt.solvers.result import Result, Status
+from moeopt.solvers.rules import AUTO
 from moeopt.solvers.run import solve
 
 SHOWN = 3
@@ -123,13 +124,14 @@ def explain(
     instance, seed, workers
         As in `moeopt.solve`.
     method
-        An exact method that can leave constraints out: cp-sat, milp or mathprog.
+        An exact method that can leave constraints out: cp-sat, milp or mathprog. With all rules the
+        problem's own exact method solves, and CP-SAT after it.
     solution
         What to look at; by default the best solution found with all rules.
     time_limit_s, work_limit
-        For all together, as in `moeopt.solve`. The first solve has three quarters of it; changes
-        are tried for at most 10 s, or units. Rules have no price if the first solve proves no
-        optimum.
+        For all together, as in `moeopt.solve`. The first solve has half of it; changes are
+        tried for at most 10 s, or units. Where a solve proves no optimum, a rule's price lies
+        between two values.
 
     Returns
     -------
@@ -162,7 +164,8 @@ def explain(
 
         def relaxed(without: set[str], share: float) -> Result:
             asked = deadline.left(share).asked
-            return solve(instance, method, seed=seed, workers=workers, without=without, **asked)
+            how = method if without else AUTO  # the problem's own method proves most
+            return solve(instance, how, seed=seed, workers=workers, without=without, **asked)
 
         return _explained(instance, solution, deadline, relaxed)
 
@@ -179,7 +182,7 @@ def _explained(
 ) -> Explanation:
     """Return why the rules conflict, or what the instance's solution consists of and rules cost."""
     problem = get_problem(instance.problem)
-    whole = relaxed(set(), 1 / (1 - SHARE_OF_CHANGES))
+    whole = relaxed(set(), 2)
     if whole.status == "infeasible":
         return _conflict(problem.constraint_ids, relaxed)
     shown = whole.solution if solution is None else solution
@@ -191,8 +194,7 @@ def _explained(
     reasons = dict(problem.unpriced)
     rules = [rule for rule in problem.constraint_ids if rule not in reasons]
     for number, rule in enumerate(rules):
-        # A price is the difference of two optima: without the first there is no use in the second.
-        found = relaxed({rule}, len(rules) - number) if whole.status == "optimal" else whole
+        found = relaxed({rule}, len(rules) - number)
         optima[rule] = found.objective if found.status == "optimal" else None
         if reason := _unknown(whole, found):
             reasons[rule] = reason
@@ -260,16 +262,18 @@ def _conflict(rules: tuple[str, ...], relaxed: Relaxed) -> Explanation:
 
 def _unknown(whole: Result, relaxed: Result) -> str | None:
     """Return why a rule's price is unknown, and between which values it is; None if it is known."""
-    if whole.status != "optimal" or whole.objective is None:
-        return f"the optimum with every rule is not proven: {_why(whole)}"
-    if relaxed.status == "optimal":
+    if whole.status == relaxed.status == "optimal":
         return None
-    reason = f"the optimum without it is not proven: {_why(relaxed)}"
-    if relaxed.objective is None or relaxed.bound is None:
+    if whole.status != "optimal":
+        reason = f"the optimum with every rule is not proven: {_why(whole)}"
+    else:
+        reason = f"the optimum without it is not proven: {_why(relaxed)}"
+    low, high, best, bound = whole.bound, whole.objective, relaxed.objective, relaxed.bound
+    if low is None or best is None or high is None or bound is None:
         return reason
-    least, most = (difference(whole.objective, at) for at in (relaxed.objective, relaxed.bound))
+    least, most = difference(low, best), difference(high, bound)
     # What was found without the rule may be worse than the optimum with it, which is valid too.
-    nothing = difference(whole.objective, whole.objective)
+    nothing = difference(high, high)
     least = nothing if below(least, nothing) else least
     return f"{reason}; it is from {_number(least)} to {_number(most)}"
 

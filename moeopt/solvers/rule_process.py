@@ -6,19 +6,15 @@ stays for the next instance; it is ended when a rule is late, and when this proc
 sides speak JSON, a line each, so that nothing that a rule says is executed here.
 """
 
-import atexit
-import json
 import os
-import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Any
 
 from moeopt.core.clock import solving_clock
 from moeopt.core.envelope import InstanceEnvelope, SolutionEnvelope
 from moeopt.problems.registry import get_problem
 from moeopt.solvers.interrupt import Interruptible, run_interruptible
+from moeopt.solvers.process import Process, ProcessEndedError, Words, serve_pipes
 from moeopt.solvers.rules import Rule, RuleFailedError, apply_rule, as_solution, load_rule
 
 MEMORY_BYTES = 4 * 2**30
@@ -48,7 +44,7 @@ def apply_apart(
     with solving_clock().standing():
         process = _of(rule)
     try:
-        running = run_interruptible(lambda: process.ask(instance), process.end, limit)
+        running = run_interruptible(lambda: process.solve(instance), process.end, limit)
     except RuleFailedError:
         raise
     except BaseException:
@@ -59,60 +55,26 @@ def apply_apart(
     return running
 
 
-class _Process:
+class _Process(Process):
     """One rule's process."""
 
     def __init__(self, rule: Rule) -> None:
-        self.running = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is this process's
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        self._say({"spec": rule.spec})
-        self._hear()
+        super().__init__(__name__)
+        self._heard({"spec": rule.spec})
 
-    @property
-    def alive(self) -> bool:
-        return self.running.poll() is None
-
-    def end(self) -> None:
-        """End it, whatever it does."""
-        self.running.kill()
-
-    def ask(self, instance: InstanceEnvelope) -> SolutionEnvelope:
+    def solve(self, instance: InstanceEnvelope) -> SolutionEnvelope:
         """Return the rule's solution of an instance."""
         said = {"problem": instance.problem, "instance": instance.model_dump(mode="json")}
-        self._say(said)
-        return as_solution(instance, self._hear())
+        return as_solution(instance, self._heard(said).get("solution"))
 
-    def _say(self, words: dict[str, Any]) -> None:
-        pipe = self.running.stdin
-        with suppress(BrokenPipeError):  # how it ended is told when its answer is missing
-            if pipe is not None:
-                pipe.write(json.dumps(words).encode() + b"\n")
-                pipe.flush()
-
-    def _hear(self) -> object:
-        line = b"" if self.running.stdout is None else self.running.stdout.readline()
+    def _heard(self, words: Words) -> Words:
         try:
-            answer = json.loads(line)
-        except ValueError:
-            self.end() if line else None
-            raise RuleFailedError(f"crashed: {_how(self.running.wait())}") from None
+            answer = self.ask(words)
+        except ProcessEndedError as error:
+            raise RuleFailedError(f"crashed: {error}") from None
         if "failed" in answer:
             raise RuleFailedError(str(answer["failed"]))
-        return answer.get("solution")
-
-
-def _how(code: int) -> str:
-    """Return how a process ended."""
-    if code >= 0:
-        return f"it ended its process with exit code {code}"
-    with suppress(ValueError):
-        return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process was ended by signal {-code}"
+        return answer
 
 
 _processes: dict[tuple[str | None, str | None], _Process] = {}
@@ -126,43 +88,32 @@ def _of(rule: Rule) -> _Process:
     return _processes[key]
 
 
-@atexit.register
-def _end_all() -> None:
-    for process in _processes.values():
-        process.end()
-
-
-def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until there are no more: first the rule's place, then instances."""
+def answering() -> Callable[[Words], Words]:
+    """Return what answers requests: first the rule's place, then instances."""
     rule = None
-    for line in requests:
-        request = json.loads(line)
-        answer: dict[str, Any] = {}
+
+    def answer(request: Words) -> Words:
+        nonlocal rule
         try:
             if rule is None:
                 rule = load_rule(request["spec"])
-            else:
-                model = get_problem(request["problem"]).instance
-                solution = apply_rule(rule, model.model_validate(request["instance"]))
-                answer["solution"] = solution.model_dump(mode="json")
+                return {}
+            model = get_problem(request["problem"]).instance
+            solution = apply_rule(rule, model.model_validate(request["instance"]))
+            return {"solution": solution.model_dump(mode="json")}
         except Exception as error:  # whatever goes wrong is told in one line
-            answer["failed"] = str(error) or type(error).__name__
-        answers.write(json.dumps(answer).encode() + b"\n")
-        answers.flush()
+            return {"failed": str(error) or type(error).__name__}
+
+    return answer
 
 
 def main() -> None:
-    """Serve on the pipes, with what rules print on stderr."""
+    """Serve, with a limit of memory."""
     with suppress(ImportError, ValueError, OSError):  # not on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    requests = os.fdopen(os.dup(0), "rb")
-    os.close(0)
-    os.open(os.devnull, os.O_RDONLY)
-    serve(requests, answers)
+    serve_pipes(answering())
 
 
 if __name__ == "__main__":

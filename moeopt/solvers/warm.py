@@ -153,25 +153,6 @@ def _call_others() -> None:
     Lru([2], 4).access(0, [1])
     for instance in warm_instances("cache"):
         belady_bound(instance, 2)
-    _call_local_search()
-
-
-def _call_local_search() -> None:
-    """Divide two DIMMs anew: no instance that is small enough is still open after the annealing."""
-    from moeopt.problems.layout.local_search.state import costs_of, state_of
-    from moeopt.problems.layout.local_search.two_bins import repartition
-    from moeopt.problems.layout.multi_scenario.incumbents import first_devices
-    from moeopt.problems.layout.paths import STRIPED
-    from moeopt.problems.layout.second_stage import Layout
-
-    for instance in warm_instances("layout"):
-        if instance.copies is not None:
-            continue
-        nowhere = np.full(instance.experts, STRIPED, dtype=np.int64)
-        start = Layout(np.zeros(instance.experts, dtype=np.bool_), nowhere)
-        costs = costs_of(instance)
-        at = state_of(instance, costs, start, first_devices(instance, start))
-        repartition(costs, at, lambda: False)
 
 
 def solve_with_all(instance: Any, home: AnyProblem) -> None:

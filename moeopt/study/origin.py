@@ -21,9 +21,10 @@ NO_LOADS = "none: "
 
 
 def origin(instance: InstanceEnvelope) -> dict[str, str]:
-    """Return ``cell``, ``cluster`` and ``settled``, and ``repeats`` where it repeats another one.
+    """Return ``cell``, ``cluster`` and ``settled``; ``repeats`` where it repeats another one.
 
     ``settled`` are the settlements of instances that are not at their default, ``name=value``.
+    ``batch`` is there where the instance has one: rules change places over it.
     """
     provenance = instance.provenance or {}
     options = provenance.get("options")
@@ -32,7 +33,9 @@ def origin(instance: InstanceEnvelope) -> dict[str, str]:
     original = repeats(instance)
     again = {} if original is None else {"repeats": original}
     settled = _settled(instance.problem, options)
-    return {"cell": cell, "cluster": cluster, "settled": settled} | again
+    batch = options.get("batch")
+    sizes = {"batch": str(batch)} if isinstance(batch, int) else {}
+    return {"cell": cell, "cluster": cluster, "settled": settled} | sizes | again
 
 
 def _place(

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -89,7 +89,7 @@ def draw_gantt(panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _draw(panel: Panel, axis: Any, inch_ns: float) -> None:
+def _draw(panel: Panel, axis: Axes, inch_ns: float) -> None:
     """Draw a schedule; `inch_ns` is the time that an inch stands for. Labels that do not fit go."""
     title, caption = panel.title, panel.caption
     if len(title) + len(caption) > MOST_LETTERS:
@@ -191,7 +191,7 @@ def draw_front(
     return figure
 
 
-def _mark(axis: Any, heuristics: Mapping[str, Sequence[Sequence[float]]]) -> None:
+def _mark(axis: Axes, heuristics: Mapping[str, Sequence[Sequence[float]]]) -> None:
     """Draw a marker of its own for each heuristic, with its name beside it.
 
     Markers in one place lie around each other, the first one innermost. Names that would overlap

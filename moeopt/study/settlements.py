@@ -31,7 +31,7 @@ from moeopt.study.plan import content_hash
 from moeopt.study.rows import Row, labelled
 from moeopt.study.store import Store
 from moeopt.study.study import run_campaign
-from moeopt.study.table import Summary, percent, summarise
+from moeopt.study.table import Summary, percent, shown_interval, summarise
 
 AS_IT_IS = "as it is"
 """The family of the instances as they were given."""
@@ -458,7 +458,10 @@ def strongest(readings: Sequence[Reading]) -> list[tuple[str, str, Settlement, f
     return list(best.values())
 
 
-HEADS = ("problem", "settlement", "value", "method", "instances", "proven", "median", "max")
+HEADS = (
+    *("problem", "settlement", "value", "method", "instances", "proven", "cells"),
+    *("median", "95 %", "max"),
+)
 """The columns of the table, without times; `optimal` follows."""
 
 
@@ -466,7 +469,6 @@ def cells(reading: Reading) -> list[str]:
     """Return a reading's entries under `HEADS` and the share solved to the optimum, as texts."""
     s = reading.summary
     left_out = f" (not {reading.skipped})" if reading.skipped else ""
-    shares = (s.excess_median, s.excess_max, s.optimal)
     default = " (default)" if reading.value == reading.settlement.default else ""
     return [
         s.problem,
@@ -475,7 +477,11 @@ def cells(reading: Reading) -> list[str]:
         labelled(s.problem, reading.method),
         f"{s.instances}{left_out}",
         str(s.proven),
-        *map(percent, shares),
+        str(s.cells),
+        percent(s.excess_median),
+        shown_interval(s),
+        percent(s.excess_max),
+        percent(s.optimal),
     ]
 
 
@@ -483,7 +489,7 @@ def to_markdown(readings: Sequence[Reading]) -> str:
     """Return a table with a row per value, and what moves each method most."""
     lines = [
         f"| {' | '.join(HEADS)} | optimal |",
-        f"|{'---|' * 4}{'---:|' * 5}",
+        f"|{'---|' * 4}{'---:|' * 7}",
         *(f"| {' | '.join(cells(reading))} |" for reading in readings),
         "",
         *sentences(readings),

@@ -84,8 +84,10 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
         In order of first appearance.
     """
     groups: dict[tuple[str, str, str, Knew, bool], list[Row]] = {}
-    for label, row in named(list(rows)):
-        settled = by_settlement and bool(row.facts.get("settled"))
+    found = list(rows)
+    made = {row.key.instance: row.facts["settled"] for row in found if "settled" in row.facts}
+    for label, row in named(found):
+        settled = by_settlement and bool(made.get(row.key.instance))
         kind = kind_of(str(row.facts.get("knew", "")))
         which = (row.result.problem, row.family, label, kind, settled)
         groups.setdefault(which, []).append(row)
@@ -98,6 +100,24 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
         for which in [one for one in several if one not in told] if told else []:
             groups[told[0]] += groups.pop(which)
     return [_summary(which, group) for which, group in groups.items()]
+
+
+def split_by(rows: Iterable[Row], fact: str) -> list[Row]:
+    """Return the rows with a family for each value of one of their facts, such as the batch.
+
+    In the order of the values within a family; what has no such fact stays as it is, at the end.
+    """
+    found = list(rows)
+    order = {family: number for number, family in enumerate(dict.fromkeys(r.family for r in found))}
+
+    def place(row: Row) -> tuple[int, float, str]:
+        value = str(row.facts.get(fact, ""))
+        return order[row.family], float(value) if value.isdigit() else float("inf"), value
+
+    return [
+        replace(row, family=f"{row.family}, {fact} {row.facts[fact]}") if fact in row.facts else row
+        for row in sorted(found, key=place)
+    ]
 
 
 def kind_of(words: str) -> Knew:

@@ -91,3 +91,18 @@ def test_faulty_commands(command: str, capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("what", ["predict", "plan"])
+@pytest.mark.parametrize("machine", ["rtx4090+ryzen-am5", "2xrtx3090+ryzen-am5"])
+def test_host_memory_that_nobody_states_is_checked(
+    what: str, machine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Against the most that such a host takes: two channels with two DIMMs of 48 GiB each."""
+    command = f"{what} --machine {machine} --bits Q4_K_M --model"
+    assert run(shlex.split(f"{command} deepseek-v3")) == 3
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "196,608" in line
+    assert "it fits with --bits Q2_K" in line
+    assert run(shlex.split(f"{command} glm-4.5-air")) == 0
+    assert "192 GiB, the most that such a host takes, are assumed" in capsys.readouterr().err

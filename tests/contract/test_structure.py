@@ -15,6 +15,7 @@ CONCEPTS = (
     "Comparison",
     "Executed",
     "HeldOut",
+    "Layout",
     "Plan",
     "Problem",
     "Settlement",

@@ -155,7 +155,8 @@ def test_what_a_solver_claims_is_not_believed(
         ("# Gurobi\nunknown 1\n", '"unknown" is no variable of'),
         ("# Gurobi\ntrace 1\n", 'has no value of "gets_0_0"'),
         ("objective value: 1\ngets_0_0 0.5\n", "gets_0_0: must be a whole number, not 0.5"),
-        ("objective value: 1\n" + "x" * 100_000 + " 1\n", "is no variable of"),
+        ("objective value: 1\n" + "x" * 60_000 + " 1\n", "is no variable of"),
+        ("objective value: 1\n" + "x" * 100_000 + " 1\n", "line 2: longer than 65536 bytes"),
     ],
 )
 def test_bad_files_are_one_line(

@@ -3,8 +3,11 @@
 import gzip
 import importlib.util
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +24,10 @@ MAX_BYTES = 40 * 10**6
 
 TAKES_LONG = ("bitwidth", "placement", "cache", "relayout", "replication")
 """Problems whose families take seconds to make; a slow test remakes them."""
+
+
+DRAWN = ("tri_domain", "relayout", "layout", "deferral", "replication", "placement", "cache")
+"""Problems that have families that are drawn at random."""
 
 
 def in_json(objective: Any) -> Any:
@@ -192,3 +199,19 @@ def test_families_are_remade_byte_for_byte(problem: str, root: Path, tmp_path: P
     kept = {path.relative_to(committed): content(path) for path in instance_files(committed)}
     asked = made.keys() | (kept.keys() if traces else set())
     assert [str(file) for file in asked if made.get(file) != kept.get(file)] == []
+
+
+@pytest.mark.parametrize(
+    "problem", ["balance", *(pytest.param(name, marks=pytest.mark.slow) for name in DRAWN)]
+)
+def test_they_are_the_same_on_other_processors(problem: str, root: Path) -> None:
+    """Other vector units, threads of BLAS and hashes: not one byte is another."""
+    others = {
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3",
+        "OPENBLAS_NUM_THREADS": "2",
+        "PYTHONHASHSEED": "1",
+    }
+    environment = os.environ | others | {"PYTHONPATH": str(root)}
+    command = [sys.executable, str(root / "instances" / "build.py"), "remade", problem]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert told.returncode == 0, told.stdout + told.stderr

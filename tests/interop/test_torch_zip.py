@@ -145,6 +145,7 @@ DAMAGED = {
     "a length beyond the end": b"\x80\x02X\xff\xff\xff\x7fabc.",
     "a text that is none": b"\x80\x02X\x01\x00\x00\x00\xff.",
     "protocol 9": b"\x80\x09N.",
+    "room for two billion": b"\x80\x02]r\xff\xff\xff\x7f.",
 }
 
 

@@ -1,10 +1,13 @@
 """What cannot fit is refused before solving, with the deficit and with options that really help."""
 
+import json
 import re
+import shlex
 from typing import Any
 
 import pytest
 
+from moeopt.cli.main import run
 from moeopt.planner.budget import NoRoomError, check_memory, gpu_deficit, host_memory
 from moeopt.planner.page import page
 from moeopt.planner.planned import Planned
@@ -177,3 +180,15 @@ def test_an_unstated_host_is_not_checked() -> None:
     check_memory(request(machine=machine_of(host_gib=None)))
     with pytest.raises(NoRoomError):
         check_memory(request(machine=machine_of(2.0, host_gib=1.5)))
+
+
+def test_one_memory_holds_every_expert_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """GPU and host share it: all experts are the GPU's, and what exceeds it does not fit."""
+    command = "plan --machine dgx-spark --bits Q4_K_M --steps 4 --time-limit 5 --joint-time 0"
+    assert run(shlex.split(f"{command} --model gpt-oss-20b --json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(len(layer) == 32 for layer in found["plan"]["resident"])
+    assert found["host_memory_bytes"]["copies_of_all"] is False
+    assert run(shlex.split(f"{command} --model deepseek-v3")) == 3
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "MiB more than the " in line

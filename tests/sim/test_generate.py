@@ -14,7 +14,7 @@ from tests.sim.traces_drawn import skewed_trace
 
 ROOT = Path(__file__).parents[2]
 
-LIGHT = {"bitwidth": "convex"}
+LIGHT = {"bitwidth": "convex", "replication": "v3"}
 """The family to take where the first needs seconds."""
 
 NOTHING_DRAWN = {"deferral", "split"}

@@ -305,11 +305,14 @@ def message_of(kind: str, name_or_file: str | Path) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["TRIMOE", "", "../machines/trimoe", "a\nb", "a\0b", "x" * 5000])
-def test_an_unknown_name_gets_the_list_of_the_known(kind: str, name: str) -> None:
-    """One line that shows the name and every preset of the kind."""
+def test_an_unknown_name_is_told_what_is_known(kind: str, name: str) -> None:
+    """One line: names like it and the command that lists all, or every preset of the kind."""
     message = message_of(kind, name)
     assert message.startswith(f"{kind[:-1]}: ")
-    assert message.endswith(f"is neither a file nor one of {', '.join(names(kind))}")
+    listed = f"is neither a file nor one of {', '.join(names(kind))}"
+    like_it = f"(moeopt list {kind})"
+    assert message.endswith((listed, like_it))
+    assert message.endswith(listed) or any(known in message for known in names(kind))
 
 
 def test_a_folder_is_not_a_machine(tmp_path: Path) -> None:

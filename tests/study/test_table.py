@@ -8,7 +8,7 @@ import moeopt
 from moeopt.core.problem import HINDSIGHT, THIS_STEP
 from moeopt.study.origin import origin
 from moeopt.study.rows import Row
-from moeopt.study.table import front_markdown, interval, standings, summarise, to_markdown
+from moeopt.study.table import front_markdown, interval, split_by, standings, summarise, to_markdown
 from tests.study.rows_made import made_row
 
 FILE = "instances/tri_domain/esft-window/window-law-layer4-batch256.json"
@@ -41,6 +41,15 @@ def test_information_and_settlements_are_never_mixed() -> None:
     assert ("made \\*" in one, one.count("\n"), other.count("| made |")) == (True, 4, 1)
 
 
+def test_families_are_split_by_a_fact() -> None:
+    """By number; what has no such fact stays as it is."""
+    rows = [row("trimoe", str(n), 11, batch=str(n)) for n in (512, 64, 64)]
+    found = split_by([row("trimoe", "x", 12), *rows], "batch")
+    assert [one.family for one in found] == [
+        *["made, batch 64"] * 2, "made, batch 512", "made"
+    ]  # fmt: skip
+
+
 def test_experiments_under_a_second_name_count_once() -> None:
     """Unless a problem has no others."""
     rows = [row("trimoe", "a", 11, knew=THIS_STEP), row("trimoe", "b", 20, repeats="qwen")]
@@ -69,5 +78,6 @@ def test_an_instance_says_its_cell_and_what_is_not_default() -> None:
     assert found["cell"] == "esft_deepseek_v2_lite/law.npz layer 4"
     assert found["cluster"] == "esft_deepseek_v2_lite/law.npz"
     assert found["settled"].startswith("cold_cut=experts 0.7, layout_from=last step")
+    assert found["batch"] == "256"
     bare = instance.model_copy(update={"provenance": {"trace": 3, "options": []}})
     assert origin(bare) == {"cell": bare.name, "cluster": bare.name, "settled": ""}

@@ -26,7 +26,7 @@ CLASSES = (
     f" ({WARM:.0%}) and cold"
 )
 TRACE = (
-    "real routing of DeepSeek-V2-Lite (ESFT, task intent); step t is the t-th token of its 127"
+    "real routing of DeepSeek-V2-Lite (ESFT, three tasks); step t is the t-th token of its"
     " sequences, after 20 steps of prompt template"
 )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +82,7 @@ class Simulation:
         total = int(self.step_ns.sum())
         return self.tokens * 1e9 / total if total else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything but the timeline as JSON values."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         del plain["timeline"]

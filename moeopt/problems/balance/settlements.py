@@ -8,7 +8,8 @@ SETTLEMENTS = (
     Settlement(
         name="balance_times",
         question="Active experts differ in prefill, by their tokens. Whose times are T_n and T_g?",
-        words="T_g as expert computation time on GPU, T_n as expert computation time on NDP",
+        words="We also define T_g as GPU expert computation latency, T_n as NDP-DIMM expert "
+        "computation latency after tensor parallelism",
         source="edge GPU-NDP, III-C, Eq. 1-3",
         values={
             "own": "each expert's own: T_n E_n is the time of the experts that remain",

@@ -83,8 +83,13 @@ def local_search(instance: Instance) -> Solution:
         return improved(instance)
     from .local_search.descent import improve  # compiled loops are imported when they are run
 
-    others = [heuristic(instance) for heuristic in (trimoe_layout, trimoe_layout_tuned, lpt)]
-    return improve(instance, min(others, key=lambda solution: objective(instance, solution)))
+    return improve(instance, best_of_rules(instance))
+
+
+def best_of_rules(instance: Instance) -> Solution:
+    """Return the best of the rules that local search begins from."""
+    others = [rule(instance) for rule in (trimoe_layout, trimoe_layout_tuned, lpt)]
+    return min(others, key=lambda solution: objective(instance, solution))
 
 
 HEURISTICS: dict[str, Callable[..., Solution]] = {

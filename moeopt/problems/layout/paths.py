@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moeopt.problems.tri_domain.columns import STRIPED as STRIPED
+
 
 class Path(IntEnum):
     """How an expert runs: the first index of `PathTimes.cost`, in the order of `instance.COSTS`."""
@@ -37,9 +39,6 @@ GPU_MISSES = [Path.GPU_STRIPED, Path.GPU_LOCAL]
 
 IDLE = -1
 """In the place of a device: the expert has no tokens."""
-
-STRIPED = -1
-"""In the place of a DIMM: the expert lies on all of them."""
 
 DEVICE_OF = np.array([0, 0, 0, 1, 1, 2], dtype=np.int64)
 """The device of each path."""

@@ -12,7 +12,7 @@ Keyword arguments are the settlements of `settlements`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from moeopt.core.rounding import rounded
 from moeopt.core.search import Search
 from moeopt.problems.tri_domain import heuristics as online
 from moeopt.problems.tri_domain.check import objective as fixed_objective
+from moeopt.problems.tri_domain.columns import Layout as Layout
 from moeopt.problems.tri_domain.expert import Copy, Expert
 from moeopt.problems.tri_domain.instance import Instance as FixedLayout
 from moeopt.problems.tri_domain.instance import Solution as Schedule
@@ -32,17 +33,6 @@ from .paths import STRIPED, Path
 
 BEST_SCHEDULE_S = 10.0
 """Seconds that a scenario's best schedule may take; it takes some milliseconds."""
-
-
-class Layout(NamedTuple):
-    """Which experts are resident, and each expert's DIMM (`STRIPED` if on all); (experts,) each.
-
-    `copies` has the DIMMs of each expert's further copies, and is empty where there are none.
-    """
-
-    resident: NDArray[np.bool_]
-    dimm: NDArray[np.int64]
-    copies: Sequence[Sequence[int]] = ()
 
 
 BEST_CUT = "best on the forecast"

@@ -168,7 +168,7 @@ def solve(instance: Instance, search: Search) -> None:
     """Prove wait and see, and anneal for an incumbent; CP-SAT goes on with what is open."""
     from moeopt.problems.tri_domain.threshold.copies import quick_schedule
 
-    from .multi_scenario.joint_bound import scenario_bounds
+    from .single_scenario import scenario_bounds
 
     _prove(instance, search, lower_bound(instance))
     striped = np.zeros((instance.experts, 1 + instance.dimms), dtype=np.bool_)

@@ -220,10 +220,6 @@ class LayerSteps:
         return int((self.weight * np.maximum(gpu, off + fixed_ns * (count > 0))).sum())
 
 
-MERGED_PER_UNIT = 1e6
-"""Uses of experts that are merged in a second of one core."""
-
-
 def layer_steps_of(
     steps: Sequence[Sequence[Sequence[tuple[int, int]]]],
     gpu_ns: Sequence[Sequence[int]],
@@ -251,7 +247,7 @@ def layer_steps_of(
     found = []
     for layer, of_layer in enumerate(zip(*steps, strict=True)):
         weight, start, expert, tokens, row_of_step = _merged(of_layer)
-        checkpoint(len(expert) / MERGED_PER_UNIT)
+        checkpoint(0.0)  # they are kept with the instance: a second solve would not report them
         width = 0 if widths is None else np.array(widths[layer])[expert]
         times = gpu[width, tokens], off[width, tokens]
         found.append(LayerSteps(weight, start, expert, *times, row_of_step, free_dispatch))

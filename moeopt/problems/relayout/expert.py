@@ -9,9 +9,7 @@ from pydantic import Field, model_validator
 
 from moeopt.core.envelope import Count, Data, Flag, Nanoseconds, field_error
 from moeopt.core.host_memory import absent
-
-STRIPED = -1
-"""Stands for ``dimm: null`` in `Columns`."""
+from moeopt.problems.tri_domain.columns import STRIPED as STRIPED
 
 COSTS = (
     "gpu_hit_ns",

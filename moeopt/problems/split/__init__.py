@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 
 def _parts() -> Parts["Instance", "Solution"]:
-    from . import bounds, check, heuristics, view
+    from . import bounds, check, heuristics, settlements, view
     from .instance import Instance, Solution
 
-    return Parts(Instance, Solution, check, bounds, heuristics, check, view)
+    return Parts(
+        Instance, Solution, check, bounds, heuristics, check, view, settlements.SETTLEMENTS
+    )
 
 
 def _cpsat() -> "Callable[[Instance], BuiltModel]":

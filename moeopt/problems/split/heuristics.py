@@ -43,7 +43,7 @@ def first_fit(instance: Instance) -> Solution | None:
     return _valid(instance, (attention, experts))
 
 
-def one_gpu_only(instance: Instance) -> Solution | None:
+def one_gpu_only(instance: Instance, leave: str = "first") -> Solution | None:
     """Use the fastest GPU alone: all attention there, experts of the last layers as far as fit.
 
     The fastest is the one on which all parts together take the least time to decode.
@@ -58,10 +58,10 @@ def one_gpu_only(instance: Instance) -> Solution | None:
         return sum(time or 0 for time in times), device
 
     gpu = min(gpus, key=time_ns)
-    return _fewest_on_cpu(instance, [gpu] * len(instance.layers))
+    return _fewest_on_cpu(instance, [gpu] * len(instance.layers), leave)
 
 
-def tensor_split_then_n_cpu_moe(instance: Instance) -> Solution | None:
+def tensor_split_then_n_cpu_moe(instance: Instance, leave: str = "first") -> Solution | None:
     """Share the layers out by memory (``-ts``), then the least ``--n-cpu-moe`` that fits.
 
     A layer goes to the first GPU whose share of all memory, with those before it, is above the
@@ -77,11 +77,12 @@ def tensor_split_then_n_cpu_moe(instance: Instance) -> Solution | None:
              gpus[-1])
         for row in range(len(instance.layers))
     ]  # fmt: skip
-    return _fewest_on_cpu(instance, attention)
+    return _fewest_on_cpu(instance, attention, leave)
 
 
-def llama_cpp_fit(instance: Instance) -> Solution | None:
+def llama_cpp_fit(instance: Instance, margin: str = "0") -> Solution | None:
     """Fill GPUs from the back without experts, then from the front with them (``--fit``)."""
+    instance = _with_margin(instance, margin)
     gpus, layers = _gpus(instance), len(instance.layers)
     if not gpus:
         return first_fit(instance)
@@ -176,11 +177,12 @@ class _Fit:
         return _on_host(self.instance, *self.homes())
 
 
-def ik_auto_fit(instance: Instance) -> Solution | None:
+def ik_auto_fit(instance: Instance, margin: str = "0") -> Solution | None:
     """Share the bytes out by memory, then take experts off each GPU from its last layer on.
 
     ``--fit`` of ik_llama.cpp, with its split by layers.
     """
+    instance = _with_margin(instance, margin)
     gpus, room = _gpus(instance), _room(instance)
     if not gpus:
         return first_fit(instance)
@@ -281,14 +283,28 @@ def _on_host(
     return _valid(instance, (attention, homes))
 
 
-def _fewest_on_cpu(instance: Instance, attention: list[int]) -> Solution | None:
-    """Keep the experts of the fewest first layers on the host, all others beside attention."""
-    for fewest in range(len(attention) + 1):
-        homes = [None if row < fewest else at for row, at in enumerate(attention)]
+def _fewest_on_cpu(instance: Instance, attention: list[int], leave: str) -> Solution | None:
+    """Keep the experts of the fewest first or last layers on the host, others beside attention."""
+    layers = len(attention)
+    for fewest in range(layers + 1):
+        off = range(fewest) if leave == "first" else range(layers - fewest, layers)
+        homes = [None if row in off else at for row, at in enumerate(attention)]
         found = _on_host(instance, attention, homes)
         if found is not None:
             return found
     return None
+
+
+def _with_margin(instance: Instance, margin: str) -> Instance:
+    """Return the instance with so many MiB more in each GPU's buffer."""
+    if margin == "0":
+        return instance
+    more = int(margin) * 2**20
+    devices = [
+        device.model_copy(update={"buffer": device.buffer + more}) if device.buffer else device
+        for device in instance.devices
+    ]
+    return instance.model_copy(update={"devices": tuple(devices)})
 
 
 def _by_default_split(instance: Instance, gpus: Sequence[int]) -> Solution | None:
@@ -305,7 +321,7 @@ def _valid(instance: Instance, homes: Homes) -> Solution | None:
     return None if violations(instance, solution) else solution
 
 
-HEURISTICS: dict[str, Callable[[Instance], Solution | None]] = {
+HEURISTICS: dict[str, Callable[..., Solution | None]] = {
     "llama.cpp-fit": llama_cpp_fit,
     "tensor-split-then-n-cpu-moe": tensor_split_then_n_cpu_moe,
     "ik-auto-fit": ik_auto_fit,

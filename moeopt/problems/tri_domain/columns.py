@@ -9,15 +9,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import NoneType
-from typing import Any, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moeopt.core.envelope import MAX_NUMBER
 
+E = TypeVar("E")
+"""An expert, `instance.Expert`."""
+
 STRIPED = -1
-"""Stands for ``dimm: null`` in `Columns`."""
+"""In the place of a DIMM: the expert lies on all of them."""
+
+
+class Layout(NamedTuple):
+    """Which experts are resident, and each expert's DIMM (`STRIPED` if on all); (experts,) each.
+
+    `copies` has the DIMMs of each expert's further copies, and is empty where there are none.
+    """
+
+    resident: NDArray[np.bool_]
+    dimm: NDArray[np.int64]
+    copies: Sequence[Sequence[int]] = ()
+
 
 FIELDS = (
     *("expert", "tokens", "resident", "dimm", "gpu_ns", "cpu_ns", "ndp_ns"),
@@ -76,7 +91,7 @@ def columns_of(pairs: Sequence[tuple[Any, Any]]) -> Columns:
     )
 
 
-class Rows(Sequence[Any]):
+class Rows(Sequence[E]):
     """The experts of an instance, kept as columns: objects are made once somebody asks for one.
 
     Parameters
@@ -89,22 +104,22 @@ class Rows(Sequence[Any]):
         Makes an expert of its fields.
     """
 
-    def __init__(self, columns: Columns, two_parts: bool, make: Callable[..., Any]) -> None:
+    def __init__(self, columns: Columns, two_parts: bool, make: Callable[..., E]) -> None:
         self.columns, self.two_parts = columns, two_parts
         self._make = make
-        self._objects: tuple[Any, ...] | None = None
+        self._objects: tuple[E, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.columns.expert)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[E]:
         return iter(self.objects)
 
     @overload
-    def __getitem__(self, at: int) -> Any: ...
+    def __getitem__(self, at: int) -> E: ...
     @overload
-    def __getitem__(self, at: slice) -> tuple[Any, ...]: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: slice) -> tuple[E, ...]: ...
+    def __getitem__(self, at: int | slice) -> E | tuple[E, ...]:
         return self.objects[at]
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +134,7 @@ class Rows(Sequence[Any]):
         return repr(self.objects)
 
     @property
-    def objects(self) -> tuple[Any, ...]:
+    def objects(self) -> tuple[E, ...]:
         """The experts."""
         if self._objects is None:
             absent = dict.fromkeys((*(() if self.two_parts else PARTS), "copies"))
@@ -128,7 +143,7 @@ class Rows(Sequence[Any]):
             self._objects = tuple(self._make(given.copy(), **row, **absent) for row in rows)
         return self._objects
 
-    def dicts(self) -> list[dict[str, Any]]:
+    def dicts(self) -> list[dict[str, object]]:
         """Return the fields of each expert, those that it has, with Python's own values."""
         c = self.columns
         lists = {name: getattr(c, name).tolist() for name in FIELDS}
@@ -144,7 +159,7 @@ class Rows(Sequence[Any]):
         return [dict(zip(names, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
-def rows_in(value: Any, make: Callable[..., Any]) -> Rows | None:
+def rows_in(value: Any, make: Callable[..., E]) -> Rows[E] | None:
     """Return the rows that plain data hold, as a JSON file does; None where anything is unusual."""
     if type(value) not in (list, tuple) or set(map(type, value)) != {dict}:
         return None
@@ -180,7 +195,7 @@ def _column(name: str, values: Sequence[Any]) -> NDArray[np.generic] | None:
         return None
 
 
-def valid(columns: Mapping[str, Any], make: Callable[..., Any]) -> Rows | None:
+def valid(columns: Mapping[str, Any], make: Callable[..., E]) -> Rows[E] | None:
     """Return the rows of some columns if nothing is wrong with any.
 
     Parameters

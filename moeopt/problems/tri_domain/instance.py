@@ -114,7 +114,7 @@ class Instance(HostMemory):
         return tuple(experts.dicts()) if isinstance(experts, Rows) else one_by_one(experts)
 
     @property
-    def _rows(self) -> Rows | None:
+    def _rows(self) -> Rows[Expert] | None:
         """The experts as columns, where they are kept so."""
         experts: object = self.experts
         return experts if isinstance(experts, Rows) else None

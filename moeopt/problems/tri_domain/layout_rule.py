@@ -1,6 +1,5 @@
 """Where the experts lie before a step: TriMoE's static rule, decided on loads of other steps."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -13,15 +12,8 @@ from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.source import Source
 
-STRIPED = -1
-
-
-@dataclass(frozen=True)
-class Layout:
-    """For each expert, whether it is resident on the GPU, and its DIMM (`STRIPED` if on all)."""
-
-    resident: NDArray[np.bool_]
-    dimm: NDArray[np.int64]
+from .columns import STRIPED as STRIPED
+from .columns import Layout as Layout
 
 
 def cold_localized(

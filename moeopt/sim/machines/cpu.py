@@ -1,6 +1,6 @@
 """CPUs: kernels that change with the tokens per expert, threads, sockets and their memories."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -146,6 +146,19 @@ class Cpu(Frozen):
             if kernels[row].max_tokens <= kernels[row - 1].max_tokens:
                 raise field_error([row, "max_tokens"], "must be above that of the kernel before")
         return kernels
+
+    def of_cores(self, share: float) -> Self:
+        """Return the CPU with so many times the cores: the rates of all its kernels follow."""
+
+        def scaled(curve: Curve) -> Curve:
+            points = tuple((x, y * share) for x, y in curve.points)
+            return curve.model_copy(update={"points": points})
+
+        few = tuple(
+            kernel.model_copy(update={"tflops": scaled(kernel.tflops)})
+            for kernel in self.few_token_kernels
+        )
+        return self.model_copy(update={"tflops": scaled(self.tflops), "few_token_kernels": few})
 
     def rate_tflops(self, tokens: ArrayLike) -> NDArray[np.float64]:
         """Return the rate at each token count, of the kernel used there."""

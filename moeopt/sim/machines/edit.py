@@ -75,6 +75,7 @@ def with_changes(
         If a field or a value cannot be, or one is missing: everything is listed.
     """
     sources: dict[str, str] = data["sources"]
+    threads = (data.get("cpu") or {}).get("threads")
     wrong = []
     for path, value in changes.items():
         if reason := _refusal(path):
@@ -97,6 +98,7 @@ def with_changes(
     _follow_channels(data, set(changes))
     try:
         machine = Machine.model_validate(data)
+        machine = _follow_threads(machine, threads, set(changes))
     except ValidationError as error:
         wrong = [*wrong, describe_fields(Machine, error)]
     if wrong:
@@ -148,6 +150,19 @@ def _put(data: dict[str, Any], path: str, value: object) -> None:
 
 def _is_below(key: str, path: str) -> bool:
     return key == path or key.startswith((f"{path}.", f"{path}["))
+
+
+def _follow_threads(machine: Machine, before: object, changed: set[str]) -> Machine:
+    """Let the rates of the CPU's kernels follow the number of threads that compute."""
+    cpu = machine.cpu
+    if changed & {"cpu", "cpu.tflops"} or "cpu.threads" not in changed:
+        return machine
+    if cpu is None or cpu.threads is None or not isinstance(before, int):
+        return machine
+    said = f"{cpu.threads} of {before} threads of: {machine.sources.get('cpu.tflops', 'as given')}"
+    sources = machine.sources | {"cpu.tflops": said}
+    scaled = cpu.of_cores(cpu.threads / before)
+    return machine.model_copy(update={"cpu": scaled, "sources": sources})
 
 
 def _follow_channels(data: dict[str, Any], changed: set[str]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from moeopt.core.errors import InputError
 from moeopt.sim.machines.cost import to_quanta
 from moeopt.sim.machines.machine import Link, Machine
-from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, MIB, buffer_bytes
+from moeopt.sim.machines.runtimes.memory import CONTEXT_MIB, GIB, MIB, buffer_bytes, host_gib
 from moeopt.sim.machines.runtimes.predict import (
     GPU_PROMPT_SHARE,
     UPLOAD_FROM,
@@ -25,8 +25,6 @@ from moeopt.sim.machines.runtimes.profile import RuntimeProfile, as_costs, get_r
 from moeopt.sim.machines.runtimes.setting import Setting, amounts, gpu_read_gb_s, host_read_gb_s
 from moeopt.sim.machines.runtimes.terms import token_us
 from moeopt.sim.models.model_shape import ModelShape
-
-GIB = 2**30
 
 Numa = Literal["interleaved", "first-touch", "nodes", "mirrored", "isolate"]
 Floats = NDArray[np.float64]
@@ -142,7 +140,7 @@ def split_times(machine: Machine, model: ModelShape, options: SplitOptions) -> S
     prompt = _prompt_us(machine, [m for _, m, _ in hosts], model, options, moe)
     prompt_hop = _hops(machine, names, len(gpus), model, options.ubatch, hand_over)
     capacity = [gpu.hbm_gb * GIB for gpu in machine.every_gpu]
-    capacity += [_host_bytes(node) for _, node, _ in hosts]
+    capacity += [host_gib(node) * GIB for _, node, _ in hosts]
     buffers = [
         (gpu.reserve_mib or {}).get(options.runtime, CONTEXT_MIB) * MIB
         + buffer_bytes(model, options.runtime, options.ubatch)
@@ -189,15 +187,9 @@ def _hosts(machine: Machine, numa: Numa) -> list[tuple[str, Machine, bool]]:
         found = []
         for node in nodes:
             share = node.cores / max(1, sum(other.cores for other in nodes))
-            curve = cpu.tflops.model_copy(
-                update={"points": tuple((x, y * share) for x, y in cpu.tflops.points)}
-            )
-            own = cpu.model_copy(
-                update={
-                    "numa": None, "bandwidth_gb_s": node.bandwidth_gb_s, "threads": node.cores,
-                    "tflops": curve,
-                }
-            )  # fmt: skip
+            rate, threads = node.bandwidth_gb_s, node.cores
+            changed = {"numa": None, "bandwidth_gb_s": rate, "threads": threads}
+            own = cpu.of_cores(share).model_copy(update=changed)
             dram = machine.dram.model_copy(update={"capacity_gb": node.capacity_gb})
             found.append((node.name, machine.model_copy(update={"cpu": own, "dram": dram}), True))
         return found
@@ -361,12 +353,6 @@ def _prompt_us(
             computed = touched / (gb_s * UPLOAD_SHARE * 1e3) + gpu_us[0]
         experts[:, number] = computed
     return attention, np.where(moe[:, None], experts, 0.0)
-
-
-def _host_bytes(machine: Machine) -> float:
-    """Return the host's memory; a TiB where nobody says."""
-    held = machine.dram.capacity_gb
-    return (1024.0 if held is None else held) * GIB
 
 
 def refuse_numa(machine: Machine, numa: Numa) -> None:

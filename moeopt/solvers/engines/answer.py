@@ -28,3 +28,8 @@ class Answer:
     objective: float | None = None
     bound: float | None = None
     values: Mapping[str, float] = field(default_factory=dict)
+
+
+def too_large() -> Answer:
+    """Return what is answered where the root alone takes more than a work limit."""
+    return Answer("its root may take longer than the work limit", termination="time_limit")

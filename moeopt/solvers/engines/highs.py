@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from moeopt.core.highs import Found, minimize
-from moeopt.solvers.engines.answer import Answer
+from moeopt.core.highs import Found, fits, minimize
+from moeopt.solvers.engines.answer import Answer, too_large
 from moeopt.solvers.engines.matrix import to_matrix
 
 
 def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with HiGHS; scipy offers neither its seed nor its threads."""
     matrix = to_matrix(model)
+    if not fits(matrix.program, limit_s):
+        return too_large()
     found: Found = minimize(matrix.program, limit_s)
     answer = Answer(found.message, found.tolerance)
     if found.status in ("optimal", "infeasible"):

@@ -8,8 +8,8 @@ from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers.gscip import gscip_pb2
 
 from moeopt.core.clock import counts_work, solving_clock, spend
-from moeopt.core.highs import nodes_within, work_of
-from moeopt.solvers.engines.answer import Answer
+from moeopt.core.highs import fits, nodes_within, work_of
+from moeopt.solvers.engines.answer import Answer, too_large
 from moeopt.solvers.engines.matrix import Matrix, to_matrix
 
 TOLERANCE = 1e-9
@@ -19,6 +19,8 @@ TOLERANCE = 1e-9
 def solve(model: Any, limit_s: float, seed: int, workers: int) -> Answer:
     """Solve a PuLP model with SCIP, on one thread."""
     matrix = to_matrix(model)
+    if not fits(matrix.program, limit_s):
+        return too_large()
     translated, variables = _translate(matrix)
     seconds = solving_clock().seconds_for(limit_s)
     parameters = mathopt.SolveParameters(

@@ -3,8 +3,8 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
@@ -129,7 +129,7 @@ def overview_chart(panels: Sequence[tuple[str, Sequence[Line]]], columns: int = 
     return figure
 
 
-def _ranges(axis: Any, lines: Sequence[Line]) -> None:
+def _ranges(axis: Axes, lines: Sequence[Line]) -> None:
     most = max((line.most for line in lines), default=0.0)
     axis.set_xscale("symlog", linthresh=LOG_FROM, linscale=1)
     ticks = [0.0, *(10.0**power for power in range(-2, 12))]
@@ -381,6 +381,8 @@ def _lines(summaries: Sequence[Summary], first: Container[str]) -> Iterator[Line
         if least is None or middle is None or most is None or s.optimal is None:
             continue
         if not is_exact(s.problem, s.method.partition(" ")[0]):
-            published, label = s.method in first, f"{s.method} *" if s.settled else s.method
+            name, bracket, said = s.method.partition(" (")
+            label = f"{name} *{bracket}{said}" if s.settled else s.method
+            published = s.method in first
             shares = (least, middle, most, s.optimal)
             yield Line(label, s.kind or "none", *shares, published, s.settled, s.interval)

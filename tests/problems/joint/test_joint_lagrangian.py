@@ -176,7 +176,7 @@ def test_changes_add_what_they_say() -> None:
         arrays = Arrays.of(instance)
         plan = plan_of(instance, random_solution(rng, instance))
         before = cost(arrays, plan)
-        known = changes(arrays, plan)
+        known = changes(arrays, plan, before.hit)
         for n in range(len(known.layer)):
             after = cost(arrays, known.apply(plan, np.array([n])))
             if not (before.swapped.any() or after.swapped.any()):

@@ -4,7 +4,6 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def short_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let bound and pack anneal for a moment only: on tiny instances that is where time goes."""
-    for moves in ("FIRST_MOVES", "MOVES"):
-        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 200)
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let bound and pack look at few moves: on tiny instances that is where time goes."""
+    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.EVALUATIONS", 20_000)

@@ -12,7 +12,7 @@ import pytest
 from moeopt.core.search import Feasibility
 from moeopt.problems.layout.paths import Path
 from moeopt.problems.layout.single_scenario import arc_flow, class_milp
-from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, dive, pack
+from moeopt.problems.layout.single_scenario.arc_flow import Graph, Items, pack
 from moeopt.problems.layout.single_scenario.class_cpsat import pack_cpsat, solve_class_cpsat
 from moeopt.problems.layout.single_scenario.class_milp import ClassProblem, solve_class_milp
 from moeopt.problems.layout.single_scenario.host_assignment import assign_hosts
@@ -75,7 +75,7 @@ def packing_case(seed: int) -> tuple[np.ndarray, int, int]:
 def test_flows_decide_packings(seed: int) -> None:
     """Feasible exactly from the least makespan on, with bins that hold every item once.
 
-    HiGHS and CP-SAT agree; a dive may leave it undecided, but is not wrong.
+    HiGHS and CP-SAT agree.
     """
     sizes, bins, slots = packing_case(seed)
     least = least_makespan(tuple(sizes.tolist()), bins, slots)
@@ -91,9 +91,6 @@ def test_flows_decide_packings(seed: int) -> None:
             answer, packed = decide(graph, items.copies, bins, 10.0)
             assert answer == expected
             assert answer == INFEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
-        answer, packed = dive(graph, items.copies, bins, capacity, slots, 10.0)
-        assert answer in (expected, UNKNOWN)
-        assert answer != FEASIBLE or fits(items.places(packed, sizes), sizes, capacity, slots)
 
 
 @pytest.mark.parametrize("seed", first_quick(range(60), 12))
@@ -122,43 +119,11 @@ def test_flows_hold_few_of_the_first_size(seed: int) -> None:
             answer, packed = decide(graph, items.copies, bins, 10.0)
             assert answer == expected
             assert answer == INFEASIBLE or allowed(items.places(packed, sizes), capacity)
-        answer, packed = dive(graph, items.copies, bins, capacity, slots, 10.0)
-        assert answer in (expected, UNKNOWN)
-        assert answer != FEASIBLE or allowed(items.places(packed, sizes), capacity)
 
 
 def fits(place: np.ndarray, sizes: np.ndarray, capacity: int, slots: int) -> bool:
     """Tell whether each bin keeps to its capacity and its slots."""
     return bool(np.bincount(place, sizes).max() <= capacity and np.bincount(place).max() <= slots)
-
-
-def test_dives_find_packings() -> None:
-    """Nearly all there are, and where items fill the bins entirely, too."""
-    found = 0
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        bins, capacity = 6, 200
-        cuts = [np.sort(rng.choice(np.arange(1, capacity), 3, replace=False)) for _ in range(bins)]
-        parts = [np.diff(np.concatenate([[0], cut, [capacity]])) for cut in cuts]
-        sizes = -np.sort(-np.concatenate(parts))
-        items = Items.of(sizes, len(sizes))
-        graph = Graph.of(items.sizes, items.copies, capacity, len(sizes), 0)
-        answer, packed = dive(graph, items.copies, bins, capacity, len(sizes), 10.0)
-        assert answer != INFEASIBLE
-        if answer == FEASIBLE:
-            found += 1
-            loads = np.bincount(items.places(packed, sizes), sizes, bins)
-            assert loads.tolist() == [capacity] * bins
-    assert found >= 7
-
-
-def test_a_dive_stops_in_time() -> None:
-    """Without time it decides nothing."""
-    items = Items.of(np.array([3, 2, 2]), 3)
-    graph = Graph.of(items.sizes, items.copies, 4, 3, 1)
-    assert dive(graph, items.copies, 2, 4, 3, 0.0) == (UNKNOWN, [])
-    answer, packed = dive(graph, items.copies, 2, 4, 3, 10.0)
-    assert (answer, sorted(packed)) == (FEASIBLE, [[0], [1, 1]])
 
 
 class Dimms:
@@ -182,10 +147,8 @@ def test_flows_of_rounded_sizes_refute_no_packing(
         monkeypatch.setattr(arc_flow, "COARSE", coarse)
     dimms: Any = Dimms(bins, slots)
     for capacity in (least, least + 1):
-        step, items, graph = arc_flow.build(dimms, sizes, capacity, int(sizes.sum()))
+        _, items, graph = arc_flow.build(dimms, sizes, capacity, int(sizes.sum()))
         assert pack(graph, items.copies, bins, 10.0)[0] == FEASIBLE
-        dived, _ = dive(graph, items.copies, bins, capacity // step, slots, 10.0)
-        assert dived != INFEASIBLE
 
 
 @pytest.mark.parametrize("seed", first_quick([s for s in SMALL if s < 40], 6))

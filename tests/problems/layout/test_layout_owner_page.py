@@ -19,7 +19,7 @@ def test_what_the_page_names_exists(root: Path) -> None:
     layout = root / "moeopt" / "problems" / "layout"
     named = re.findall(r"`([\w/]+(?:\.py|\.md|\.mod|/))`", page)
     assert len(named) > 20
-    places = [layout, layout / "single_scenario", layout / "multi_scenario", root]
+    places = [layout, layout / "single_scenario", root]
     places += [root / "benchmarks" / "studies", root / "formulations" / "layout"]
     figure = (root / "docs" / "layout.svg").read_text()
     named += re.findall(r'class="m"[^>]*>([\w/.]+)<', figure)
@@ -29,9 +29,9 @@ def test_what_the_page_names_exists(root: Path) -> None:
 
 @pytest.mark.parametrize("rule", CONSTRAINTS)
 def test_a_search_for_a_rule_finds_all_of_it(rule: str, root: Path) -> None:
-    """Its text, its check, its rows in the three models, and its part in the search's proof."""
+    """Its text, its check, its rows in the models, and its part in the search's proof."""
     layout, formulation = root / "moeopt" / "problems" / "layout", root / "formulations" / "layout"
-    files = [layout / f"{name}.py" for name in ("check", "cpsat", "milp")]
+    files = [layout / f"{name}.py" for name in ("check", "cpsat")]
     for file in [*files, formulation / "layout.mod", root / "docs" / "layout.md"]:
         assert rule in file.read_text(), file
     copies = rule in ("LA-C10", "LA-C11")

@@ -18,7 +18,7 @@ from moeopt.problems.layout.bounds import (
 )
 from moeopt.problems.layout.check import loads, objective, violations
 from moeopt.problems.layout.instance import COSTS, TWO_PARTS, Instance, Solution
-from moeopt.problems.layout.multi_scenario.aggregated import aggregated
+from moeopt.problems.layout.multi_scenario import aggregated
 from moeopt.problems.layout.single_scenario.scenario import Branch, SingleScenario
 from moeopt.solvers.run import solve
 from tests.problems.agreement import assert_agreement

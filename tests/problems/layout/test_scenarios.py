@@ -3,14 +3,10 @@
 import pytest
 
 from moeopt.core.search import Search
-from moeopt.problems.layout import check, multi_scenario
+from moeopt.problems.layout import check
 from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.local_search.state import unit_of
-from moeopt.problems.layout.multi_scenario import solve
-from moeopt.problems.layout.multi_scenario.aggregated import aggregated, chosen
-from moeopt.problems.layout.multi_scenario.incumbents import Improver, start_layout, value
-from moeopt.problems.layout.multi_scenario.joint_bound import scenario_bounds
-from moeopt.problems.layout.second_stage import Layout
+from moeopt.problems.layout.multi_scenario import aggregated, solve
+from moeopt.problems.layout.single_scenario import scenario_bounds
 from tests.problems.layout.by_arrays import optimum
 from tests.problems.layout.layout_random_instances import (
     of_every_kind,
@@ -32,8 +28,7 @@ def test_there_are_enough_instances() -> None:
 )
 def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every single bound is at most the optimum, the plan at least, and closed means equal."""
-    for moves in ("EVALUATIONS", "FIRST_MOVES", "MOVES"):
-        monkeypatch.setattr(f"moeopt.problems.layout.multi_scenario.incumbents.{moves}", 50)
+    monkeypatch.setattr("moeopt.problems.layout.multi_scenario.EVALUATIONS", 50)
     closed = 0
     for number, instance in enumerate(of_every_kind(INSTANCES, slice(share, None, SHARES))):
         least = optimum(instance)
@@ -51,26 +46,6 @@ def test_bounds_optimum_and_value_are_in_order(share: int, monkeypatch: pytest.M
         assert search.bound <= least <= search.objective, instance.name
         closed += search.closed
     assert closed > len(INSTANCES) // (6 * SHARES)  # so that the claims are put to the test
-
-
-def test_wait_and_see_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before any search, the sum is proven; the search begins at the best of the windows' own."""
-    seen = []
-
-    def improver(instance: Instance, search: Search, start: Layout, **_: object) -> None:
-        seen.append((search.bound, value(instance, start)))
-        raise InterruptedError
-
-    monkeypatch.setattr(multi_scenario, "Improver", improver)
-    # Neither the first window's layout nor that of the linear relaxation is the best of those.
-    instance = next(of for of in INSTANCES if of.name == "mixed-24")
-    search = Search(limit_s=60)
-    with pytest.raises(InterruptedError):
-        solve(instance, search)
-    own = list[Layout]()
-    alone = scenario_bounds(instance, Search(limit_s=60), 60, own)
-    assert len(own) == len(instance.scenarios)
-    assert seen == [(sum(alone), min(value(instance, layout) for layout in own))]
 
 
 def test_whole_domains_see_the_longest_piece() -> None:
@@ -100,27 +75,14 @@ def test_a_layout_of_each_scenario_alone_is_not_enough() -> None:
     assert search.bound == 110
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_annealing_keeps_its_books(seed: int) -> None:
-    """The value that annealing gives its best plan is the checker's."""
-    instance = random_instance(seed, "several scenarios")
-    search = Search(limit_s=600, seed=seed)
-    improver = _improver(instance, search)
-    for _ in range(2):
-        improver.round()
-    assert search.objective == check.objective(instance, search.solution)
-    assert improver.best.objective[0] * unit_of(instance) == search.objective
-
-
 def test_same_seed_same_plan() -> None:
-    """Two runs of as many rounds give the same plan."""
+    """Two runs give the same plan, whose objective is the checker's."""
     instance = random_instance(3, "several scenarios", experts=9)
     found = []
     for _ in range(2):
         search = Search(limit_s=600, seed=7)
-        improver = _improver(instance, search)
-        for _ in range(3):
-            improver.round()
+        solve(instance, search)
+        assert search.objective == check.objective(instance, search.solution)
         found.append(search.solution)
     assert found[0] == found[1]
 
@@ -132,15 +94,6 @@ def test_full_dimms_stay_full() -> None:
     search = Search(limit_s=600)
     solve(instance, search)
     assert not check.violations(instance, search.solution)
-
-
-def test_two_workers_agree_with_one() -> None:
-    """Side by side, plans and bounds are as valid as in turn."""
-    instance = _one_slot_two_wishes()
-    search = Search(limit_s=600, workers=2)
-    solve(instance, search)
-    assert search.closed
-    assert search.objective == 110
 
 
 def test_no_time_left_is_no_error() -> None:
@@ -157,14 +110,6 @@ def test_a_stop_is_heard() -> None:
     search.stop()
     solve(instance, search)
     assert search.objective is None or search.objective >= (search.bound or 0)
-
-
-def _improver(instance: Instance, search: Search) -> Improver:
-    model = aggregated(instance, list(range(len(instance.scenarios))))
-    found = model.solve(60, integer=False)
-    resident = chosen(found, model.resident, instance.experts)
-    localized = chosen(found, model.localized, instance.experts)
-    return Improver(instance, search, start_layout(instance, resident, localized))
 
 
 def _scenario(weight: int, ndp: list[int], host: int, hit: int) -> dict[str, object]:

@@ -1,6 +1,4 @@
-"""The decomposition by striped reads, mostly by its pattern model alone, against an enumeration."""
-
-from itertools import product
+"""The decomposition by striped reads, mostly by its arrival model alone, against an enumeration."""
 
 import numpy as np
 import pytest
@@ -10,18 +8,11 @@ from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import candidates, count, objective, violations
 from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.striped_reads import pattern_model
 from moeopt.problems.relayout.striped_reads import search as decomposition
 from moeopt.problems.relayout.striped_reads import solve as evacuation
 from moeopt.problems.relayout.striped_reads.modes import Modes
-from moeopt.problems.relayout.striped_reads.pattern_model import (
-    GONE,
-    ON_HOST,
-    ON_NDP,
-    Dimm,
-    Subproblem,
-)
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
+from moeopt.problems.relayout.striped_reads.subproblem import FIRST_PASS, Dimm, Subproblem
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import (
     KINDS,
@@ -91,13 +82,13 @@ def run(instance: Instance, limit_s: float = LIMIT_S) -> Search:
 
 @pytest.fixture
 def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take bounds and plans away, so that the pattern model alone must prove the optimum."""
+    """Take bounds and plans away, so that the arrival model alone must prove the optimum."""
     monkeypatch.setattr(decomposition, "lower_bound", lambda instance: 0)
     without_plans(monkeypatch)
 
 
 def without_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave every subproblem to the pattern model."""
+    """Leave every subproblem to the arrival model."""
     monkeypatch.setattr(PlanModel, "applies", lambda modes: False)
 
 
@@ -173,46 +164,6 @@ def test_every_makespan_and_every_number_of_reads() -> None:
             assert (Feasibility.FEASIBLE in found) == (makespan >= best), seed
 
 
-def test_patterns_are_the_minimal_states_that_fit() -> None:
-    """By definition: the load fits, and after any one expert's step back it does not."""
-    for seed in range(60):
-        instance = random_instance(seed, "dimms bind", experts=4)
-        modes = Modes(instance)
-        read = modes.localized_read
-        for dimm in (Dimm(modes, d) for d in range(modes.dimms)):
-            times = [instance.experts[row].ndp_ns // modes.step_ns for row in dimm.rows]
-            states = list(
-                product(*((ON_NDP, ON_HOST, GONE) if t > read else (ON_NDP, GONE) for t in times))
-            )
-            load = {
-                s: sum((t, read, 0)[at] for at, t in zip(s, times, strict=True)) for s in states
-            }
-            for capacity in {0, 1, sum(times) // 2, max(times, default=0), sum(times)}:
-                expected = {
-                    s
-                    for s in states
-                    if load[s] <= capacity
-                    and not any(
-                        load[o] <= capacity
-                        for o in states
-                        if o != s and all(a <= b for a, b in zip(o, s, strict=True))
-                    )
-                }
-                found = dimm.minimal_patterns(capacity)
-                assert {tuple(p) for p in found.tolist()} == expected, (seed, capacity)
-
-
-def test_a_dimm_with_too_many_states_is_only_counted(
-    monkeypatch: pytest.MonkeyPatch, from_nothing: None
-) -> None:
-    """Without patterns the proofs are longer, and the same."""
-    monkeypatch.setattr("moeopt.problems.relayout.striped_reads.pattern_model.MAX_STATES", 0)
-    for seed in range(20):
-        instance = random_instance(seed, "dimms bind")
-        assert Dimm(Modes(instance), 0).minimal_patterns(0) is None
-        assert run(instance).bound == least_makespan(instance), seed
-
-
 def test_a_large_instance_ends_with_a_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too large for subproblems is left to CP-SAT, with the bracket of the cheap bounds."""
     monkeypatch.setattr(decomposition, "MAX_SIZE", 0)
@@ -230,7 +181,7 @@ def test_an_undecided_subproblem_proves_nothing(monkeypatch: pytest.MonkeyPatch)
     proven = run(instance)
     assert proven.closed
     without_plans(monkeypatch)
-    monkeypatch.setitem(pattern_model.FIRST_PASS, "max_deterministic_time", 1e-5)
+    monkeypatch.setitem(FIRST_PASS, "max_deterministic_time", 1e-5)
     monkeypatch.setattr(decomposition, "EFFORTS", ((0, 1e-5),))
     search = run(instance)
     assert not search.closed

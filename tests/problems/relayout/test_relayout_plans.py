@@ -1,4 +1,4 @@
-"""Combinations of plans: against the pattern model, an enumeration of offers, and the optimum."""
+"""Combinations of plans: against the arrival model, an enumeration of offers, and the optimum."""
 
 from itertools import combinations_with_replacement
 
@@ -11,7 +11,6 @@ from moeopt.problems.relayout.striped_reads import labels, plan_model
 from moeopt.problems.relayout.striped_reads.labels import LabelSetting
 from moeopt.problems.relayout.striped_reads.modes import Modes
 from moeopt.problems.relayout.striped_reads.pareto import undominated
-from moeopt.problems.relayout.striped_reads.pattern_model import Dimm, Subproblem
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
 from moeopt.problems.relayout.striped_reads.plans import (
     SHARED,
@@ -20,6 +19,7 @@ from moeopt.problems.relayout.striped_reads.plans import (
     tabulate,
 )
 from moeopt.problems.relayout.striped_reads.search import _Decomposition
+from moeopt.problems.relayout.striped_reads.subproblem import Dimm, Subproblem
 from moeopt.solvers.run import solve
 from tests.problems.relayout.relayout_random_instances import KINDS, NEWER_KINDS, random_instance
 
@@ -34,7 +34,7 @@ def plans_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("plans left a subproblem undecided")
 
-    monkeypatch.setattr(_Decomposition, "_by_patterns", refuse)
+    monkeypatch.setattr(_Decomposition, "_by_cp_sat", refuse)
     monkeypatch.setattr("moeopt.problems.relayout.striped_reads.search.lower_bound", lambda _: 0)
 
 
@@ -69,7 +69,7 @@ def test_plans_alone_agree_with_the_textbook_models(kind: str, seeds: range) -> 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["dimms bind", *SHARED_LINKS])
-def test_each_subproblem_is_decided_as_by_the_pattern_model(kind: str, seeds: range) -> None:
+def test_each_subproblem_is_decided_as_by_the_arrival_model(kind: str, seeds: range) -> None:
     """A refutation is one there as well; so is a solution, unless channels leave it open."""
     for seed in seeds:
         instance = random_instance(seed, kind, experts=5)

@@ -18,6 +18,8 @@ DEVICES = [
     {"name": "numa0", "capacity": 64, "buffer": 0},
 ]
 
+MIB = 2**20
+
 NOWHERE = {"attention_ns": [None] * 3, "attention_bytes": 1}
 
 
@@ -197,3 +199,36 @@ def test_seven_gpus_and_two_nodes_within_half_a_percent() -> None:
     assert result.objective is not None
     assert result.bound is not None
     assert result.objective - result.bound <= 0.005 * result.objective
+
+
+def test_settlements_of_the_rules() -> None:
+    """A margin keeps a fit from the last MiB; which layers' experts leave is either end's."""
+    device = {"capacity": 3 * 1024 * MIB, "buffer": 500 * MIB}
+    layer = {"attention_ns": [1, 9], "attention_bytes": 10 * MIB, "experts_ns": [2, 9]}
+    instance = Instance.model_validate(
+        {
+            "problem": "split", "schema_version": 1, "name": "x", "source": 1, "order": [1, 0],
+            "devices": [{"name": "gpu0", **device}, {"name": "host", "capacity": 2**40}],
+            "hop_ns": [[0, 1], [1, 0]], "layers": [layer | {"experts_bytes": 500 * MIB}] * 6,
+        }
+    )  # fmt: skip
+
+    def experts(rule: str) -> tuple[int, ...]:
+        found = moeopt.solve(instance, rule).solution
+        assert isinstance(found, Solution)
+        return found.experts
+
+    for name in ("llama.cpp-fit", "ik-auto-fit"):
+        assert experts(name).count(0) == experts(f"{name}[margin=0]").count(0) == 5
+        assert experts(f"{name}[margin=1024]").count(0) == 2
+    for name in ("tensor-split-then-n-cpu-moe", "one-gpu-only"):
+        assert experts(name) == (1, 0, 0, 0, 0, 0)
+        assert experts(f"{name}[leave=last]") == (0, 0, 0, 0, 0, 1)
+
+
+def test_two_devices_have_two_names() -> None:
+    """A split could not be told apart otherwise."""
+    with pytest.raises(InputError, match="must differ from other devices' names"):
+        Instance.model_validate(
+            three_layers().model_dump(mode="json") | {"devices": [DEVICES[0], *DEVICES[:2]]}
+        )

@@ -17,10 +17,8 @@ from moeopt.problems.tri_domain.bounds import (
     busiest_dimm_ns,
     lagrangian_bound_ns,
     longest_expert_ns,
-    lower_bound,
 )
-from moeopt.problems.tri_domain.check import Loads, loads, objective, violations
-from moeopt.problems.tri_domain.execute import execute
+from moeopt.problems.tri_domain.check import Loads, loads, objective
 from moeopt.problems.tri_domain.heuristics import (
     HEURISTICS,
     fiddler,
@@ -34,7 +32,7 @@ from moeopt.problems.tri_domain.instance import DOMAINS, STRIPED, Instance, Solu
 from moeopt.problems.tri_domain.threshold.search import NO_CUTOFF, Bracket
 from moeopt.problems.tri_domain.view import facts, lanes
 from moeopt.solvers.run import solve
-from tests.problems.agreement import assert_anchors
+from tests.problems.agreement import assert_agreement, assert_anchors
 from tests.problems.tri_domain.random_instances import (
     KINDS,
     SCHEMA_2_KINDS,
@@ -179,27 +177,10 @@ def test_hand_computed_anchors() -> None:
 @pytest.mark.parametrize("seeds", SHARES)
 @pytest.mark.parametrize("kind", SCHEMA_2_KINDS)
 def test_every_method_agrees_with_the_enumeration(kind: str, seeds: range) -> None:
-    """On 300 instances of each kind all exact methods give the optimum, from scratch.
-
-    No heuristic is below it, no bound above it, and the engine runs a schedule as the checker adds
-    it up.
-    """
-    for seed in seeds:
-        instance = random_schema_2(seed, kind)
-        optimum = least_makespan(instance)
-        for method in ("threshold", "cp-sat", "milp", "mathprog"):
-            options = {} if method == "threshold" else {"warm_start": False}
-            result = solve(instance, method, **options)
-            found = (result.status, result.objective, result.bound)
-            assert found == ("optimal", optimum, optimum), (instance.name, method, result)
-        for name, heuristic in HEURISTICS.items():
-            solution = heuristic(instance)
-            assert violations(instance, solution) == [], (instance.name, name)
-            assert objective(instance, solution) >= optimum, (instance.name, name)
-            assert execute(instance, solution).objective == objective(instance, solution)
-        bounds = (longest_expert_ns, busiest_dimm_ns, busiest_channel_ns, lagrangian_bound_ns)
-        for bound in (lower_bound, *bounds):
-            assert bound(instance) <= optimum, (instance.name, bound.__name__)
+    """On 300 instances of each kind; see `assert_agreement`."""
+    bounds = (longest_expert_ns, busiest_dimm_ns, busiest_channel_ns, lagrangian_bound_ns)
+    for instance in (random_schema_2(seed, kind) for seed in seeds):
+        assert_agreement(instance, least_makespan(instance), bounds, run=True)
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])

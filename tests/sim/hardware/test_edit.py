@@ -296,3 +296,21 @@ def test_the_commands_refuse_in_one_line(
     told = capsys.readouterr()
     assert says in told.err
     assert (told.out, told.err.count("\n"), list(tmp_path.iterdir())) == ("", 1, [])
+
+
+def test_kernels_follow_the_threads_and_sockets() -> None:
+    """All kernels of the CPU: half of the threads, half of the rate; two sockets, twice."""
+    one = get_machine("rtx4090d+xeon-spr").cpu
+    both = get_machine("rtx4090d+2xxeon-spr").cpu
+    half = set_machine(get_machine("rtx4090d+xeon-spr"), {"cpu.threads": 16})
+    assert one is not None
+    assert both is not None
+    assert half.cpu is not None
+    for tokens in (1, 64):
+        rate = float(one.rate_tflops(tokens))
+        assert float(both.rate_tflops(tokens)) == pytest.approx(2 * rate)
+        assert float(half.cpu.rate_tflops(tokens)) == pytest.approx(rate / 2)
+    assert half.sources["cpu.tflops"].startswith("16 of 32 threads of: ")
+    said = set_machine(get_machine("rtx4090d+xeon-spr"), {"cpu.threads": 16, "cpu.tflops": 3.0})
+    assert said.cpu is not None
+    assert float(said.cpu.tflops(64)) == 3.0

@@ -133,6 +133,8 @@ class Cost:
         As the checker counts them.
     swapped
         Entries that run on the CPU though the GPU holds them, shape (entries,).
+    hit
+        Entries that a cache holds when they are used, shape (entries,).
     lengths
         Of the five arcs of every row, shape (rows, 5), as `kernels` has them.
     """
@@ -142,6 +144,7 @@ class Cost:
     gpu_bytes: int
     host_bytes: int
     swapped: Flags
+    hit: Flags
     lengths: Ints
 
 
@@ -150,10 +153,10 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
     i = arrays.instance
     spend(RUN_WORK + len(arrays.row) / ENTRIES)
     context = i.contexts[plan.context]
-    swapped = np.zeros(len(arrays.row), dtype=np.bool_)
+    swapped, hit = np.zeros((2, len(arrays.row)), dtype=np.bool_)
     lengths = np.zeros((len(arrays.steps.start) - 1, ARCS), dtype=np.int64)
     steps_ns, copies_ns, late = run_steps(
-        arrays.steps, arrays.frames[plan.context], plan.decisions, swapped, lengths
+        arrays.steps, arrays.frames[plan.context], plan.decisions, swapped, hit, lengths
     )
     size = arrays.size[plan.width]
     largest = np.where(plan.held, 0, size).max(axis=1)
@@ -164,6 +167,7 @@ def cost(arrays: Arrays, plan: Choice) -> Cost:
         gpu_bytes=context.kv_bytes + int(size[plan.held].sum() + (plan.ways * largest).sum()),
         host_bytes=int(size.sum() if i.host_copy else size[~plan.held].sum()),
         swapped=swapped,
+        hit=hit,
         lengths=lengths,
     )
 

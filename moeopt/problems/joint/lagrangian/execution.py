@@ -15,7 +15,7 @@ NO_ARC = -(2**60)
 
 @compiled
 def run_steps(
-    steps: Steps, frame: Frame, plan: Decisions, swapped: Flags, lengths: Ints
+    steps: Steps, frame: Frame, plan: Decisions, swapped: Flags, hit: Flags, lengths: Ints
 ) -> tuple[int, int, int]:
     """Execute a plan: return the time of all steps, that of all copies, and the loss deferred.
 
@@ -26,6 +26,8 @@ def run_steps(
     ----------
     swapped
         Output: which entries the GPU holds and the CPU runs, shape (entries,).
+    hit
+        Output: which entries a cache holds when they are used, residents left out.
     lengths
         Output: of every row's arcs, shape (rows, arcs).
     """
@@ -45,8 +47,9 @@ def run_steps(
         for p in range(last - 1, first - 1, -1):
             e = steps.expert[p]
             j, there = plan.width[layer, e], plan.held[layer, e]
+            hit[p] = False
             if not there and plan.ways[layer] > 0:
-                there = _in_cache(used[layer], plan.held[layer], e, plan.ways[layer])
+                there = hit[p] = _in_cache(used[layer], plan.held[layer], e, plan.ways[layer])
                 if not there:
                     copies += steps.copy_ns[p, j]
             swapped[p] = False

@@ -63,8 +63,8 @@ class Changes:
     widths: int
 
 
-def changes(arrays: Arrays, plan: Choice) -> Changes:
-    """Return all single changes of a plan."""
+def changes(arrays: Arrays, plan: Choice, hit: Flags) -> Changes:
+    """Return all single changes of a plan, with what its caches hold."""
     i = arrays.instance
     layers, experts, widths = arrays.loss.shape
     states = 2 * widths
@@ -74,7 +74,7 @@ def changes(arrays: Arrays, plan: Choice) -> Changes:
     by_state = np.zeros((2, layers, experts, states), dtype=np.int64)
     by_count = np.zeros((2, layers, most + 1), dtype=np.int64)
     frame = arrays.frames[plan.context]
-    gains(arrays.steps, frame, plan.decisions, in_cache(arrays, plan), by_state, by_count)
+    gains(arrays.steps, frame, plan.decisions, hit, by_state, by_count)
     size = np.tile(arrays.size, 2)
     held = np.arange(states) >= widths
     gpu = size * held
@@ -97,26 +97,6 @@ def changes(arrays: Arrays, plan: Choice) -> Changes:
         loss=np.concatenate([by_state[1][at], by_count[1][counts]]),
         widths=widths,
     )
-
-
-def in_cache(arrays: Arrays, plan: Choice) -> Flags:
-    """Return which entries a layer's cache holds when they are used, residents left out."""
-    hit = np.zeros(len(arrays.row), dtype=np.bool_)
-    if not plan.ways.any():
-        return hit
-    i = arrays.instance
-    recent: list[list[int]] = [[] for _ in range(i.layers)]
-    for row in range(len(arrays.steps.start) - 1):
-        layer = row % i.layers
-        part = range(int(arrays.steps.start[row]), int(arrays.steps.start[row + 1]))
-        asked = [p for p in part if not plan.held[layer, arrays.steps.expert[p]]]
-        content = recent[layer]
-        for p in asked:
-            hit[p] = int(arrays.steps.expert[p]) in content
-        used = [int(arrays.steps.expert[p]) for p in asked]
-        rest = [e for e in content if e not in used]
-        recent[layer] = [*reversed(used), *rest][: int(plan.ways[layer])]
-    return hit
 
 
 def descend(
@@ -144,7 +124,7 @@ def _better(
     arrays: Arrays, plan: Choice, found: Cost, at: Multipliers
 ) -> tuple[Choice, Cost] | None:
     """Return a better plan, after one batch of changes in different layers or one pair."""
-    known = changes(arrays, plan)
+    known = changes(arrays, plan, found.hit)
     room = _room(arrays, found)
     used = np.stack([known.gpu, known.host, known.loss])
     single = np.flatnonzero((used <= room[:, None]).all(axis=0) & (known.time_ns < 0))
@@ -263,7 +243,7 @@ def repaired(arrays: Arrays, plan: Choice) -> Choice | None:
         room = _room(arrays, found)
         if (room >= 0).all():
             return plan
-        known = changes(arrays, plan)
+        known = changes(arrays, plan, found.hit)
         used = np.stack([known.gpu, known.host, known.loss])
         over = int(np.argmin(np.where(np.isfinite(room), room, 0) / _sizes(arrays)))
         frees = np.flatnonzero(used[over] < 0)

@@ -26,8 +26,6 @@ from moeopt.problems.layout.copies import Flags, places_of
 from moeopt.problems.layout.instance import DOMAINS, Instance, Solution
 from moeopt.problems.layout.paths import Path
 
-from .annealing import uniform
-
 NOBODY = -1
 SMOOTHING = 0.05
 """Weight of the devices' mean square against a makespan."""
@@ -137,6 +135,17 @@ def state_of(instance: Instance, rules: Rules, solution: Solution) -> State:
                 place = 1 + instance.dimms
             give(rules, state, s, i, 3 * place + DOMAINS.index(domain or "cpu"))
     return state
+
+
+@compiled
+def uniform(random: NDArray[np.uint64]) -> float:
+    """Return a number in [0, 1) by xorshift (Marsaglia 2003); the seed must not be 0."""
+    x = random[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    random[0] = x
+    return float(x >> np.uint64(11)) / 9007199254740992.0
 
 
 @compiled

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from moeopt.core.clock import solving_clock, spend
+from moeopt.core.clock import spend
 from moeopt.core.highs import Program, Vector, minimize
 from moeopt.core.search import Feasibility
 
@@ -37,9 +37,6 @@ MAX_NODES = 50_000
 
 COARSE = 2000
 """Steps of a bin's capacity in graphs that would be too large otherwise."""
-
-WHOLE = 1e-6
-"""How far below a whole number a flow may be."""
 
 Nodes = NDArray[np.bool_]
 
@@ -236,81 +233,19 @@ def pack(graph: Graph, copies: Ints, bins: int, limit_s: float) -> tuple[Feasibi
     """Decide with HiGHS whether the items fit; return a packing if they do."""
     if not len(graph.tail):
         return Feasibility.INFEASIBLE if copies.any() else Feasibility.FEASIBLE, []
-    found = minimize(program(graph, copies, bins, whole=True), limit_s, relative_gap=ANY_PACKING)
+    found = minimize(program(graph, copies, bins), limit_s, relative_gap=ANY_PACKING)
     if found.values is None:
         infeasible = found.status == "infeasible"
         return Feasibility.INFEASIBLE if infeasible else Feasibility.UNKNOWN, []
     return Feasibility.FEASIBLE, decompose(graph, np.rint(found.values).astype(np.int64))
 
 
-def dive(
-    graph: Graph, copies: Ints, bins: int, capacity: int, slots: int, limit_s: float
-) -> tuple[Feasibility, Packing]:
-    """Look for a packing by a diving heuristic; return it, or what is known instead.
-
-    A flow of the linear relaxation need not be integral, but at a vertex most of it is. The bins
-    that it fills entirely are fixed; the items that are left make a smaller graph with less to
-    waste, and soon none is left. That finds nearly every packing that there is, in a fraction of
-    the time that an integral flow takes.
-
-    Parameters
-    ----------
-    graph, copies
-        The graph of all items, and how many there are of each of its sizes.
-    bins, capacity, slots
-        How many bins, and the largest load and number of items of each.
-    limit_s
-        Seconds.
-
-    Returns
-    -------
-    tuple
-        Infeasible only where not even the first relaxation has a flow; unknown where the dive fails
-        later; the packing, empty unless feasible.
-    """
-    if not graph.sizes.all():
-        return Feasibility.UNKNOWN, []  # zero sizes that only need slots are rare: see `pack`
-    clock = solving_clock()
-    begin = clock.now()
-    sizes, left, packing = graph.sizes, copies.copy(), Packing()
-    most_first = graph.most_first
-    here = np.arange(len(sizes))  # the sizes of `graph`, which shrinks, among all
-    failed = Feasibility.INFEASIBLE
-    while left.any():
-        remaining_s = limit_s - (clock.now() - begin)
-        if remaining_s <= 0:
-            return Feasibility.UNKNOWN, []
-        if not len(graph.tail):
-            return failed, []
-        relaxed = program(graph, left[here], bins - len(packing), whole=False)
-        found = minimize(relaxed, remaining_s)
-        if found.values is None:
-            return failed if found.status == "infeasible" else Feasibility.UNKNOWN, []
-        fixed = len(packing)
-        for share, path in sorted(_fractional_bins(graph, found.values), reverse=True):
-            items = here[path]
-            used = np.bincount(items, minlength=len(sizes))
-            # A bin that is filled in part is fixed as well where there is none but those.
-            for _ in range(int(share + WHOLE) or len(packing) == fixed):
-                if len(packing) < bins and (used <= left).all():
-                    left -= used
-                    packing.append(items.tolist())
-        if len(packing) == fixed:
-            return Feasibility.UNKNOWN, []
-        failed = Feasibility.UNKNOWN
-        here = np.flatnonzero(left)
-        waste = (bins - len(packing)) * capacity - int(sizes @ left)
-        limit = most_first if left[0] else None
-        graph = Graph.of(sizes[here], left[here], capacity, slots, waste, limit)
-    return Feasibility.FEASIBLE, packing
-
-
-def program(graph: Graph, copies: Ints, bins: int, *, whole: bool) -> Program:
+def program(graph: Graph, copies: Ints, bins: int) -> Program:
     """Return the program of the flows that use each size as often as there are copies."""
     matrix, lower, upper = flow_rows(graph, bins)
     demand = np.concatenate([np.zeros(len(graph.ends)), copies])
     most = copies[graph.item].astype(np.float64)
-    kind = np.full(len(most), int(whole))
+    kind = np.ones(len(most), dtype=np.int64)
     costs, least = arc_costs(graph), np.zeros(len(most))
     return Program(costs, least, most, kind, matrix, lower + demand, upper + demand)
 
@@ -354,22 +289,3 @@ def decompose(graph: Graph, flow: Ints) -> list[list[int]]:
             node = int(graph.head[arc])
         bins.append(items)
     return bins
-
-
-def _fractional_bins(graph: Graph, flow: Vector) -> list[tuple[float, list[int]]]:
-    """Take a flow apart into bins: the share of each, and its items; widest arcs first."""
-    left = flow.copy()
-    leaving: dict[int, list[int]] = {}
-    for arc in np.flatnonzero(flow > WHOLE).tolist():
-        leaving.setdefault(int(graph.tail[arc]), []).append(arc)
-    paths = list[tuple[float, list[int]]]()
-    while True:
-        node, arcs = 0, list[int]()
-        while open_ := [arc for arc in leaving.get(node, []) if left[arc] > WHOLE]:
-            arcs.append(max(open_, key=left.__getitem__))
-            node = int(graph.head[arcs[-1]])
-        if not arcs:
-            return paths
-        share = float(left[arcs].min())
-        left[arcs] -= share
-        paths.append((share, graph.item[arcs].tolist()))

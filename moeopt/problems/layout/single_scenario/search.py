@@ -15,7 +15,7 @@ Each branch passes through stages, all at the same bound before any at a higher 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -26,16 +26,7 @@ from .host_assignment import assign_hosts
 from .incumbent import Incumbent
 from .scenario import Branch, Ints, SingleScenario
 from .state_bounds import dominant_items, packing_bound, simple_bounds
-from .subproblems import (
-    FIRST_GAP,
-    PATIENCE,
-    SMALL_GAP,
-    TIGHTER,
-    Subproblems,
-    is_fine,
-    small_gap_target,
-    too_fine,
-)
+from .subproblems import Subproblems
 
 STEP = 1e-3
 """Units of work for a step of the search, but for the solvers and packings that it calls."""
@@ -52,8 +43,6 @@ class Stage(IntEnum):
     UNDECIDED = 5
 
 
-PACKING_STAGES = (Stage.DOMINANT_PACKING, Stage.HOST_BOUND_PACKING, Stage.UNDECIDED)
-
 FIRST_BRANCHES = 40
 """Branches in which an incumbent is looked for first."""
 
@@ -62,14 +51,8 @@ HEURISTIC_TRIALS = 400
 PACKING_TRIALS = 200
 """Trials of one heuristic packing: 5 us each and more."""
 
-NARROW = 4
-"""Part of the gap to ask for where a packing of items without a common divisor was not decided."""
-
 BISECTIONS = 6
 """Attempts to raise a bound where an arc flow of rounded sizes cannot refute."""
-
-FIRST_SHARE = 0.05
-"""Part of the time left for any better schedule where packings are too fine; most take less."""
 
 Key = tuple[int, Stage, Branch]
 """A branch with its bound and stage, in the order of the search."""
@@ -93,8 +76,6 @@ class BranchAndBound:
         The proven bound: no makespan is below it.
     closed
         Whether it is proven that nothing is below ``incumbent.upper``.
-    enough
-        Whether the search ended with a small gap that no method would close.
     note
         How the search ended.
     """
@@ -105,12 +86,10 @@ class BranchAndBound:
     verify: bool | None = False
     bound: int = -1
     closed: bool = False
-    enough: bool = False
     note: str = "TIME_LIMIT"
     _heap: list[Key] = field(default_factory=list)
     _dominant: dict[Branch, Ints] = field(default_factory=dict)
     _successes: dict[Branch, int] = field(default_factory=dict)
-    _narrow: set[Branch] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._subproblems = Subproblems(self.incumbent, self.remaining_s, self.verify)
@@ -171,11 +150,6 @@ class BranchAndBound:
         known = self._multipliers.bound(branch)
         if known > bound:
             self._push(known, min(stage, Stage.HEURISTIC), branch)
-        elif stage in PACKING_STAGES and self._hopeless(bound, branch):
-            if self._tightened(bound, branch):
-                return True
-            self.enough, self.note = True, "TOO_FINE_FOR_A_PROOF"
-            return False
         elif stage == Stage.SHARPEN:
             self._sharpen(bound, branch)
         elif stage == Stage.HEURISTIC:
@@ -187,11 +161,6 @@ class BranchAndBound:
         elif stage == Stage.HOST_BOUND_PACKING:
             return self._decide(bound, stage, branch)
         else:
-            if self._too_fine(branch) and self._tightened(bound, branch):
-                return True
-            sizes, _ = dominant_items(self._scenario, branch)
-            small_gap = bound > small_gap_target(self._upper, FIRST_GAP)
-            self.enough = small_gap and too_fine(sizes, self._upper)
             unconfirmed = self._subproblems.unconfirmed
             self.note = "UNCONFIRMED_REFUTATION" if unconfirmed else "TOO_FINE_FOR_A_PROOF"
             return False
@@ -236,29 +205,18 @@ class BranchAndBound:
             self._push(bound, stage, branch)
         elif answer == Feasibility.INFEASIBLE:
             self._push(makespan + 1, stage, branch)
-        elif branch not in self._narrow and self._is_fine(branch):
-            self._narrow.add(branch)
-            self._push(bound, min(stage, Stage.HOST_BOUND), branch)
-        elif answer == Feasibility.FEASIBLE or not self._too_fine(branch):
-            self._push(self._bisected(bound, stage, branch), Stage.UNDECIDED, branch)
         else:
-            self._push(bound, Stage.UNDECIDED, branch)
+            self._push(self._bisected(bound, stage, branch), Stage.UNDECIDED, branch)
         return self.remaining_s() > 0
 
     def _target(self, bound: int, branch: Branch) -> int:
         """Return the makespan of a branch's next subproblem: just better than the incumbent's.
 
         So a refutation fathoms the branch. After every second success in a row it is half way to
-        the bound, so that many better schedules take few steps. Where a packing without a common
-        divisor was not decided it is near the bound: the less there is to waste, the fewer loads
-        a DIMM may have.
+        the bound, so that many better schedules take few steps.
         """
-        makespan, times = self._least_improvement(branch), self._successes.get(branch, 0)
-        if branch in self._narrow:
-            makespan = min(makespan, bound + (self._upper - 1 - bound) // NARROW)
-        elif times and times % 2 == 0:
-            makespan = min(makespan, (bound + self._upper - 1) // 2)
-        return makespan
+        makespan, times = self._upper - 1, self._successes.get(branch, 0)
+        return min(makespan, (bound + makespan) // 2) if times and times % 2 == 0 else makespan
 
     def _count(self, branch: Branch, *, improved: bool) -> None:
         """Count the successes in a row."""
@@ -277,47 +235,14 @@ class BranchAndBound:
                 high = min(middle, self._upper - 1)
         return low
 
-    def _least_improvement(self, branch: Branch) -> int:
-        """Return the largest makespan worth finding: below the incumbent's, or by a small gap."""
-        if self._too_fine(branch):
-            return small_gap_target(self._upper, self._subproblems.gap)
-        return self._upper - 1
-
-    def _hopeless(self, bound: int, branch: Branch) -> bool:
-        """Tell whether a branch's packing is too fine to be decided, and the gap is small."""
-        target = small_gap_target(self._upper, self._subproblems.gap)
-        return bound > target and self._too_fine(branch)
-
-    def _tightened(self, bound: int, branch: Branch) -> bool:
-        """Go on with a smaller gap, and with all that was not decided; False at the smallest."""
-        known = self._subproblems
-        if known.gap >= SMALL_GAP or self.remaining_s() <= 0:
-            return False
-        known.gap = min(known.gap * TIGHTER, SMALL_GAP)
-        undecided = [(b, of) for b, stage, of in self._heap if stage == Stage.UNDECIDED]
-        self._heap = [key for key in self._heap if key[1] != Stage.UNDECIDED]
-        heapify(self._heap)
-        for least, of in [(bound, branch), *undecided]:
-            self._push(least, Stage.HEURISTIC, of)
-        return True
-
-    def _is_fine(self, branch: Branch) -> bool:
-        return is_fine(dominant_items(self._scenario, branch)[0], self._upper)
-
-    def _too_fine(self, branch: Branch) -> bool:
-        return self._subproblems.too_fine(branch)
-
     def _solve(self, stage: Stage, makespan: int, branch: Branch) -> Feasibility:
-        limit_s = self.remaining_s() * (PATIENCE if self._too_fine(branch) else 1)
         if stage == Stage.DOMINANT_PACKING:
             path = self._dominant[branch]
-            return self._subproblems.packing(branch, path, makespan, limit_s, exact=True)
-        return self._subproblems.with_arc_flow(branch, makespan, limit_s)
+            return self._subproblems.packing(branch, path, makespan, self.remaining_s())
+        return self._subproblems.with_arc_flow(branch, makespan, self.remaining_s())
 
     def _host_bound(self, bound: int, branch: Branch) -> bool:
         """Refute a branch with the DIMM rows aggregated, or look for better schedules so."""
-        if self._too_fine(branch):
-            return self._host_bound_fine(bound, branch)
         makespan, before = self._target(bound, branch), self._upper
         answer = self._subproblems.aggregated(branch, makespan)
         if answer.feasibility == Feasibility.INFEASIBLE:
@@ -330,28 +255,7 @@ class BranchAndBound:
         improved = self._upper < before
         self._count(branch, improved=improved)
         # A target half way says nothing of what is just better, and that is tried next.
-        halved = makespan < self._upper - 1 and branch not in self._narrow
+        halved = makespan < self._upper - 1
         again = improved or halved or answer.feasibility == Feasibility.INFEASIBLE
         self._push(bound, Stage.HOST_BOUND if again else Stage.HOST_BOUND_PACKING, branch)
-        return True
-
-    def _host_bound_fine(self, bound: int, branch: Branch) -> bool:
-        """Do the same where packings are too fine; any improvement gets a short try only."""
-        makespan = self._upper - 1
-        answer = self._subproblems.aggregated(branch, makespan, FIRST_SHARE)
-        if answer.feasibility == Feasibility.UNKNOWN:
-            makespan = self._least_improvement(branch)
-            if makespan < bound:
-                self._push(bound, Stage.UNDECIDED, branch)
-                return True
-            answer = self._subproblems.aggregated(branch, makespan)
-        if answer.feasibility == Feasibility.INFEASIBLE:
-            self._push(makespan + 1, Stage.HOST_BOUND_PACKING, branch)
-        elif answer.path is not None:
-            self._subproblems.pack_fine(answer.path, makespan)
-            bound = self._subproblems.bisected_bound(branch, bound)
-            self._push(bound, Stage.HOST_BOUND_PACKING, branch)
-        else:
-            self._push(bound, Stage.UNDECIDED, branch)
-            return self.remaining_s() > 0
         return True

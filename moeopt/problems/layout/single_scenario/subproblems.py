@@ -14,12 +14,11 @@ import numpy as np
 from moeopt.core.clock import solving_clock
 from moeopt.core.search import Feasibility
 
-from .arc_flow import Items, build, dive, pack
+from .arc_flow import Items, build, pack
 from .class_milp import ClassAnswer, ClassProblem, solve_class_milp
 from .incumbent import Incumbent
 from .lagrangian import MultiplierPool
-from .scenario import Branch, Ints, Times
-from .state_bounds import dominant_items
+from .scenario import Branch, Ints
 
 T = TypeVar("T")
 
@@ -41,47 +40,8 @@ FIRST_TRY_S = 0.15
 CPSAT_TRY_S = 1.0
 """Seconds for CP-SAT, which is mostly slower, before HiGHS has all the time left."""
 
-# Many items without a common divisor, as with times measured to the nanosecond, are number
-# partitioning if their sizes are many. Few different ones, as few counts of tokens have, make few
-# loads: such a packing is decided where little may be wasted.
-
-MANY_ITEMS = 40
-MANY_SIZES = 16
-"""Items, and sizes among them, from which on such a packing may not be decided."""
-
-DIVISOR_PARTS = 100_000
-"""A divisor counts if it is at least such a part of the makespan."""
-
-FIRST_GAP, SMALL_GAP = 200, 4000
-"""The search ends as soon as less than such a part of the makespan, 0.025 %, is open. What is worth
-finding is at first better by 0.5 %, later by less: the smaller the gain, the longer it takes."""
-
-TIGHTER = 5
-"""By so much each next gap is smaller."""
-
 PATIENCE = 0.25
-"""Part of the time left for one subproblem of such a packing, and for confirming a refutation."""
-
-RESOLUTION = 5
-"""A bisection may leave such a part of the gap open."""
-
-PACKINGS = 8
-"""Attempts to pack such items; one in three ends far off."""
-
-
-def is_fine(sizes: Times, upper: int) -> bool:
-    """Tell whether there are many items, whose sizes have no common divisor that counts."""
-    return len(sizes) > MANY_ITEMS and int(np.gcd.reduce(sizes)) * DIVISOR_PARTS < upper
-
-
-def too_fine(sizes: Times, upper: int) -> bool:
-    """Tell whether a packing of these sizes within a makespan below `upper` may stay undecided."""
-    return is_fine(sizes, upper) and len(np.unique(sizes)) > MANY_SIZES
-
-
-def small_gap_target(upper: int, parts: int = SMALL_GAP) -> int:
-    """Return the latest makespan that is better than `upper` by one of so many parts of it."""
-    return upper - -(-upper // parts)
+"""Part of the time left for confirming a refutation."""
 
 
 @dataclass
@@ -99,8 +59,6 @@ class Subproblems:
         `quick_s` lasts, and those that it does not confirm are taken on trust.
     unconfirmed, trusted
         How many refutations CP-SAT did not confirm, and how many count all the same.
-    gap
-        What is worth finding where packings are too fine: better by one of so many parts.
     multipliers
         The Lagrangian multipliers found so far.
     """
@@ -110,7 +68,6 @@ class Subproblems:
     verify: bool | None = False
     unconfirmed: int = 0
     trusted: int = 0
-    gap: int = FIRST_GAP
     multipliers: MultiplierPool = field(init=False)
     quick_s: float = field(init=False)
 
@@ -118,36 +75,24 @@ class Subproblems:
         self.quick_s = max(QUICK_S, QUICK_SHARE * self.remaining_s())
         self.multipliers = MultiplierPool(self.incumbent.scenario)
 
-    def too_fine(self, branch: Branch) -> bool:
-        """Tell whether no solver decides the packing of a branch's dominant items."""
-        sizes, _ = dominant_items(self.incumbent.scenario, branch)
-        return too_fine(sizes, self.incumbent.upper)
-
-    def packing(
-        self, branch: Branch, path: Ints, makespan: int, limit_s: float, *, exact: bool
-    ) -> Feasibility:
-        """Decide whether the items of these paths fit, by a dive and, if `exact`, an arc flow.
+    def packing(self, branch: Branch, path: Ints, makespan: int, limit_s: float) -> Feasibility:
+        """Decide whether the items of these paths fit, by an arc flow.
 
         Of the dominant experts, infeasible holds for the whole branch (Lemma 1). Feasible may be of
         rounded sizes only: then the incumbent is not within the makespan.
         """
-        scenario, clock = self.incumbent.scenario, solving_clock()
-        begin = clock.now()
+        scenario = self.incumbent.scenario
         most = scenario.reads_per_channel(branch, makespan)
         sizes, experts = self.incumbent.items_of(path, reads_first=most is not None)
         capacity = scenario.dimm_capacity(branch, makespan)
         first = 0 if most is None else branch.local
         step, items, graph = build(scenario, sizes, capacity, int(sizes.sum()), first, most)
-        dimms, slots = scenario.dimms, scenario.slots
-        found, bins = dive(graph, items.copies, dimms, capacity // step, slots, limit_s)
-        if found == Feasibility.UNKNOWN and exact:
-            left_s = limit_s - (clock.now() - begin)
-            found, bins = pack(graph, items.copies, dimms, left_s)
-        if found == Feasibility.INFEASIBLE and exact:
+        found, bins = pack(graph, items.copies, scenario.dimms, limit_s)
+        if found == Feasibility.INFEASIBLE:
             from .class_cpsat import pack_cpsat
 
             def again(limit_s: float) -> tuple[Feasibility, Any]:
-                return pack_cpsat(graph, items.copies, dimms, limit_s)
+                return pack_cpsat(graph, items.copies, scenario.dimms, limit_s)
 
             refuted: tuple[Feasibility, Any] = (found, bins)
             found, bins = self._confirmed(refuted, again, lambda pair: pair[0])
@@ -155,14 +100,9 @@ class Subproblems:
             self.incumbent.offer(path, experts, items.places(bins, sizes // step))
         return found
 
-    def aggregated(self, branch: Branch, makespan: int, share: float = 1.0) -> ClassAnswer:
-        """Decide whether there is any schedule with the DIMM rows aggregated.
-
-        `share` is the part of the time left that it may take where packings are too fine.
-        """
+    def aggregated(self, branch: Branch, makespan: int) -> ClassAnswer:
+        """Decide whether there is any schedule with the DIMM rows aggregated."""
         problem = self._problem(branch, makespan)
-        if self.too_fine(branch):
-            return self._solve(problem, share * self.remaining_s())
         answer = self._solve(problem, min(FIRST_TRY_S, self.remaining_s()))
         if answer.feasibility == Feasibility.UNKNOWN and self.remaining_s() > 0:
             from .class_cpsat import solve_class_cpsat
@@ -175,9 +115,9 @@ class Subproblems:
     def with_arc_flow(self, branch: Branch, makespan: int, limit_s: float) -> Feasibility:
         """Decide whether there is any schedule, each DIMM with a row of its own.
 
-        In four steps, as the later ones take longer: counts with a fractional flow; their items
-        packed by a dive; counts with an integral flow; the same in CP-SAT, if HiGHS's tolerances
-        admit a schedule that is none. Feasible may be of rounded sizes only, as above.
+        First with a fractional flow, which refutes sooner; then with an integral one; then in
+        CP-SAT, if HiGHS's tolerances admit a schedule that is none. Feasible may be of rounded
+        sizes only, as above.
         """
         scenario, clock = self.incumbent.scenario, solving_clock()
         begin = clock.now()
@@ -198,9 +138,6 @@ class Subproblems:
         problem = ClassProblem(scenario, branch, makespan, multipliers, graph, step)
         answer = self._solve(problem, left_s(), integral_flow=False)
         if answer.path is not None and answer.bins is None:
-            self.packing(branch, answer.path, makespan, left_s(), exact=False)
-            if self.incumbent.upper <= makespan:
-                return Feasibility.FEASIBLE
             answer = self._solve(problem, left_s())
         self._offer(answer, items, step)
         too_late = answer.feasibility == Feasibility.FEASIBLE and self.incumbent.upper > makespan
@@ -212,7 +149,7 @@ class Subproblems:
         return answer.feasibility
 
     def pack(self, branch: Branch, path: Ints, makespan: int) -> None:
-        """Pack paths that `aggregated` found: quickly, with more slack, and by a dive."""
+        """Pack paths that `aggregated` found, or others with more slack."""
         if self.incumbent.pack(path, makespan, TRIALS):
             return
         scenario = self.incumbent.scenario
@@ -222,32 +159,7 @@ class Subproblems:
             problem, limit_s = self._problem(branch, makespan), min(FIRST_TRY_S, self.remaining_s())
             answer = solve_class_milp(problem, limit_s, slack=SLACK)
             if answer.path is not None:
-                path = answer.path
-                if self.incumbent.pack(path, makespan, TRIALS):
-                    return
-        self.packing(branch, path, makespan, self.remaining_s(), exact=False)
-
-    def pack_fine(self, path: Ints, makespan: int) -> None:
-        """Pack what is too fine for arc flows: quickly, several times."""
-        for _ in range(PACKINGS):
-            if self.incumbent.pack(path, makespan, TRIALS):
-                break
-
-    def bisected_bound(self, branch: Branch, low: int) -> int:
-        """Return a bound, from `low` on, of a branch that is too fine to be packed."""
-        upper = self.incumbent.upper
-        high = middle = small_gap_target(upper, self.gap)
-        while high - low >= max(1, upper // (self.gap * RESOLUTION)) and self.remaining_s() > 0:
-            answer = self.aggregated(branch, middle)
-            if answer.feasibility == Feasibility.INFEASIBLE:
-                low = middle + 1
-            elif answer.path is None:
-                break
-            else:
-                self.pack_fine(answer.path, middle)
-                high = middle
-            middle = (low + high) // 2
-        return low
+                self.incumbent.pack(answer.path, makespan, TRIALS)
 
     def _problem(self, branch: Branch, makespan: int) -> ClassProblem:
         multipliers = self.multipliers.best(branch, makespan)

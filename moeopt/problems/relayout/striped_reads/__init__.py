@@ -6,7 +6,7 @@ DIMM has the same known capacity, C less r times a striped read's charge, for wh
 dynamic programming that Lagrangian multipliers prune, and `plan_model` refines what is known of
 experts that change their DIMM until the combinations found can be carried out. Where every DIMM has
 a link of its own, where channels or too many plans leave a subproblem open, CP-SAT decides
-(`pattern_model`). `search` raises, for each r, the least makespan that is not refuted, until the
+(`subproblem`). `search` raises, for each r, the least makespan that is not refuted, until the
 incumbent is the least of all. The method is published as `evacuation`.
 
 Proof
@@ -26,7 +26,7 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    solution: deal them out among the experts of their kind in any way. Loads of DIMMs, channels and
    links depend on these only. An expert that is dealt its own DIMM stays there without a migration,
    and causes the same load in less link time.
-3. *Subproblems.* With 1 and 2, the pattern model of (C, r) is feasible exactly if there is a
+3. *Subproblems.* With 1 and 2, the model of (C, r) is feasible exactly if there is a
    valid one of makespan at most C with exactly r striped reads: GPU, CPU, PCIe, each DIMM and each
    channel, which r striped reads keep busy in full, end by C, slots and windows are kept to. A
    number of reads outside `Modes.reads` is impossible: every expert that is read striped is striped
@@ -46,14 +46,9 @@ Let times be counted in steps of the costs' common divisor, which every load is 
    within a limit; or if any multipliers (y >= 0, free for reads) make it and the cheapest plans to
    come weigh more than y times the limits: no solution within the limits does. A balance is not
    kept below what all groups to come can still need.
-6. *Patterns* are implied, and make the proofs short. Order what may become of an expert on its DIMM
-   by falling load: on NDP, read by a host (only where that is shorter), gone. In a solution, the
-   experts of a DIMM are in a state whose load fits into the capacity. Step experts back, one at a
-   time, as long as the load still fits: this ends in one of the DIMM's minimal patterns. So some
-   minimal pattern has gone only experts that are gone, and off NDP only experts that are off NDP.
-   The same holds for the least number of leavers: an expert's floor is the shorter of its NDP run
-   and a read, and the fewest leave if the largest floors go first. Residents may be gone without
-   leaving and are not counted there.
+6. *Leavers* are implied. An expert that stays keeps its DIMM busy for at least its floor, the
+   shorter of its NDP run and a read, and the fewest leave if the largest floors go first. Residents
+   may be gone without leaving and are not counted.
 7. *Counting.* A non-resident that leaves its DIMM, or a striped one that is not read, is prefetched
    or carried by DIMM-Link. If there are more of them than prefetches and link moves, (C, r) is
    refuted without a solver.

@@ -10,9 +10,9 @@ from moeopt.problems.relayout.heuristics import WARM_START
 from moeopt.problems.relayout.instance import Instance, Solution
 
 from .modes import Modes
-from .pattern_model import Dimm, Subproblem
 from .plan_model import PlanModel
 from .plans import TooManyError
+from .subproblem import Dimm, Subproblem
 
 EFFORTS = ((1_000, 0.5), (20_000, 4.0), (200_000, 32.0), (200_000, float("inf")))
 """Labels per step, and CP-SAT's deterministic time: a little for all, then more for those left."""
@@ -102,7 +102,7 @@ class _Decomposition:
         decided = feasibility != Feasibility.UNKNOWN
         last = deterministic == EFFORTS[-1][1]
         if not decided and (self._plans is None or not self._plans.exact or last):
-            feasibility, solution = self._by_patterns(makespan, reads, deterministic)
+            feasibility, solution = self._by_cp_sat(makespan, reads, deterministic)
         if feasibility == Feasibility.INFEASIBLE:
             self._refuted(makespan, reads)
         elif solution is not None:
@@ -112,7 +112,7 @@ class _Decomposition:
             self.upper = min(self.upper, found // self.modes.step_ns)
         return feasibility
 
-    def _by_patterns(
+    def _by_cp_sat(
         self, makespan: int, reads: int, effort: float
     ) -> tuple[Feasibility, Solution | None]:
         """Let CP-SAT decide a subproblem."""

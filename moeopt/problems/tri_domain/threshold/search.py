@@ -1,7 +1,5 @@
 """The search over thresholds: from a lower bound up to the incumbent, until they meet."""
 
-from typing import Any
-
 import numpy as np
 
 from moeopt.core.clock import spend
@@ -253,8 +251,8 @@ def least_open(
     Thresholds from `lower` to below `upper`, by bisection: a higher threshold has more modes.
     """
     free = np.full(experts.shape[1], FREE, np.int64)
-    first: Any = 0
-    last: Any = -(-(upper - lower) // grid)
+    first: int = 0
+    last: int = -(-(upper - lower) // grid)
     multiplier = scale // 2
     probe = last - 1
     while first < last:

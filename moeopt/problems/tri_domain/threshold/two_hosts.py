@@ -73,8 +73,8 @@ def best_multiplier(modes: Ints, start: Ints, threshold: int, scale: int, multip
     and at one that is too large meet where it is evaluated next. Starts at `multiplier`, and ends
     as soon as a value is a refutation, or the cheapest modes are within the threshold.
     """
-    low: Any = 0
-    high: Any = scale
+    low: int = 0
+    high: int = scale
     low_gpu, low_cpu, high_gpu, high_cpu = -1, -1, -1, -1
     best, best_value = multiplier, -1
     for _ in range(ROUNDS):

@@ -16,6 +16,10 @@ what stays free for fragmentation; llama.cpp's own ``--fit`` leaves as much."""
 HOST_SHARE, HOST_LEAST_GIB = 0.05, 2.0
 """Of the host's memory the system has this share, and at least so much."""
 
+DESKTOP_GIB, SERVER_GIB = 96.0, 128.0
+"""Memory per channel that a host with at most four of them takes at most, and one with more: two
+DIMMs of 48 GiB, one of 128. What is checked where nobody says how much there is."""
+
 UBATCH = 512
 """llama.cpp's default of ``--ubatch-size``: tokens of a prompt that are computed together."""
 
@@ -135,13 +139,21 @@ def gpu_use(
     )
 
 
+def host_gib(machine: Machine) -> float:
+    """Return the host's memory in GiB; where it is not stated, the most that such a host takes."""
+    dram = machine.dram
+    if dram.capacity_gb is not None:
+        return dram.capacity_gb
+    channels = dram.channels or dram.dimms
+    return channels * (DESKTOP_GIB if channels <= 4 else SERVER_GIB)
+
+
 def host_use(machine: Machine, model: ModelShape, experts: float, context: int) -> Use:
     """Return what the host's memory goes to: the experts there, or the whole model without a GPU.
 
     Where GPU and host share one memory, `gpu_use` has it all.
     """
-    held = machine.dram.capacity_gb
-    total = None if held is None else int(held * GIB)
+    total = int(host_gib(machine) * GIB)
     parts = {"experts": round(experts * experts_bytes(model))}
     if machine.gpu is None:
         parts["weights"] = model.resident_bytes
@@ -149,7 +161,7 @@ def host_use(machine: Machine, model: ModelShape, experts: float, context: int) 
         parts["buffers"] = buffer_bytes(model, None, experts_off_gpu=False)
     else:
         parts["embedding"] = model.bytes_of("embedding")
-    if total is not None:
+    if machine.dram.capacity_gb is not None:
         parts["system"] = host_reserved_bytes(total)
     return Use("host memory", parts, None if machine.unified else total)
 

@@ -20,6 +20,7 @@ from moeopt.sim.machines.runtimes.memory import (
     WITH_GRAPH,
     NoRoomError,
     Use,
+    host_gib,
     kv_bits_of,
 )
 from moeopt.sim.machines.runtimes.profile import (
@@ -252,7 +253,8 @@ def predict(
     )
     if machine.dram.capacity_gb is None and max(setting.host_calls) > 0:
         need = uses[-1].needed / GIB
-        notes += (f"host memory: not stated; {need:.1f} GiB are needed (dram.capacity_gb)",)
+        most = f"{host_gib(machine):g} GiB, the most that such a host takes, are assumed"
+        notes += (f"host memory: not stated; {need:.1f} GiB are needed, {most} (dram.capacity_gb)",)
     return of_setting(setting, get_runtime(options.runtime), options, notes)
 
 

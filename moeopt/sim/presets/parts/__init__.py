@@ -174,16 +174,13 @@ def _add_sockets(
         }
     )
     threads = (cpu.threads or 1) * sockets
-    curve = cpu.tflops.model_copy(
-        update={"points": tuple((x, y * sockets) for x, y in cpu.tflops.points)}
-    )
     numa = Numa(
         sockets=sockets,
         local_gb_s=local,
         cross_socket_gb_s=round(local * CROSS_SOCKET_SHARE, 1),
         placement="interleaved",
     )
-    data["cpu"] = cpu.model_copy(update={"threads": threads, "tflops": curve, "numa": numa})
+    data["cpu"] = cpu.of_cores(sockets).model_copy(update={"threads": threads, "numa": numa})
     capacity = dram.capacity_gb or USUAL_DIMM_GB * dram.dimms
     data["nodes"] = tuple(
         Node(

@@ -5,17 +5,17 @@ Files of ``torch.save``, read without torch and without running what is pickled 
 Such a file is a zip archive: ``data.pkl`` describes the value, each ``data/<key>`` holds the bytes
 of one tensor storage, ``byteorder`` says which way round they are. Tensors become numpy arrays.
 
-Reading data out of a pickle without running it.
-
-A pickle is a program. This machine knows only those of its instructions that build plain data, and
-carries them out itself: no module is imported, nothing that the file names is called, no object of
-a class gets made. What it does not know ends the reading.
+A pickle is a program. Its instructions are looked through first, and only those that build plain
+data are let to `pickle.Unpickler`, which imports nothing here: of the names in a file two stand for
+functions of this module, all others for themselves, as text.
 """
 
 import math
+import pickle
 import pickletools
 import zipfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,14 +33,17 @@ MAX_PICKLE_BYTES = 64 * 2**20
 MAX_INSTRUCTIONS = 2**23
 """Most instructions that are carried out, so that time and memory stay bounded."""
 
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_LITERALS = {
-    "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT",
-    "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
-}  # fmt: skip
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_PUTS = {"BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"}
-_GETS = {"BINGET", "LONG_BINGET", "GET"}
+INSTRUCTIONS = {
+    *("PROTO", "FRAME", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2"),
+    *("LONG1", "LONG4", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    *("EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "MARK", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    *("APPEND", "APPENDS", "SETITEM", "SETITEMS", "BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"),
+    *("BINGET", "LONG_BINGET", "GET", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BINPERSID"),
+}
+"""Those that build plain data, name something, call what they named, or refer to a storage."""
+
+PUTS = ("BINPUT", "LONG_BINPUT", "PUT")
+"""Those that keep something under a number; no file needs more numbers than instructions."""
 
 Unpickled = Any
 """What a pickle holds: plain data, arrays, and what its calls give."""
@@ -49,13 +52,15 @@ Unpickled = Any
 class Name(str):
     """A module and a name in it, as text: what a pickle wants to be imported."""
 
+    where = ""
 
-class _Mark:
-    """Where on the stack the items of a container begin."""
+    def __call__(self, *_: Unpickled) -> Unpickled:
+        """Refuse to be called."""
+        raise InputError(f"{self.where}: refused: it wants to call {shown(str(self))}")
 
 
-class PickleData:
-    """A stack machine that carries out the data instructions of one pickle.
+class PickleData(pickle.Unpickler):
+    """Reads the data of one pickle.
 
     Parameters
     ----------
@@ -63,7 +68,7 @@ class PickleData:
         The pickle.
     calls
         Full name -> function that is called with the arguments found, for the few callables whose
-        results are wanted.
+        results are wanted. Other names are `Name`.
     persistent
         Called with the identification of an object that lies outside of the pickle.
     where
@@ -77,10 +82,9 @@ class PickleData:
         persistent: Callable[[Unpickled], Unpickled],
         where: str,
     ) -> None:
+        super().__init__(BytesIO(payload))
         self._payload, self._where = payload, where
         self._calls, self._persistent = calls, persistent
-        self._stack: list[Unpickled] = []
-        self._memo: dict[int, Unpickled] = {}
 
     def read(self) -> Unpickled:
         """Return the value.
@@ -96,122 +100,27 @@ class PickleData:
             for number, (opcode, argument, _) in enumerate(pickletools.genops(self._payload)):
                 if number == MAX_INSTRUCTIONS:
                     raise self._error(f"more than {MAX_INSTRUCTIONS} instructions")
-                if opcode.name == "STOP":
-                    return self._stack.pop()
-                self._do(opcode.name, argument)
-        except InputError:
-            raise
+                if opcode.name not in INSTRUCTIONS:
+                    raise self._error(f"refused: instruction {opcode.name} is no plain data")
+                if opcode.name in PUTS and int(str(argument)) > number:
+                    break  # there would be room for so many
+            else:
+                return self.load()
+        except (pickle.UnpicklingError, EOFError, MemoryError, RecursionError):
+            pass
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError):
             pass
         raise self._error("damaged")
 
-    def _do(self, name: str, argument: Unpickled) -> None:
-        if name in _LITERALS:
-            self._stack.append(argument)
-        elif name in _PUTS:
-            place = len(self._memo) if name == "MEMOIZE" else int(argument)
-            self._memo[place] = self._stack[-1]
-        elif name in _GETS:
-            self._stack.append(self._memo[int(argument)])
-        elif name in _CONSTANTS:
-            self._stack.append(_CONSTANTS[name])
-        elif name in _TUPLES:
-            self._stack.append(tuple(self._popped(_TUPLES[name])))
-        elif hasattr(self, f"_do_{name.lower()}"):
-            getattr(self, f"_do_{name.lower()}")(argument)
-        else:
-            raise self._error(f"refused: instruction {name} is no plain data")
+    def find_class(self, module: str, name: str) -> Unpickled:
+        """Return what stands for a name: nothing is imported."""
+        full = Name(f"{module}.{name}")
+        full.where = self._where
+        return self._calls.get(full, full)
 
-    def _do_proto(self, version: int) -> None:
-        if version > 5:
-            raise self._error(f"pickle protocol {version} is not known")
-
-    def _do_frame(self, _: int) -> None:
-        """Frames only group bytes."""
-
-    def _do_empty_dict(self, _: None) -> None:
-        self._stack.append({})
-
-    def _do_empty_list(self, _: None) -> None:
-        self._stack.append([])
-
-    def _do_empty_tuple(self, _: None) -> None:
-        self._stack.append(())
-
-    def _do_mark(self, _: None) -> None:
-        self._stack.append(_Mark())
-
-    def _do_tuple(self, _: None) -> None:
-        self._stack.append(tuple(self._since_mark()))
-
-    def _do_append(self, _: None) -> None:
-        (item,) = self._popped(1)
-        self._top(list).append(item)
-
-    def _do_appends(self, _: None) -> None:
-        items = self._since_mark()
-        self._top(list).extend(items)
-
-    def _do_setitem(self, _: None) -> None:
-        self._set(self._popped(2))
-
-    def _do_setitems(self, _: None) -> None:
-        self._set(self._since_mark())
-
-    def _do_global(self, argument: str) -> None:
-        self._stack.append(Name(argument.replace(" ", ".", 1)))
-
-    def _do_stack_global(self, _: None) -> None:
-        module, name = self._popped(2)
-        if type(module) is not str or type(name) is not str:
-            raise self._error("damaged")
-        self._stack.append(Name(f"{module}.{name}"))
-
-    def _do_reduce(self, _: None) -> None:
-        function, arguments = self._popped(2)
-        if not isinstance(function, Name) or function not in self._calls:
-            named = shown(str(function)) if isinstance(function, Name) else "something unnamed"
-            raise self._error(f"refused: it wants to call {named}")
-        if not isinstance(arguments, tuple):
-            raise self._error("damaged")
-        self._stack.append(self._calls[function](*arguments))
-
-    def _do_binpersid(self, _: None) -> None:
-        (identification,) = self._popped(1)
-        self._stack.append(self._persistent(identification))
-
-    def _set(self, items: list[Unpickled]) -> None:
-        target = self._top(dict)
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            if type(key) not in (str, int):
-                raise self._error("refused: a key is neither text nor an integer")
-            target[key] = value
-
-    def _top(self, kind: type) -> Unpickled:
-        if type(self._stack[-1]) is not kind:
-            raise self._error("damaged")
-        return self._stack[-1]
-
-    def _popped(self, count: int) -> list[Unpickled]:
-        if len(self._stack) < count:
-            raise self._error("damaged")
-        items = self._stack[-count:]
-        del self._stack[-count:]
-        if any(isinstance(item, _Mark) for item in items):
-            raise self._error("damaged")
-        return items
-
-    def _since_mark(self) -> list[Unpickled]:
-        start = next(
-            place
-            for place in range(len(self._stack) - 1, -2, -1)
-            if place < 0 or isinstance(self._stack[place], _Mark)
-        )
-        if start < 0:
-            raise self._error("damaged")
-        items = self._stack[start + 1 :]
-        del self._stack[start:]
-        return items
+    def persistent_load(self, identification: Unpickled) -> Unpickled:
+        """Return an object that lies outside of the pickle."""
+        return self._persistent(identification)
 
     def _error(self, reason: str) -> InputError:
         return InputError(f"{self._where}: {reason}")

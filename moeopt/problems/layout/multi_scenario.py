@@ -1,9 +1,13 @@
-"""The aggregated model: one layout for all scenarios, the DIMMs taken together.
+"""Several scenarios: bounds that hold for every solution, and local search for incumbents.
 
-A solution's residents, localized experts and paths satisfy every row below, with each scenario's
-makespan in its column: the DIMM rows hold for the average over the DIMMs because they hold for each
-of them. So the model's optimum is a lower bound; `formulations/layout/spec.md`, section "Several
-scenarios", has the proof. Its linear relaxation also says what to localize to begin with.
+Bounds: wait and see (Madansky 1960), then the aggregated model, one layout for all scenarios with
+the DIMMs taken together. A solution's residents, localized experts and paths satisfy every row of
+that, with each scenario's makespan in its column: the DIMM rows hold for the average over the DIMMs
+because they hold for each of them. So the model's optimum is a lower bound;
+`formulations/layout/spec.md`, section "Several scenarios", has the proofs.
+
+Incumbents: iterated local search from the best heuristic, from the best of the layouts that the
+scenarios have by themselves, and on from the incumbent.
 """
 
 from dataclasses import dataclass, field
@@ -15,14 +19,36 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from moeopt.core.highs import Found, Program, minimize
-from moeopt.problems.layout.bounds import makespan_grid
-from moeopt.problems.layout.instance import Instance
-from moeopt.problems.layout.paths import Path
+from moeopt.core.search import Search
+
+from .bounds import lower_bound, makespan_grid, objective_grid
+from .check import objective
+from .heuristics import best_of_rules
+from .idle import with_idle_localized
+from .instance import Instance
+from .local_search.descent import DESCENTS, EVALUATIONS, iterated
+from .local_search.state import SearchState, costs_of, decision_of, objective_of, state_of
+from .paths import IDLE, STRIPED, Device, Path
+from .second_stage import Layout, as_solution, best_schedules
+from .single_scenario import scenario_bounds
+
+WAIT_AND_SEE_SHARE = 0.4
+"""Part of the time that the scenarios by themselves may take; they mostly need little of it."""
+
+FIRST_SHARE = 0.25
+"""Part of the time left for incumbents before the aggregated model."""
+
+BOUND_SHARE = 0.7
+"""Part of the time that is left then for the aggregated model."""
+
+PATIENCE = 4
+"""Rounds of local search without success after which it is given up."""
 
 LARGEST = 1000.0
 """The largest cost in the model's units, so that HiGHS's tolerances of 1e-6 are small."""
 
 Terms = list[tuple[int, float]]
+Ints = NDArray[np.int64]
 
 
 @dataclass
@@ -64,23 +90,23 @@ class Model:
         self.row_lower.append(lower)
         self.row_upper.append(upper)
 
-    def program(self, integer: bool) -> Program:
-        """Return the program as arrays; without `integer` its linear relaxation."""
+    def program(self) -> Program:
+        """Return the program as arrays."""
         row, column, value = zip(*self.entries, strict=True)
         shape = (len(self.row_upper), len(self.cost))
         return Program(
             cost=np.array(self.cost),
             lower=np.array(self.lower),
             upper=np.array(self.upper),
-            integer=np.array(self.integer) * int(integer),
+            integer=np.array(self.integer),
             rows=csr_array((value, (row, column)), shape=shape),
             row_lower=np.array(self.row_lower),
             row_upper=np.array(self.row_upper),
         )
 
-    def solve(self, limit_s: float, integer: bool = True) -> Found:
+    def solve(self, limit_s: float) -> Found:
         """Hand the model to HiGHS."""
-        return minimize(self.program(integer), limit_s)
+        return minimize(self.program(), limit_s)
 
     def proven(self, instance: Instance, found: Found, scenarios: list[int]) -> int:
         """Return the bound on the weighted makespans of `scenarios` that HiGHS's answer proves."""
@@ -165,9 +191,105 @@ def _scenario(model: Model, instance: Instance, s: int, makespan: int, whole: bo
         model.at_most(channels, 0.0)
 
 
-def chosen(found: Found, columns: dict[int, int], experts: int) -> NDArray[np.bool_]:
-    """Return the experts whose column is at least one half, as a mask of shape (experts,)."""
-    mask = np.zeros(experts, dtype=np.bool_)
-    if found.values is not None:
-        mask[list(columns)] = found.values[list(columns.values())] >= 0.5
-    return mask
+@dataclass
+class Bounds:
+    """What is proven: weighted bounds of the scenarios by themselves, and of all together."""
+
+    alone: list[int] = field(default_factory=list)
+    together: int = 0
+
+
+def solve(instance: Instance, search: Search) -> Bounds:
+    """Search for bounds and for incumbents in turn; return the bounds, for studies."""
+    found, layouts, trusted = Bounds(), list[Layout](), list[bool]()
+    _prove(instance, search, lower_bound(instance))
+    share_s = WAIT_AND_SEE_SHARE * search.remaining_s
+    found.alone = scenario_bounds(instance, search, share_s, layouts, trusted)
+    _prove(instance, search, sum(found.alone), floats=any(trusted))
+    incumbents = _Incumbents(instance, search, layouts)
+    incumbents.improve(search.remaining_s * (1 - FIRST_SHARE))
+    until_s = search.remaining_s * (1 - BOUND_SHARE)
+    for whole in (False, True):  # the second is for what time the first has left over
+        if search.remaining_s > until_s and not search.closed:
+            bound = _together(instance, found.alone, search.remaining_s - until_s, whole)
+            found.together = max(found.together, bound)
+            _prove(instance, search, bound, floats=True)
+    incumbents.improve(0.0)
+    search.note = "CLOSED" if search.closed else "OPEN"
+    return found
+
+
+def _together(instance: Instance, alone: list[int], limit_s: float, whole: bool) -> int:
+    """Solve the aggregated model, with no makespan below its wait-and-see bound."""
+    everything = list(range(len(alone)))
+    model = aggregated(instance, everything, whole)
+    for s, makespan in zip(everything, model.makespans, strict=True):
+        model.lower[makespan] = alone[s] // instance.scenarios[s].weight / model.unit_ns
+    return model.proven(instance, model.solve(limit_s), everything)
+
+
+def _prove(instance: Instance, search: Search, bound: int, *, floats: bool = False) -> None:
+    grid = objective_grid(instance)
+    search.prove(-(-bound // grid) * grid, floats=floats)
+
+
+class _Incumbents:
+    """Rounds of iterated local search; what is better goes to the search.
+
+    Attributes
+    ----------
+    best
+        The best state so far.
+    """
+
+    def __init__(self, instance: Instance, search: Search, layouts: list[Layout]) -> None:
+        self.instance, self.search = instance, search
+        self.costs = costs_of(instance)
+        self.experts = np.flatnonzero(instance.path_times.active.any(axis=0))
+        first = state_of(instance, self.costs, *decision_of(best_of_rules(instance)))
+        own = [self._scheduled(layout, first_devices(instance, layout)) for layout in layouts]
+        self.best, self.value = first, float("inf")
+        self._keep(first)
+        self.starts = [first]
+        if own:
+            self.starts.insert(0, min(own, key=lambda state: objective_of(self.costs, state)))
+        self.rounds = self.failures = 0
+
+    def improve(self, until_s: float) -> None:
+        """Go on until `until_s` seconds are left, all is proven, or nothing is found any more."""
+
+        def stopped() -> bool:
+            return self.search.remaining_s <= until_s or self.search.closed
+
+        while not stopped() and self.failures < PATIENCE:
+            start = self.starts[self.rounds] if self.rounds < len(self.starts) else self.best
+            rng = np.random.default_rng([self.search.seed, self.rounds])
+            budget = EVALUATIONS // len(self.instance.scenarios)
+            found = iterated(self.costs, start, self.experts, rng, budget, DESCENTS, 0.0, stopped)
+            self.rounds += 1
+            self.failures = 0 if self._keep(found) else self.failures + 1
+
+    def _scheduled(self, layout: Layout, device: Ints) -> SearchState:
+        """Return a layout's state with its best schedules."""
+        device = best_schedules(self.instance, layout, device)
+        return state_of(self.instance, self.costs, layout, device)
+
+    def _keep(self, state: SearchState) -> bool:
+        """Offer a state with its best schedules; return whether it is better than any before."""
+        layout = Layout(state.resident, state.dimm)
+        state = self._scheduled(layout, state.device)
+        solution = as_solution(self.instance, layout, state.device)
+        solution = with_idle_localized(self.instance, solution)
+        self.search.offer(solution, objective(self.instance, solution))
+        value = objective_of(self.costs, state)
+        better = value < self.value
+        if better:
+            self.best, self.value = state, value
+        return better
+
+
+def first_devices(instance: Instance, layout: Layout) -> Ints:
+    """Return schedules: the GPU runs its hits, NDP what is localized, the CPU the rest."""
+    device = np.where(layout.dimm == STRIPED, Device.CPU, Device.NDP)
+    device = np.where(layout.resident, Device.GPU, device)
+    return np.where(instance.path_times.active, device, IDLE).astype(np.int64)

@@ -1,19 +1,14 @@
 """The feasibility subproblem of one makespan and one number of striped reads, put to CP-SAT.
 
-The model has no target DIMMs, and per DIMM the minimal patterns of what must be read by hosts or
-leave before the DIMM's load fits (`formulations/relayout/spec.md`, "Decomposition by striped
-reads").
+The model has no target DIMMs (`formulations/relayout/spec.md`, "Decomposition by striped reads").
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from threading import Event, Thread
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from moeopt.core import formulation
@@ -23,13 +18,6 @@ from moeopt.problems.relayout.instance import Domain, Kind, Migration, Solution
 from moeopt.problems.relayout.windows import link_use
 
 from .modes import Mode, Modes
-
-ON_NDP, ON_HOST, GONE = range(3)
-"""What becomes of an expert on its DIMM, by falling load."""
-
-MAX_STATES = 10_000
-
-Patterns = NDArray[np.int64]
 
 POLL_S = 0.05
 
@@ -52,45 +40,25 @@ FEASIBILITY: dict[Any, Feasibility] = {
 
 
 class Dimm:
-    """The active experts that lie on one DIMM, and every state of all of them.
+    """The active experts that lie on one DIMM.
 
     Attributes
     ----------
     rows
-        The experts, largest NDP time first.
+        The experts.
     """
 
     def __init__(self, modes: Modes, dimm: int) -> None:
-        read = modes.localized_read
-        ndp = {
+        read, experts = modes.localized_read, modes.instance.experts
+        self.rows = [row for row in modes.rows if modes.dimm[row] == dimm]
+        stays = {
             mode.row: mode.stays
-            for row in modes.rows
-            if modes.dimm[row] == dimm
+            for row in self.rows
             for mode in modes.of[row]
             if mode.domain == "ndp" and mode.kind is None
         }
-        self.rows = sorted(ndp, key=lambda row: (-ndp[row], row))
-        experts = modes.instance.experts
-        self._floors = [min(ndp[row], read) for row in self.rows if not experts[row].resident]
-        self._floors.sort(reverse=True)
-        able = [(ON_NDP, ON_HOST, GONE) if ndp[row] > read else (ON_NDP, GONE) for row in self.rows]
-        self._states: Patterns | None = None
-        if np.prod([float(len(of)) for of in able]) <= MAX_STATES:
-            self._tabulate(able, [ndp[row] for row in self.rows], read)
-
-    def _tabulate(self, able: Sequence[tuple[int, ...]], ndp: list[int], read: int) -> None:
-        """Tabulate each state, its load, and the least that undoing one step of it would add."""
-        listed = list(product(*able))
-        states = np.array(listed, dtype=np.int64).reshape(len(listed), len(able))
-        load = np.zeros(len(states), dtype=np.int64)
-        undo = np.full(len(states), np.iinfo(np.int64).max // 2)
-        for column, (of, time) in enumerate(zip(able, ndp, strict=True)):
-            loads = np.array([time, read if ON_HOST in of else 0, 0])
-            back = np.array([0, time - read, read if ON_HOST in of else time])
-            load += loads[states[:, column]]
-            changed = states[:, column] != ON_NDP
-            undo[changed] = np.minimum(undo, back[states[:, column]])[changed]
-        self._states, self._load, self._undo = states, load, undo
+        floors = (min(stays[row], read) for row in self.rows if not experts[row].resident)
+        self._floors = sorted(floors, reverse=True)
 
     def least_leavers(self, capacity: int) -> int:
         """Return how many experts that are not resident must leave before `capacity` is enough."""
@@ -99,17 +67,6 @@ class Dimm:
             load -= self._floors[leavers]
             leavers += 1
         return leavers
-
-    def minimal_patterns(self, capacity: int) -> Patterns | None:
-        """Return the states that fit into `capacity`, but not after one expert's step back.
-
-        Shape (patterns, rows); None if the DIMM has too many states to list.
-        """
-        if self._states is None:
-            return None
-        fits = (self._load <= capacity) & (self._load + self._undo > capacity)
-        patterns: Patterns = self._states[fits]
-        return patterns
 
 
 @dataclass(frozen=True)
@@ -156,7 +113,7 @@ class Subproblem:
         self._fill_own_links()
         for number, dimm in enumerate(dimms):
             self._fill_dimm(number)
-            self._keep_to_patterns(dimm)
+            self._let_leave(dimm)
 
     def solve(self, search: Search, effort: float) -> Feasibility:
         """Decide with at most `effort` of CP-SAT's deterministic time after the first pass."""
@@ -328,36 +285,17 @@ class Subproblem:
             if self.modes.dimm[row] in dimms:
                 yield from pairs
 
-    def _keep_to_patterns(self, dimm: Dimm) -> None:
-        """Post what is implied: some minimal pattern of the DIMM is kept to."""
-        states = [self._states(row) for row in dimm.rows]
-        leavers = dimm.least_leavers(self.capacity)
-        if leavers:
-            self.model.add(sum(v for state in states for v in state[GONE]) >= leavers)
-        patterns = dimm.minimal_patterns(self.capacity)
-        if patterns is None or (len(patterns) == 1 and not patterns.any()):
-            return
-        kept = [self.model.new_bool_var("") for _ in patterns]
-        self.model.add_exactly_one(kept)
-        for column, state in enumerate(states):
-            gone = [k for k, p in zip(kept, patterns[:, column], strict=True) if p == GONE]
-            off = [k for k, p in zip(kept, patterns[:, column], strict=True) if p != ON_NDP]
-            if gone:
-                self.model.add(sum(state[GONE]) >= sum(gone))
-            if len(off) > len(gone):
-                self.model.add(sum(state[GONE]) + sum(state[ON_HOST]) >= sum(off))
-
-    def _states(self, row: int) -> list[list[Any]]:
-        """Return an expert's variables by what becomes of it on its DIMM."""
-        found: list[list[Any]] = [[], [], []]
-        for mode, variable in self.chosen[row]:
-            hit = mode.domain == "gpu" and self.modes.instance.experts[row].resident
-            if mode.kind is not None or hit:
-                state = GONE
-            else:
-                state = ON_NDP if mode.domain == "ndp" else ON_HOST
-            found[state].append(variable)
-        return found
+    def _let_leave(self, dimm: Dimm) -> None:
+        """Post what is implied: so many experts leave a DIMM before its load fits."""
+        if leavers := dimm.least_leavers(self.capacity):
+            gone = [
+                variable
+                for row in dimm.rows
+                for mode, variable in self.chosen[row]
+                if mode.kind is not None
+                or (mode.domain == "gpu" and self.modes.instance.experts[row].resident)
+            ]
+            self.model.add(sum(gone) >= leavers)
 
     def _sum(self, weight: Callable[[Mode], int]) -> Any:
         """Return the sum of a weight over the modes taken."""

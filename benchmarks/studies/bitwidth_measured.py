@@ -1,0 +1,110 @@
+"""What the prefix order costs on measured losses, and on the law that is fitted to them.
+
+    python benchmarks/studies/bitwidth_measured.py LOSSES --traces DIR
+
+LOSSES is a table of measured losses of Mixtral-8x7B's experts at 1 to 3 bits that ``moeopt losses
+convert`` reads, DIR holds ``hdmoe_mixtral_8x7b/*.npz``. Each trace orders the experts by its first
+half and weighs their losses by it; four experts a layer are on the GPU, as in the paper, or none.
+Excess over the proven optimum of each layer's budget: median over traces and average widths [95 %
+interval, drawn over traces], and maximum. The second table has what restrictions cost against one
+budget for the model and widths that are free, all of them optimal.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import moeopt
+from moeopt.core.objective import entries
+from moeopt.problems.bitwidth.check import objective
+from moeopt.problems.bitwidth.instance import Instance
+from moeopt.sim.models.loss_table import save_loss_table
+from moeopt.sim.models.loss_tables import load_loss_table
+from moeopt.sim.traces.files import read_trace
+from moeopt.sim.traces.trace import Trace
+from moeopt.study.table import interval
+
+RULES = ("prefix-split", "greedy-marginal", "uniform")
+AVERAGES = (1.5, 2.0, 2.5)
+FREE = {"budget": "model"}
+PLANS = {
+    "a budget per layer": {"budget": "layer"},
+    "a width per layer": FREE | {"granularity": "layer"},
+    "one width": FREE | {"granularity": "model"},
+}
+"""Restriction -> options of the generator."""
+
+Options = dict[str, str | Path | float | int]
+
+
+def main() -> None:
+    """Print a row per kind of losses and number of experts on the GPU."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("losses", type=Path)
+    parser.add_argument("--traces", type=Path, required=True)
+    arguments = parser.parse_args()
+    files = sorted((arguments.traces / "hdmoe_mixtral_8x7b").glob("*.npz"))
+    with TemporaryDirectory() as scratch:
+        table = Path(scratch) / "measured.json"
+        save_loss_table(load_loss_table(arguments.losses), table)
+        print(f"| losses | experts on the GPU | {' | '.join(f'`{rule}`' for rule in RULES)} |")
+        print(f"|---|---:|{'---|' * len(RULES)}")
+        for name, options in (("measured", {"loss_table": table}), ("fitted law", {})):
+            for gpu in (4, 0):
+                found = [one for file in files for one in excesses(file, gpu, options)]
+                cells = [cell([(t, of[rule]) for t, of in found]) for rule in RULES]
+                print(f"| {name} | {gpu} | {' | '.join(cells)} |", flush=True)
+        print(f"\n| losses | {' | '.join(PLANS)} |\n|---|{'---|' * len(PLANS)}")
+        for name, options in (("measured", {"loss_table": table}), ("fitted law", {})):
+            found = [one for file in files for one in prices(file, options)]
+            cells = [cell([(t, of[plan]) for t, of in found]) for plan in PLANS]
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def excesses(
+    file: Path, gpu: int, options: dict[str, Path]
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the trace's name and each rule's excess, by average width."""
+    trace = read_trace(file)
+    for average in AVERAGES:
+        instance = made(trace, {"gpu_experts": gpu, "average_bits": average} | options)
+        best = cost(instance, "dp")
+        yield trace.name, {rule: cost(instance, rule) / best - 1 for rule in RULES}
+
+
+def prices(file: Path, options: dict[str, Path]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the trace's name and each restriction's price at an average of 2 bits."""
+    trace = read_trace(file)
+    common = {"average_bits": 2.0} | options
+    free = made(trace, common | FREE)
+    best = cost(free, "dp")
+    found = {}
+    for name, plan in PLANS.items():
+        solution = moeopt.solve(made(trace, common | plan), "dp").solution
+        found[name] = entries(objective(free, solution))[0] / best - 1
+    yield trace.name, found
+
+
+def made(trace: Trace, options: Options) -> Instance:
+    """Return the instance of a trace."""
+    common = {"machine": "cxl-ndp", "model": "mixtral-8x7b", "bits": "1,2,3"}
+    return moeopt.generate("bitwidth", trace=trace, **common, **options)
+
+
+def cost(instance: Instance, method: str) -> int:
+    """Return what a method's widths lose."""
+    return entries(moeopt.solve(instance, method).objective or 0)[0]
+
+
+def cell(found: list[tuple[str, float]]) -> str:
+    """Return median, interval and maximum."""
+    values = [value for _, value in found]
+    ends = interval(values, [trace for trace, _ in found]) or (0.0, 0.0)
+    within = " to ".join(f"{100 * end:.1f}" for end in ends)
+    return f"{100 * median(values):.1f} [{within}] / {100 * max(values):.1f} %"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The front table on the test set alone: one trace of each model that nothing may be chosen with.
+
+    moeopt gap instances --methods published --work-limit 60 --store FILE
+    python benchmarks/studies/test_set.py FILE
+
+Defaults of settlements, constants of methods and laws are chosen on the other traces; findings.md
+says since when, and when this was run last. Instances of laws are in neither part.
+"""
+
+import argparse
+from pathlib import Path
+
+from moeopt.study.store import Store
+from moeopt.study.table import front_markdown, standings
+
+TEST = ("esft_deepseek_v2_lite/summary.npz", "hdmoe_mixtral_8x7b/extraction.npz")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", type=Path)
+    with Store(parser.parse_args().store, create=False) as store:
+        rows = [row for row in store.rows() if row.facts.get("cluster") in TEST]
+    print(front_markdown(standings(rows)), end="")
+
+
+if __name__ == "__main__":
+    main()
