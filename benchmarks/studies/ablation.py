@@ -182,6 +182,8 @@ ROWS: tuple[Row, ...] = (
         instead="cp-sat"),
     Row("relayout: a first pass of CP-SAT", "evacuation", OWN_LINKS,
         {f"{EVACUATION}.subproblem.FIRST_PASS": {"max_deterministic_time": 0.5}}),
+    Row("relayout: Lagrangian bound", "evacuation", MIGRATIONS,
+        {"moeopt.problems.relayout.bounds.lagrangian_bound_ns": lambda _: 0}),
     Row("relayout: counting evictions", "evacuation", MIGRATIONS,
         {"moeopt.problems.relayout.bounds.eviction_bound_ns": lambda _: 0}),
     Row("placement: price and swap", "price-and-swap", DECODES, instead="cp-sat"),
