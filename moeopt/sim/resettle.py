@@ -111,7 +111,7 @@ def made_again(
     if same is None or same.model_copy(update={"provenance": instance.provenance}) != instance:
         return None
     try:
-        after = options(**before.model_dump(exclude={"cold_share"}) | {settlement: value})
+        after = options(**before.model_dump() | {settlement: value})
     except ValidationError as error:
         raise InputError(describe(error)) from None
     return make(instance, record, after)

@@ -146,7 +146,7 @@ def test_the_layout_is_that_of_the_first_steps_of_the_history(layout_steps: int)
         step=9,
         residents=3,
         dimms=5,
-        cold_share=0.6,
+        cold_cut="experts 0.6",
         dimm_choice="in turn",
         layout_from="earlier steps",
         layout_steps=layout_steps,

@@ -271,13 +271,6 @@ def test_the_provenance_says_where_the_instance_is_from() -> None:
     assert again.experts == instance.experts
 
 
-def test_a_share_of_the_experts_has_an_older_spelling() -> None:
-    """`cold_share`: the same instance, and the provenance says it in the new words."""
-    old, new = made(cold_share=0.7, seed=2), made(cold_cut="experts 0.7", seed=2)
-    assert old == new
-    assert (old.provenance or {})["options"]["cold_cut"] == "experts 0.7"
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -356,11 +349,9 @@ def test_the_name_is_made_up_from_the_choices_or_given() -> None:
             "generate tri_domain: batching: must be 'window', 'streams', 'sequences' or 'prefill'",
         ),
         ({"batching": "streams"} | WORKLOAD, "batching: must be window for a workload"),
-        ({"cold_share": 1.5}, "generate tri_domain: cold_share: must be at most"),
         ({"cold_cut": "0.7"}, "generate tri_domain: cold_cut: must be 'tokens X' or 'experts X'"),
         ({"cold_cut": "experts nan"}, "generate tri_domain: cold_cut: must be 'tokens X' or"),
         ({"cold_cut": "tokens {x}"}, "generate tri_domain: cold_cut: must be 'tokens X' or"),
-        ({"cold_cut": "tokens 1", "cold_share": 1}, "generate tri_domain: cold_share: says the"),
         ({"layout_from": "hindsight"}, "generate tri_domain: layout_from: must be 'offline trace'"),
         ({"residents": -1}, "generate tri_domain: residents: must be at least 0, not -1"),
         ({"dimms": 0}, "generate tri_domain: dimms: must be at least 1, not 0"),

@@ -4,10 +4,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
-from moeopt.core.envelope import field_error
 from moeopt.core.errors import InputError
 from moeopt.problems.relayout.expert import COSTS, TWO_PARTS, Expert
 from moeopt.problems.relayout.instance import Instance
@@ -46,7 +45,6 @@ class Options(MemoryOptions):
     between different DIMMs run side by side ("per link"). One 25 GB/s link would take 1.4 to 1.9 ms
     for one expert, which neither explains. The paper gives no figure for prefetches:
     ``windows="two"`` leaves them a window that fits `prefetches` of them.
-    ``cold_share=0.7`` is an older spelling of ``cold_cut="experts 0.7"``.
     """
 
     step: Annotated[
@@ -71,9 +69,6 @@ class Options(MemoryOptions):
     cold_cut: Annotated[
         CutOption, Field(description="experts localized: 'tokens 0.08', 'experts 0.7', any number")
     ] = DEFAULT_CUT
-    cold_share: Annotated[
-        float | None, Field(ge=0, le=1, description="older spelling of cold_cut='experts X'")
-    ] = None
     dimm_choice: Annotated[
         Literal["balanced", "in turn"], Field(description="to which DIMM each cold expert goes")
     ] = "balanced"
@@ -100,17 +95,6 @@ class Options(MemoryOptions):
     link_window_us: Annotated[
         float, Field(ge=0, le=1e9, description="how long DIMM-Link is free, in us")
     ] = 680.0
-
-    @model_validator(mode="after")
-    def _one_cut(self) -> "Options":
-        if self.cold_share is not None and "cold_cut" in self.model_fields_set:
-            raise field_error(["cold_share"], "says the same as cold_cut; give one of the two")
-        return self
-
-    @property
-    def cut(self) -> str:
-        """The cold cut, whichever way it was given."""
-        return self.cold_cut if self.cold_share is None else f"experts {self.cold_share!r}"
 
     @property
     def move_us(self) -> float:
@@ -159,8 +143,8 @@ def generate(source: Source, options: Options) -> Instance:
     name = source.name or _name(source, options, step)
     layout = _decided(source, options, loads)
     instance = on_layout(source, options, tokens, layout, name, run[:-1])
-    decided = options.model_dump(exclude={"cold_share"})
-    decided |= {"step": step, "dimms": dimms, "cold_cut": options.cut}
+    decided = options.model_dump()
+    decided |= {"step": step, "dimms": dimms}
     provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
     return instance.model_copy(update={"provenance": provenance})
 
@@ -173,7 +157,7 @@ def _decided(source: Source, options: Options, loads: LayoutLoads) -> Layout:
     if options.dimm_choice == "balanced":
         work = expected_ndp_ns(source, seen, options.batch * source.model.top_k)
     dimms = options.dimms or source.machine.dram.dimms
-    return cold_localized(seen, dimms, options.cut, options.residents, work)
+    return cold_localized(seen, dimms, options.cold_cut, options.residents, work)
 
 
 def resettled(instance: Instance, settlement: str, value: str) -> Instance | None:
@@ -195,7 +179,7 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     before = instance.observed_tokens
     observed = None if before is None else np.array(before, dtype=np.int64)
     made = on_layout(source, options, tokens, layout, instance.name, observed)
-    stated = {"options": options.model_dump(exclude={"cold_share"})}
+    stated = {"options": options.model_dump()}
     return made.model_copy(update={"provenance": (instance.provenance or {}) | stated})
 
 

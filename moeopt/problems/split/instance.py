@@ -126,6 +126,15 @@ class Instance(InstanceEnvelope):
     prompt_weight: Count = 0
     layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=MAX_LAYERS)]
 
+    @field_validator("devices")
+    @classmethod
+    def _names_differ(cls, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+        names = [device.name for device in devices]
+        for row, name in enumerate(names):
+            if name in names[:row]:
+                raise field_error([row, "name"], "must differ from other devices' names")
+        return devices
+
     @field_validator("source")
     @classmethod
     def _source_exists(cls, source: int, info: ValidationInfo) -> int:

@@ -4,10 +4,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from moeopt.core.cold_cut import DEFAULT as DEFAULT_CUT
-from moeopt.core.envelope import field_error
 from moeopt.core.errors import InputError
 from moeopt.problems.tri_domain.expert import Expert
 from moeopt.problems.tri_domain.instance import Instance
@@ -25,10 +24,7 @@ from moeopt.sim.traces.windows import LayerWindows, LayoutFrom, LayoutLoads, off
 
 
 class Options(MemoryOptions):
-    """What this generator can be told besides machine, model, trace and seed.
-
-    `cold_share=0.7` is an older spelling of ``cold_cut="experts 0.7"``.
-    """
+    """What this generator can be told besides machine, model, trace and seed."""
 
     step: Annotated[
         int | None, Field(ge=1, le=2**31, description="decode step; drawn with the seed if absent")
@@ -37,26 +33,12 @@ class Options(MemoryOptions):
     cold_cut: Annotated[
         CutOption, Field(description="experts localized: 'tokens 0.08', 'experts 0.7', any number")
     ] = DEFAULT_CUT
-    cold_share: Annotated[
-        float | None, Field(ge=0, le=1, description="older spelling of cold_cut='experts X'")
-    ] = None
     dimm_choice: Annotated[
         Literal["balanced", "in turn"], Field(description="how localized experts get their DIMMs")
     ] = "balanced"
     layout_from: Annotated[LayoutFrom, Field(description="what the layout is decided from")] = (
         "offline trace"
     )
-
-    @model_validator(mode="after")
-    def _one_cut(self) -> "Options":
-        if self.cold_share is not None and "cold_cut" in self.model_fields_set:
-            raise field_error(["cold_share"], "says the same as cold_cut; give one of the two")
-        return self
-
-    @property
-    def cut(self) -> str:
-        """The cold cut, whichever way it was given."""
-        return self.cold_cut if self.cold_share is None else f"experts {self.cold_share!r}"
 
 
 def generate(source: Source, options: Options) -> Instance:
@@ -80,8 +62,8 @@ def generate(source: Source, options: Options) -> Instance:
     }
     name = source.name or _name(source, options, step)
     instance = of_load(source, options, windows.load(step), loads, name)
-    decided = options.model_dump(exclude={"cold_share"})
-    decided |= {"step": step, "dimms": dimms, "cold_cut": options.cut}
+    decided = options.model_dump()
+    decided |= {"step": step, "dimms": dimms}
     provenance = source.provenance(windows.trace, decided) | {"layout_loads": loads}
     return instance.model_copy(update={"provenance": provenance})
 
@@ -105,7 +87,7 @@ def of_load(
     work = None
     if options.dimm_choice == "balanced":
         work = expected_ndp_ns(source, seen, int(now.sum()))
-    layout = cold_localized(seen, dimms, options.cut, options.residents, work)
+    layout = cold_localized(seen, dimms, options.cold_cut, options.residents, work)
     active = np.flatnonzero(now)
     costs = expert_costs(machine, source.model, now[active], source.quantum_ns)
     calculation, transfer = parts_ns(source, now[active])
@@ -169,7 +151,7 @@ def _from_record(instance: Instance, record: Record, options: Options) -> Instan
     if options.layout_from not in loads:
         return None
     made = of_load(source, options, now, loads, instance.name)
-    decided = options.model_dump(exclude={"cold_share"})
+    decided = options.model_dump()
     return made.model_copy(
         update={"provenance": (instance.provenance or {}) | {"options": decided}}
     )

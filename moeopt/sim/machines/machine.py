@@ -354,6 +354,9 @@ class Machine(Frozen):
         """Let `gpu` be the first of `gpus`."""
         if isinstance(data, Mapping) and isinstance(data.get("gpus"), list | tuple):
             first = next(iter(data["gpus"]), None)
+            given = data.get("gpu")
+            if isinstance(first, dict) and isinstance(given, dict) and first != given:
+                raise field_error(["gpu"], "is another than gpus[0]: leave one of them out")
             if first is not None and data.get("gpu", first) is not None:
                 return {**data, "gpu": first}
         return data
@@ -369,8 +372,13 @@ class Machine(Frozen):
 
     @model_validator(mode="after")
     def _links_exist(self) -> Self:
-        known = self.device_names
+        known, seen = self.device_names, set[frozenset[str]]()
         for row, link in enumerate(self.links.between):
+            ends = frozenset((link.source, link.to))
+            if ends in seen:
+                between = " and ".join(map(_plain, sorted(ends)))
+                raise field_error(["links", row], f"is a second one between {between}")
+            seen.add(ends)
             for end, name in (("from", link.source), ("to", link.to)):
                 if name not in known:
                     there = ", ".join(known)

@@ -224,3 +224,11 @@ def test_settlements_of_the_rules() -> None:
     for name in ("tensor-split-then-n-cpu-moe", "one-gpu-only"):
         assert experts(name) == (1, 0, 0, 0, 0, 0)
         assert experts(f"{name}[leave=last]") == (0, 0, 0, 0, 0, 1)
+
+
+def test_two_devices_have_two_names() -> None:
+    """A split could not be told apart otherwise."""
+    with pytest.raises(InputError, match="must differ from other devices' names"):
+        Instance.model_validate(
+            three_layers().model_dump(mode="json") | {"devices": [DEVICES[0], *DEVICES[:2]]}
+        )

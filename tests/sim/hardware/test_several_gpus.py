@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from pydantic import ValidationError
 
 import moeopt
 from moeopt.core.errors import InputError
@@ -106,3 +107,15 @@ def test_all_gpus_nodes_and_peers_are_found() -> None:
     to_node = machine.between("gpu0", "numa1")
     assert to_node is not None
     assert to_node.gb_s == pytest.approx(31.5, abs=0.02)
+
+
+def test_one_meaning_a_file() -> None:
+    """A link twice, or a GPU beside other ones, would leave a choice to the reader."""
+    data = moeopt.get_machine("2xrtx3090+epyc-7002").model_dump(mode="json")
+    link = {"from": "gpu0", "to": "gpu1", "gb_s": 20.0}
+    back = {"from": "gpu1", "to": "gpu0", "gb_s": 9.0}
+    with pytest.raises(ValidationError, match="is a second one between gpu0 and gpu1"):
+        Machine.model_validate(data | {"links": [link, back]})
+    other = moeopt.get_machine("rtx4090+epyc-7002").model_dump(mode="json")["gpu"]
+    with pytest.raises(ValidationError, match="is another than gpus\\[0\\]"):
+        Machine.model_validate(data | {"gpu": other})
