@@ -187,8 +187,8 @@ def test_the_page_on_counts_does_what_it_says(
 def test_the_page_on_held_out_runs_does_what_it_says(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every command of docs/holdout.md, its table but for the seconds, and its program."""
-    text = (root / "docs" / "holdout.md").read_text()
+    """Every command of docs/later.md, its table but for the seconds, and its program."""
+    text = (root / "docs" / "later.md").read_text()
     (tmp_path / "instances").symlink_to(root / "instances")
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()

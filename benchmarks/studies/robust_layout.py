@@ -4,7 +4,7 @@
     python benchmarks/studies/robust_layout.py --out FILE --page
 
 The first measures and appends to FILE (what stands there is not measured again); the second writes
-the tables of `docs/robust.md` and its figure anew from it.
+the tables of `docs/later.md` and its figure anew from it.
 
 DIR holds ``esft_deepseek_v2_lite/*.npz`` and ``hdmoe_mixtral_8x7b/*.npz``; what a trace reads twice
 is removed, and the 600 tokens that all of HD-MoE's traces begin with. Windows have 256 tokens, the
@@ -54,7 +54,7 @@ RULES = ("lpt", "windows seen, optimised", "robust", "hindsight")
 SAMPLE_RULE, TUNED, _, HINDSIGHT = RULES
 HINDSIGHT_WORK = 30.0
 OPTIMUM_S = 30.0
-PAGE = Path(__file__).parents[2] / "docs" / "robust.md"
+PAGE = Path(__file__).parents[2] / "docs" / "later.md"
 
 Record = dict[str, Any]
 
@@ -306,7 +306,7 @@ def page(found: dict[str, Record]) -> None:
         before, _, rest = text.partition(begin)
         text = before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
     PAGE.write_text(text)
-    draw_figure(of_part["windows"], PAGE.with_suffix(".svg"))
+    draw_figure(of_part["windows"], PAGE.with_name("robust.svg"))
 
 
 def main() -> None:

@@ -84,8 +84,10 @@ def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summar
         In order of first appearance.
     """
     groups: dict[tuple[str, str, str, Knew, bool], list[Row]] = {}
-    for label, row in named(list(rows)):
-        settled = by_settlement and bool(row.facts.get("settled"))
+    found = list(rows)
+    made = {row.key.instance: row.facts["settled"] for row in found if "settled" in row.facts}
+    for label, row in named(found):
+        settled = by_settlement and bool(made.get(row.key.instance))
         kind = kind_of(str(row.facts.get("knew", "")))
         which = (row.result.problem, row.family, label, kind, settled)
         groups.setdefault(which, []).append(row)

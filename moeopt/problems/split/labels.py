@@ -15,6 +15,7 @@ those that were left out is remembered. At the end nothing is better than the in
 happened, the incumbent is the optimum, or there is none.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -25,10 +26,10 @@ from moeopt.core.search import Search
 from .bounds import objective_grid
 from .check import objective, violations
 from .class_model import counted, realised
-from .heuristics import HEURISTICS
+from .heuristics import HEURISTICS, hosts
 from .instance import Instance, Solution
 from .lagrangian import Relaxed, ascend, fitting, rows_of
-from .local_search import improved
+from .local_search import blocks, improved
 from .paths import FAR, Ints, Paths, paths_of
 
 STEPS = 400
@@ -78,8 +79,7 @@ def solve(instance: Instance, search: Search) -> None:
     """Find the best split and prove it, or report the best and the bound reached."""
     paths = fitting(paths_of(instance))
     grid = objective_grid(instance)
-    for heuristic in HEURISTICS.values():
-        start = heuristic(instance)
+    for start in _starts(instance, paths):
         _offer(instance, search, start)
         if start is not None and not violations(instance, start):
             homes = np.array([start.attention, start.experts], dtype=np.int64)
@@ -137,6 +137,17 @@ def _counted(instance: Instance, search: Search, paths: Paths, grid: int) -> boo
         if homes is not None:
             _offer(instance, search, _split(instance, improved(paths, homes)))
     return not (search.closed or search.stopped)
+
+
+def _starts(instance: Instance, paths: Paths) -> Iterator[Solution | None]:
+    """Yield the runtimes' rules' splits, and blocks of consecutive layers, to be improved."""
+    for heuristic in HEURISTICS.values():
+        yield heuristic(instance)
+    every = range(len(instance.devices))
+    ways = np.array(list(every if instance.order is None else instance.order), dtype=np.int64)
+    for host in dict.fromkeys(hosts(instance)):
+        homes = blocks(paths, ways, host)
+        yield None if homes is None else _split(instance, homes)
 
 
 def up(bound: int, grid: int) -> int:

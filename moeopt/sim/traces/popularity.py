@@ -78,7 +78,7 @@ class Dynamics:
 
 PRIOR = Dynamics(shrinkage=1.0, discount=0.97, dispersion=1.6, volatility=0.03)
 """What is expected of a trace before it is seen: the middle of what the three ESFT traces and
-HD-MoE's say (see `docs/forecast.md`), rounded. Chosen with these traces in view: on them a forecast
+HD-MoE's say (see `docs/later.md`), rounded. Chosen with these traces in view: on them a forecast
 from one window is no test of it."""
 
 GROWTH = 0.5

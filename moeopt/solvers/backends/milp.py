@@ -1,13 +1,13 @@
 """Run a problem's MILP model on one of the engines."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from moeopt.core.errors import InputError
 from moeopt.core.native_output import native_stdout_dropped
 from moeopt.core.safe_bound import claim_tolerance, safe_bound
 from moeopt.core.wording import unknown
+from moeopt.solvers.engines import through_pulp
 from moeopt.solvers.engines.answer import Answer
 from moeopt.solvers.engines.matrix import to_matrix
 from moeopt.solvers.interrupt import run_interruptible
@@ -15,14 +15,30 @@ from moeopt.solvers.limits import within
 from moeopt.solvers.task import Outcome, Task
 from moeopt.solvers.verification import verified
 
-ENGINES: dict[str, tuple[str, str]] = {
-    "highs": ("highs", "solve"),
-    "cbc": ("through_pulp", "solve_cbc"),
-    "scip": ("scip", "solve"),
-    "gurobi": ("through_pulp", "solve_gurobi"),
-    "cplex": ("through_pulp", "solve_cplex"),
+Engine = Callable[[Any, float, int, int], Answer]
+"""Solves a PuLP problem: seconds, seed, workers."""
+
+
+def _highs() -> Engine:
+    from moeopt.solvers.engines.highs import solve
+
+    return solve
+
+
+def _scip() -> Engine:
+    from moeopt.solvers.engines.scip import solve
+
+    return solve
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "highs": _highs,
+    "cbc": lambda: through_pulp.solve_cbc,
+    "scip": _scip,
+    "gurobi": lambda: through_pulp.solve_gurobi,
+    "cplex": lambda: through_pulp.solve_cplex,
 }
-"""Engine -> module and function; the first is the default."""
+"""Engine -> its function, imported when it is used; the first is the default."""
 
 
 def run(task: Task) -> Outcome:
@@ -62,11 +78,7 @@ def run(task: Task) -> Outcome:
     return verified(task, outcome)
 
 
-def _engine(name: str) -> Callable[[Any, float, int, int], Answer]:
+def _engine(name: str) -> Engine:
     if name not in ENGINES:
         raise InputError(f"engine: {unknown(name, ENGINES, 'known engines')}")
-    module, function = ENGINES[name]
-    solve: Callable[[Any, float, int, int], Answer] = getattr(
-        import_module(f"moeopt.solvers.engines.{module}"), function
-    )
-    return solve
+    return ENGINES[name]()

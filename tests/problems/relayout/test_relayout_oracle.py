@@ -8,6 +8,7 @@ import pytest
 from moeopt.core.errors import InputError
 from moeopt.problems.relayout.bounds import (
     eviction_bound_ns,
+    lagrangian_bound_ns,
     longest_expert_ns,
     lower_bound,
 )
@@ -25,7 +26,7 @@ PER_KIND = 26
 SHARES = [range(1), pytest.param(range(1, PER_KIND), marks=pytest.mark.slow)]
 NEWER = 30
 NEWER_SHARES = [range(1), pytest.param(range(1, NEWER), marks=pytest.mark.slow)]
-BOUNDS = (lower_bound, longest_expert_ns, eviction_bound_ns)
+BOUNDS = (lower_bound, longest_expert_ns, lagrangian_bound_ns, eviction_bound_ns)
 
 
 def expert(number: int, **given: object) -> dict[str, object]:
