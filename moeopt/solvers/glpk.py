@@ -33,7 +33,7 @@ offers no way to set it."""
 LONGEST_S = 2_000_000.0
 """GLPK's limit is an int of milliseconds."""
 
-ITERATION_WORK, ENTRY_WORK = 3e-5, 3e-8
+ITERATION_WORK, ENTRY_WORK = 1e-4, 2e-9
 """Units of work of an iteration of the simplex method: each, and for each nonzero, row, column."""
 
 GENERATED_WORK = 1e-10

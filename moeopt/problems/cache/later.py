@@ -162,7 +162,7 @@ def decide(observed: Instance, draw: Draw, search: Search, futures: Futures) -> 
     offer(_improved(best, value, slots, compute.shape[2] - 1, search))
 
 
-ACCESSES_PER_UNIT, LAYER_WORK = 1e6, 4e-4
+ACCESSES_PER_UNIT, LAYER_WORK = 4e6, 1e-4
 """What the curves of a future take: so many accesses in a second, and each layer."""
 
 

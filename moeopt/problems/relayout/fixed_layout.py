@@ -15,7 +15,7 @@ from moeopt.problems.tri_domain.instance import Solution as Schedule
 from .check import layout_after, objective
 from .instance import STRIPED, Domain, Expert, Instance, Migration, Solution
 
-REFINED = 2e-4
+REFINED = 5e-05
 """Units of work for one refined schedule."""
 
 NEWER = {"schema_version", "channels", "dimm_share", "gpu_base_ns"}

@@ -34,7 +34,7 @@ SMOOTH = 0.5
 CHUNK = 5e7
 """Steps between two looks at the clock, times devices times windows and a constant: some 50 ms."""
 
-STEP, STEPS_PER_UNIT = 240, 1e9
+STEP, STEPS_PER_UNIT = 240, 4e9
 """A step is as long as this and devices times windows; so much of that is a second of one core."""
 
 

@@ -1,0 +1,70 @@
+"""A CP-SAT model in floats: its rows hold exactly where those of the model do."""
+
+from itertools import product
+from typing import Any
+
+from ortools.sat.python import cp_model
+
+from moeopt.core.linear import InFloats
+
+BIG = 123_456
+
+
+class Rows:
+    """Every kind of row that is converted, over three binaries and a number up to 9 * BIG."""
+
+    def __init__(self, _: object = None) -> None:
+        self.model, self.objective_unit = cp_model.CpModel(), 7
+        self.a, self.b, self.c = (self.model.new_bool_var(f"x[{n}]") for n in range(3))
+        self.n = self.model.new_int_var(0, 9 * BIG, "n")
+        self.model.minimize(3 * self.n + 5 * self.a + 2)
+
+    def xx_c1_rows(self) -> None:
+        """Post one of each."""
+        a, b, c, n, model = self.a, self.b, self.c, self.n, self.model
+        model.add(n >= BIG * a + 2 * BIG * b).only_enforce_if(c, ~b)
+        model.add(n <= 4 * BIG).only_enforce_if(~c)
+        model.add_bool_or(a, ~b, c)
+        model.add_implication(a, ~c)
+        model.add_at_most_one([a, b])
+        model.add(1_000_003 * a + 2_000_006 * b <= 2_000_005)
+
+
+class Milp(InFloats, Rows):
+    """The same in floats."""
+
+
+def holds(a: int, b: int, c: int, n: int) -> bool:
+    """Tell whether all rows hold, by their words."""
+    return (
+        not (c and not b and n < BIG * a + 2 * BIG * b)
+        and not (not c and n > 4 * BIG)
+        and bool(a or not b or c)
+        and not (a and c)
+        and a + b <= 1
+        and 1_000_003 * a + 2_000_006 * b <= 2_000_005
+    )
+
+
+def test_rows_hold_where_they_should() -> None:
+    """All binaries, and numbers at every step: the MILP's rows say what the words say."""
+    milp: Any = Milp(None)
+    milp.post()
+    unit = 9 * BIG / milp.model.variablesDict()["n"].upBound
+    seen = set()
+    for *flags, n in product((0, 1), (0, 1), (0, 1), range(0, 9 * BIG + 1, BIG)):
+        value = dict(zip(("x_0", "x_1", "x_2"), flags, strict=True)) | {"n": n / unit}
+        rows = [
+            sum(c * value[v.name] for v, c in row.items()) + row.constant
+            for row in milp.model.constraints()
+        ]
+        kept = all(
+            abs(of) < 1e-6 if row.sense == 0 else row.sense * of > -1e-6
+            for row, of in zip(milp.model.constraints(), rows, strict=True)
+        )
+        assert kept == holds(*flags, n), (flags, n)
+        seen.add(kept)
+        objective = sum(c * value[v.name] for v, c in milp.model.objective.items())
+        objective += milp.model.objective.constant
+        assert round(objective * milp.objective_unit) == 7 * (3 * n + 5 * flags[0] + 2)
+    assert seen == {True, False}
