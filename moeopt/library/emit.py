@@ -37,7 +37,7 @@ WHOLE = 1e-6
 """A value nearer than this to a whole number is not branched on."""
 
 PROPAGATION = 2_000
-"""Most rows that tighten the bounds at a node, for models of at most so many rows."""
+"""Most rows that tighten the bounds at a node."""
 
 MOST_TERMS = 20_000
 """Terms of the rows of a model up to which bounds are tightened at every node."""
@@ -165,13 +165,15 @@ class _Search:
         self.model, self.upper, self.first = model, upper, first
         self.cutoff = model.cutoff(upper)
         self.relaxation = Relaxation(model)
-        small = sum(map(len, model.terms)) <= MOST_TERMS if tighten is None else tighten
+        self.groups = list(_groups(model))
+        # Where groups are branched on, multipliers say all that tightening would, in less time.
+        small = not self.groups and sum(map(len, model.terms)) <= MOST_TERMS
+        small = small if tighten is None else tighten
         self.steps = Steps()
         self.steps.left = WORK
         self.box = Box(model, self.cutoff, self.steps, PROPAGATION if small else 0)
         self.box.tighten(range(len(self.box.rows)))
         self.pool = _Pool(len(model.whole))
-        self.groups = list(_groups(model))
         self.found: Relaxed | None = None
 
     def run(self, max_nodes: int, go_on: Callable[[], bool]) -> list[Any] | None:

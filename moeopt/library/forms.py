@@ -24,7 +24,7 @@ def forms(instance: InstanceEnvelope, below: int) -> Iterator[Form | None]:
 
 
 def best_certificate(
-    instance: InstanceEnvelope, upper: int, limit_s: float, max_nodes: int
+    instance: InstanceEnvelope, upper: int, limit_s: float, max_nodes: int, exact: bool = True
 ) -> Certificate:
     """Return the certificate of the highest bound.
 
@@ -34,6 +34,8 @@ def best_certificate(
         The objective of a known solution, in steps.
     limit_s, max_nodes
         When to stop, in all, and with each model.
+    exact
+        Whether to try the exact model where one by a lemma has given a certificate.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def best_certificate(
             continue
         if best is None or found.bound > best.bound:
             best = found
-        if best.bound == upper:
+        if best.bound == upper or not exact:
             break
     if best is None:
         raise InputError(reason)
