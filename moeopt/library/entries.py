@@ -116,7 +116,7 @@ def problem_folders(library: Path) -> list[Path]:
     found = [library / name for name in PROBLEMS if (library / name / BEST).is_file()]
     if not found:
         raise InputError(
-            f"--library: {library} has no */{BEST}; it is no instance library: name the folder "
+            f"--library: {library} has no */{BEST}; it is not an instance library: name the folder "
             "`instances` of a checkout"
         )
     return found
