@@ -114,4 +114,7 @@ def serve_pipes(answer: Callable[[Words], Words]) -> None:
     requests = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)
-    serve(answer, requests, answers)
+    try:
+        serve(answer, requests, answers)
+    except BrokenPipeError:  # who asked has ended: nobody is told anything
+        os._exit(0)

@@ -1,5 +1,7 @@
 """Processes that can be ended, and what is said of those that end themselves."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -42,3 +44,26 @@ def test_a_model_that_is_late_is_ended() -> None:
     assert late.termination == "time_limit"
     assert threading.active_count() == before
     assert closed()
+
+
+def test_nobody_to_answer_is_no_error() -> None:
+    """Who asked may have been ended meanwhile, by Ctrl-C say."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moeopt.solvers.rule_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"{}\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdin.write(b'{"spec": "nothing.py:none"}\n')
+    process.stdin.flush()
+    assert process.wait() == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stdin.close()
+    process.stderr.close()
