@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,9 +58,9 @@ def test_so_do_explain_and_maps(leap: Callable[[float], None]) -> None:
     assert found[0] == found[1]
 
 
-def test_a_time_limit_beside_holds_too(leap: Callable[[float], None]) -> None:
-    """What comes first ends it, and is told."""
-    instance = RANDOM["replication"][-1](3)
+def test_a_time_limit_beside_holds_too(root: Path, leap: Callable[[float], None]) -> None:
+    """What comes first ends it, and is told; the instance is open, so that nothing completes."""
+    instance = moeopt.load(root / "instances/replication/esft-moves/esft-law-moves4.json")
     leap(60.0)
     ended = moeopt.solve(instance, "anneal-and-refute", work_limit=10.0, time_limit_s=1.0)
     assert ended.termination == "time_limit"
