@@ -37,7 +37,7 @@ generate_twins, run_on, holdout    observed and later loads; what decisions cost
 find_repeats, dedupe_trace         text that a trace reads twice, found and removed
 plan, load_plan, simulate, export  plans for a machine and a model, executed and handed over
 predict, calibrate, read_measurements    what a token takes in a real runtime, with an interval
-get_machine, detect_machine, set_machine, import_bandwidths    machines: of others and one's own
+get_machine, detect_machine, set_machine, import_bandwidths    machines: others' and your own
 
 Errors are `InputError` (what you gave cannot be used), `ModelMismatchError` (a bug in a model) and
 their base `MoeoptError`; a `MoeoptWarning` is of input that may mislead. Every name is imported

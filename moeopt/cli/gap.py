@@ -38,7 +38,7 @@ class GapOptions(Options):
     )
     rules: list[str] | None = option(
         None,
-        "A heuristic of one's own beside the methods: FILE.py:function or package.module:function;"
+        "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
         " repeatable.",
         flag="--with",
         metavar="RULE",
@@ -146,7 +146,7 @@ def gap_command(
     """Print how far methods are above the optimum, per instance and per family.
 
     With --store and no paths: of what the store holds. A solve that fails, such as one by a rule of
-    one's own, gets a line on stderr and a row; the others go on, and the exit code is that of the
+    your own, gets a line on stderr and a row; the others go on, and the exit code is that of the
     gravest failure (2 for a rule), 0 if there is none.
     """
     from moeopt.cli.gap_report import need_extra, write_figures, write_report

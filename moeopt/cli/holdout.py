@@ -36,7 +36,7 @@ class HoldoutOptions(Options):
     )
     rules: list[str] | None = option(
         None,
-        "A heuristic of one's own beside the methods: FILE.py:function or package.module:function;"
+        "A heuristic of your own beside the methods: FILE.py:function or package.module:function;"
         " repeatable.",
         flag="--with",
         metavar="RULE",

@@ -1,1 +1,1 @@
-"""One's own machine: described from what the system says, measured, shown and changed."""
+"""Your own machine: described from what the system says, measured, shown and changed."""

@@ -142,7 +142,7 @@ class Layer:
         alpha, x[free], lead[free] = _interior_point(
             both, self.weight.astype(float), due, self._slope[free], start, stop_at
         )
-        # What to branch on must not hang on the last digits of a matrix product.
+        # What to branch on must not depend on the last digits of a matrix product.
         x[free], lead[free] = rounded(x[free], OPTIMIZER), rounded(lead[free], OPTIMIZER)
         share = rounded(np.clip(alpha / np.maximum(1, self.weight), 0, 1), OPTIMIZER)
         weights = np.rint(share * self.scale).astype(np.int64)
