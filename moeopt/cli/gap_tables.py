@@ -26,6 +26,7 @@ from moeopt.study.table import (
     Summary,
     by_family,
     percent,
+    rank,
     shown_interval,
     standings,
     summarise,
@@ -54,8 +55,6 @@ SHORT = {
     "hindsight": "hindsight",
 }
 """By which loads a rule decided, in a narrow column."""
-
-ORDER = ("", *SHORT)
 
 
 def print_tables(rows: Sequence[Row], *, everything: bool = False) -> None:
@@ -102,7 +101,7 @@ def _overview(summaries: Sequence[Summary]) -> Table:
         columns = ["family", "instances", *columns]
     table = Table(*columns, title=f"{known}excess over the optimum", box=box.SIMPLE_HEAD)
     for family, group in families.items():
-        for s in sorted(group, key=_rank):
+        for s in sorted(group, key=rank):
             name = f"{s.method} *" if s.settled else s.method
             row = [name, SHORT.get(s.kind, ""), percent(s.optimal), percent(s.excess_median)]
             row += [shown_interval(s), percent(s.excess_max), *[str(s.failed)] * failures]
@@ -112,11 +111,6 @@ def _overview(summaries: Sequence[Summary]) -> Table:
     if any(s.settled for s in summaries):
         table.caption = f"* {OTHER_SAID}"
     return table
-
-
-def _rank(s: Summary) -> tuple[int, bool, float]:
-    """Return by what methods are sorted: the kind of information, then the median."""
-    return ORDER.index(s.kind), s.excess_median is None, s.excess_median or 0.0
 
 
 def _instances(rows: Sequence[Row]) -> Table:

@@ -70,6 +70,11 @@ class Summary:
     interval: tuple[float, float] | None = None
 
 
+def rank(s: Summary) -> tuple[int, bool, float]:
+    """Return by what methods are sorted: by the kind of information, then by the median."""
+    return ["", *MEANING].index(s.kind), s.excess_median is None, s.excess_median or 0.0
+
+
 def summarise(rows: Iterable[Row], *, by_settlement: bool = True) -> list[Summary]:
     """Return one summary per family, method, kind of information and settlement.
 

@@ -67,7 +67,7 @@ def test_the_tables_hold_the_summaries_numbers(study: Study, page: Element) -> N
             counts = [str(n) for n in (summary.proven, summary.instances, summary.cells)]
             start = [summary.method, summary.knew, middle, within]
             expected.append([*start, *map(percent, shares), *counts])
-    assert [row[:-1] for row in found] == expected
+    assert sorted(row[:-1] for row in found) == sorted(expected)
     assert any(row.excess for row in study.rows)
 
 

@@ -35,7 +35,7 @@ from moeopt.study.report.svg import inline
 from moeopt.study.report.words import Takeaway, own_rules, seconds, takeaway_of, takeaways
 from moeopt.study.report.worst import Case, worst_cases
 from moeopt.study.rows import Row
-from moeopt.study.table import Summary, percent, summarise
+from moeopt.study.table import Summary, percent, rank, summarise
 
 MOST_ROWS = 500
 """Instances of a problem that are listed; gap.csv has all."""
@@ -233,14 +233,19 @@ def _section(
 ) -> Section:
     problem = takeaway.problem
     rows = study.problems[problem]
+    own = {labels[row.key] for row in rows if row.key.source_sha256}
+
+    def order(s: Summary) -> tuple[bool, tuple[int, bool, float]]:
+        return s.method not in own, rank(s)
+
     families: dict[str, list[Summary]] = {}
     for summary in summaries:
         families.setdefault(summary.family, []).append(summary)
     marked = _marked(problem, rows, labels)
     return Section(
         takeaway,
-        overall,
-        families,
+        sorted(overall, key=order),
+        {family: sorted(of, key=order) for family, of in families.items()},
         instances_of(problem, rows, labels),
         lines(overall, marked),
         _profile(problem, rows, labels, marked),
