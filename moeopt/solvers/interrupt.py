@@ -48,7 +48,7 @@ def run_interruptible(
     KeyboardInterrupt
         At a second Ctrl-C.
     BaseException
-        Whatever `call` raised.
+        Whatever `call` raised before it was told to stop.
     """
     run: Interruptible[T] = Interruptible()
     ended, clock, go_by = threading.Event(), solving_clock(), go_by_mine()
@@ -73,11 +73,14 @@ def run_interruptible(
             run.interrupted = True
             give_up = monotonic() + GRACE_S
             stop()
-    run.ended = ended.is_set()
-    if not run.ended:
+    if not ended.is_set():
         stop()
+        return Interruptible(interrupted=run.interrupted)  # what it still does is for nobody
+    if run.error is not None and run.interrupted:  # it was stopped, and says so in its way
+        return Interruptible(interrupted=True)
     if run.error is not None:
         raise run.error
+    run.ended = True
     return run
 
 

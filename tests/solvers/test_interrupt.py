@@ -87,6 +87,24 @@ def test_a_call_that_does_not_stop_is_left_behind() -> None:
     assert (run.ended, run.interrupted, run.value) == (False, True, None)
 
 
+def test_what_is_stopped_says_nothing_of_its_own() -> None:
+    """A process that is ended at the limit raises at once: that is no error of the call."""
+    told, raised = threading.Event(), threading.Event()
+
+    def call() -> None:
+        told.wait()
+        raised.set()
+        raise ValueError("ended")
+
+    def stop() -> None:
+        told.set()
+        raised.wait()
+        time.sleep(0.05)  # the error has reached whoever waits for it by now
+
+    run = run_interruptible(call, stop, 0.01)
+    assert (run.ended, run.error, run.interrupted) == (False, None, False)
+
+
 def test_a_second_ctrl_c_gets_through() -> None:
     """Whoever presses twice wants out."""
     with pytest.raises(KeyboardInterrupt):
