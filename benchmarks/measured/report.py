@@ -162,7 +162,12 @@ WRONG = """## What is still wrong
 def to_markdown(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
     """Return the page."""
     parts = [HEAD, "## By class\n", *_by_class(found, points)]
-    parts += ["## Calibrated\n", *_calibrated(found, points), "## By machine\n", *_by_machine(found)]
+    parts += [
+        "## Calibrated\n",
+        *_calibrated(found, points),
+        "## By machine\n",
+        *_by_machine(found),
+    ]
     parts += [WRONG, "## Terms\n", *_terms(found)]
     strategies = compare_strategies(points, found.costs["ktransformers"])
     if strategies is not None:
