@@ -25,7 +25,7 @@ def set_machine(
     machine
         What to start from.
     changes
-        Field path -> value, e.g. ``{"cpu.bandwidth_gb_s": 80}``, in the units of docs/machine.md.
+        Field path -> value, e.g. ``{"cpu.bandwidth_gb_s": 80}``, in the units of `moeopt machine fields`.
         A number for a curve is a flat one; None takes a field out, and ``gpu`` takes all of it.
     source
         What `sources` says of these fields.
