@@ -126,10 +126,10 @@ machines of the median over their points, so that every machine has the same wei
 points. *Inside* is the share of points in an 80 % interval that other machines' errors made.
 
 These figures are honest about costs and kind about four choices, which were made after a first look
-at held-out errors: expectations and uncertainties of six terms; the share of its peak that a host's
-memory reaches where nobody measured it (0.75 for AM5, 0.95 for AM4 and Intel's desktops and
-laptops, 0.8 for others); that under Windows only one of two sockets computes (machine 6138); and how
-nearly reads and computing overlap. `python -m benchmarks.measured --forms` prints the errors with
+at held-out errors: expectations and uncertainties of six terms; the share of its peak that a
+host's memory reaches where nobody measured it (0.75 for AM5, 0.95 for AM4 and Intel's desktops and
+laptops, 0.8 for others); that under Windows only one of two sockets computes (machine 6138); and
+how nearly reads and computing overlap. `python -m benchmarks.measured --forms` prints the errors with
 other choices, and with each choice made without the machine that it is tried on. The terms stand in
 `moeopt/sim/machines/runtimes/terms.py`, their fitted costs in `moeopt/sim/presets/runtimes`.
 """
@@ -141,10 +141,11 @@ WRONG = """## What is still wrong
   llama.cpp; e5-2697a, whose BIOS setting alone makes 2.8 times) are off by up to a factor of two.
 - Latent attention under llama.cpp on the A100's virtual machine takes three times as long per layer
   as elsewhere. Calibrated on such a model, other models come out slower than they are.
-- 1-bit formats on old cores (7980xe), a machine that uses four of eight GPUs (7543) and a speed that
-  its author calls too slow (hx370) are off by a factor of two to three. They stay in the table.
-- Two points of one model cannot say in which term a machine differs, so a calibration helps another
-  model little. That a model's points share an error of 10 % was set by these three machines' curves.
+- 1-bit formats on old cores (7980xe), a machine that uses four of eight GPUs (7543) and a speed
+  that its author calls too slow (hx370) are off by a factor of two to three. They stay in the table.
+- Two points of one model cannot say in which term a machine differs, so a calibration helps
+  another model little. That a model's points share an error of 10 % was set by these three
+  machines' curves.
 - Two GPUs count as one after the other, with the harmonic mean of their bandwidths.
 - Prompts have no public points here: `moeopt predict --prompt` rests on rates alone.
 """

@@ -184,7 +184,7 @@ class Dram(Frozen):
 
 
 class Ndp(Frozen):
-    """Near-data processing: `gflops` and `internal_gb_s` of one unit; fields: `moeopt machine fields`."""
+    """Near-data processing: `gflops` and `internal_gb_s` of one unit (`moeopt machine fields`)."""
 
     gflops: Annotated[Positive, about("rate of one unit", "GFLOPS", "the device's data")]
     internal_gb_s: Annotated[
