@@ -129,9 +129,10 @@ These figures are honest about costs and kind about four choices, which were mad
 at held-out errors: expectations and uncertainties of six terms; the share of its peak that a
 host's memory reaches where nobody measured it (0.75 for AM5, 0.95 for AM4 and Intel's desktops and
 laptops, 0.8 for others); that under Windows only one of two sockets computes (machine 6138); and
-how nearly reads and computing overlap. `python -m benchmarks.measured --forms` prints the errors with
-other choices, and with each choice made without the machine that it is tried on. The terms stand in
-`moeopt/sim/machines/runtimes/terms.py`, their fitted costs in `moeopt/sim/presets/runtimes`.
+how nearly reads and computing overlap. `python -m benchmarks.measured --forms` prints the errors
+with other choices, and with each choice made without the machine that it is tried on. The terms
+stand in `moeopt/sim/machines/runtimes/terms.py`, their fitted costs in
+`moeopt/sim/presets/runtimes`.
 """
 
 WRONG = """## What is still wrong
@@ -142,7 +143,7 @@ WRONG = """## What is still wrong
 - Latent attention under llama.cpp on the A100's virtual machine takes three times as long per layer
   as elsewhere. Calibrated on such a model, other models come out slower than they are.
 - 1-bit formats on old cores (7980xe), a machine that uses four of eight GPUs (7543) and a speed
-  that its author calls too slow (hx370) are off by a factor of two to three. They stay in the table.
+  that its author calls too slow (hx370) are off by a factor of two to three; they stay in.
 - Two points of one model cannot say in which term a machine differs, so a calibration helps
   another model little. That a model's points share an error of 10 % was set by these three
   machines' curves.
