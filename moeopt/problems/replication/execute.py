@@ -75,7 +75,7 @@ def _add_kernels(
     before: tuple[int, ...],
     label: str,
 ) -> None:
-    """Add one window: tokens come to each device and are passed on, which then reads and computes."""
+    """Add one window: tokens come to each device, which then reads and computes; see `pass_ns`."""
     received: list[list[tuple[int, int]]] = [[] for _ in range(instance.devices)]
     for expert, (row, counts) in enumerate(zip(solution.copies, tokens, strict=True)):
         for device, count in zip(row, counts, strict=True):
