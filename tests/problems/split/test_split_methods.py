@@ -70,10 +70,11 @@ def test_a_buffer_alone_can_be_too_much() -> None:
     assert check.violations(instance, away) == []
 
 
-def test_every_method_agrees_with_brute_force() -> None:
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.slow)])
+def test_every_method_agrees_with_brute_force(seeds: range) -> None:
     """Statuses, optima and bounds; the own method without a model's help."""
     seen = set()
-    for seed in range(40):
+    for seed in seeds:
         instance = random_instance(seed)
         truth = moeopt.solve(instance, "brute-force")
         seen.add(truth.status)
