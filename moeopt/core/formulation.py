@@ -34,6 +34,9 @@ class Formulation:
     parameters: ClassVar[dict[str, object]] = {}
     """What CP-SAT is told beside the limits."""
 
+    look: Callable[[], None] = staticmethod(lambda: None)
+    """The `checkpoint` of `post`, for a method that posts for longer than a tenth of a second."""
+
     @classmethod
     def constraints(cls) -> dict[str, str]:
         """Return the constraint IDs of this model with the names of the methods that post them."""
@@ -50,6 +53,7 @@ class Formulation:
 
         `checkpoint` may raise to abandon the build when the time limit has passed.
         """
+        self.look = checkpoint
         for constraint, method in self.constraints().items():
             if constraint not in without:
                 checkpoint()

@@ -112,6 +112,7 @@ class Model(Formulation):
                 self._free(w, [load / unit for load in loads], peak)
                 continue
             for g in range(i.devices):
+                self.look()
                 held = pulp.LpAffineExpression(
                     (lies[g][k - 1], load / k / unit)
                     for load, lies in zip(loads, self.lies, strict=True)
