@@ -40,6 +40,7 @@ from moeopt.problems.placement import online as placement_online
 from moeopt.problems.registry import PROBLEMS, get_problem
 from moeopt.problems.tri_domain import scheduler
 from moeopt.sim.machines.machine import Machine
+from moeopt.sim.machines.table import machine_page
 from moeopt.sim.models.model_shape import ModelShape
 from moeopt.sim.traces.trace import Counts, Trace
 from moeopt.sim.traces.workload import Workload
@@ -107,6 +108,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made["open-instances.md"] = WIDE + open_page(ROOT / "instances")
     for name in PROBLEMS:
         made[f"instances/{name}.md"] = WIDE + instances_page(ROOT / "instances" / name)
+    made["machine-fields.md"] = WIDE + machine_page()
     made["problems/index.md"] = problem_index()
     made["api/index.md"] = api_functions()
     made["api/types.md"] = api_types()

@@ -32,7 +32,7 @@ def papers_command(
         Path | None, typer.Option("--report", help="Folder for report.html, report.md and plots.")
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="The report without plots.")
+        Path | None, typer.Option("--markdown", metavar="FILE", help="The report in brief.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what --report has of this version.")
@@ -129,7 +129,7 @@ def _write(
     document = Document.of(figures, swept, charts=report is not None)
     if markdown is not None:
         try:
-            write_bytes(to_markdown(document).encode(), markdown)
+            write_bytes(to_markdown(document, brief=True).encode(), markdown)
         except OSError as error:
             raise InputError(f"--markdown: {markdown}: {error.strerror}") from None
     if report is not None:

@@ -26,11 +26,12 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 import moeopt
@@ -42,7 +43,10 @@ from moeopt.problems.replication.generate import KERNELS
 from moeopt.problems.replication.heuristics import HEURISTICS
 from moeopt.problems.replication.instance import Instance, Solution
 
+Floats = NDArray[np.float64]
+
 DRAWS = 8
+GPU = "h100-fp8"
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 256, 8, 7168, 2048
 """DeepSeek-V3's layer, which `map`, `scale` and `moves` have."""
 
@@ -85,82 +89,157 @@ def fullest(loads: Any, slots: int, ranks: int, balanced: bool) -> tuple[int, in
     return best
 
 
-def measured(data: Path) -> Iterator[tuple[tuple[Any, ...], int, float]]:
-    """Yield (configuration, tokens, microseconds)."""
-    with (data / "wideep_moe_h100.csv").open() as file:
-        for row in csv.DictReader(file):
-            law = row["distribution"].split("_")
-            numbers = ("hidden_size", "inter_size", "num_experts", "num_slots", "moe_ep_size")
-            configuration = *(int(row[name]) for name in numbers), float(law[2]), len(law) > 3
-            yield configuration, int(row["num_tokens"]), 1000 * float(row["latency"])
+@dataclass(frozen=True)
+class Measured:
+    """Kernels of one table: what was run, how long it took, and what the timed rank had.
+
+    `keys` are configurations, by whose hash half of them are fitted; `weights` are those of an
+    expert in millions, `experts` and `tokens` the means over `DRAWS` draws of what the rank has.
+    """
+
+    name: str
+    keys: list[tuple[object, ...]]
+    batch: list[int]
+    weights: Floats
+    experts: Floats
+    tokens: Floats
+    us: Floats
+
+    @property
+    def fitted(self) -> NDArray[np.bool_]:
+        """Which rows are fitted."""
+        chosen = (int(hashlib.sha256(repr(key).encode()).hexdigest(), 16) for key in self.keys)
+        return np.array([number % 2 == 0 for number in chosen])
+
+
+def wide(data: Path) -> Measured:
+    """Return the fullest rank's kernels on H100, with EPLB's copies and without."""
+    numbers = ("hidden_size", "inter_size", "num_experts", "num_slots", "moe_ep_size")
+    keys, batch, us, seen = [], [], [], []
+    known: dict[tuple[object, ...], Floats] = {}
+    for row in rows_of(data / "wideep_moe_h100.csv"):
+        law = row["distribution"].split("_")
+        hidden, inter, experts, slots, ranks = (int(row[name]) for name in numbers)
+        power, balanced, tokens = float(law[2]), len(law) > 3, int(row["num_tokens"])
+        case = experts, slots, ranks, power, balanced, tokens
+        if case not in known:
+            each = (drawn(tokens, experts, TOP_K, power, seed) for seed in range(DRAWS))
+            known[case] = np.mean([fullest(one, slots, ranks, balanced) for one in each], axis=0)
+        keys.append((hidden, inter, experts, slots, ranks, power, balanced))
+        batch.append(tokens)
+        us.append(1000 * float(row["latency"]))
+        seen.append(known[case])
+    millions = np.array([3 * int(str(key[0])) * int(str(key[1])) / 1e6 for key in keys])
+    on_rank = np.array(seen)
+    return Measured(
+        "h100-fp8", list(keys), batch, millions, on_rank[:, 0], on_rank[:, 1], np.array(us)
+    )
+
+
+def single(data: Path, dtype: str, name: str) -> Measured:
+    """Return the fused kernel of all experts on one A100, by law of the loads."""
+    numbers = ("hidden_size", "inter_size", "topk", "num_experts")
+    keys, batch, us, seen = [], [], [], []
+    known: dict[tuple[object, ...], float] = {}
+    for row in rows_of(data / "moe_op_a100.csv"):
+        if row["moe_dtype"] != dtype:
+            continue
+        hidden, inter, top_k, experts = (int(row[name]) for name in numbers)
+        law, tokens = row["distribution"], int(row["num_tokens"])
+        case = tokens, experts, top_k, law
+        if law == "balanced":
+            known[case] = min(experts, tokens * top_k)
+        elif case not in known:
+            power = float(law.split("_")[2])
+            each = (drawn(tokens, experts, top_k, power, seed) for seed in range(DRAWS))
+            known[case] = float(np.mean([np.count_nonzero(one) for one in each]))
+        power = 0.0 if law == "balanced" else float(law.split("_")[2])
+        keys.append((dtype, hidden, inter, top_k, experts, power))
+        batch.append(tokens)
+        us.append(1000 * float(row["latency"]))
+        seen.append((known[case], tokens * top_k, 3 * hidden * inter / 1e6))
+    read, given, millions = np.array(seen).T
+    return Measured(name, list(keys), batch, millions, read, given, np.array(us))
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a table."""
+    with file.open() as lines:
+        return list(csv.DictReader(lines))
+
+
+FORMS = ("larger", "sum", "partly")
+"""Of reading and tokens: the larger, the sum, or the larger and a part that nothing hides."""
+
+
+def predicted(form: str, p: Floats, table: Measured) -> Floats:
+    """Return microseconds; `p` are logarithms of launch, read, pass and token times."""
+    launch, read, besides, token = np.exp(p)
+    reading = read * table.weights * table.experts
+    work = table.weights * table.tokens
+    if form == "larger":
+        return np.asarray(launch + np.maximum(reading, token * work))
+    hidden = np.maximum(reading, token * work) if form == "partly" else reading
+    return np.asarray(launch + hidden + besides * work)
 
 
 def fit(arguments: argparse.Namespace) -> None:
     """Print the fitted times and the errors on what was not fitted."""
-    rows = list(measured(arguments.data))
-    known: dict[Any, Any] = {}
-    for (_, _, experts, slots, ranks, power, balanced), tokens, _ in rows:
-        key = experts, slots, ranks, power, balanced, tokens
-        if key not in known:
-            each = (drawn(tokens, experts, TOP_K, power, seed) for seed in range(DRAWS))
-            known[key] = np.mean([fullest(one, slots, ranks, balanced) for one in each], axis=0)
-    seen = np.array([known[(*c[2:], tokens)] for c, tokens, _ in rows])
-    millions = np.array([3 * c[0] * c[1] / 1e6 for c, _, _ in rows])
-    real = np.array([us for _, _, us in rows])
-    half = [int(hashlib.sha256(repr(c).encode()).hexdigest(), 16) % 2 == 0 for c, _, _ in rows]
-    fitted = np.array(half)
+    times = "launch us | read us/M | pass us/M | token us/M"
+    print(f"| kernel | form | {times} | error on the fitted | on the others | p90 | sign |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    tables = (wide(arguments.data), single(arguments.data, "bfloat16", "a100-bf16"),
+              single(arguments.data, "int4_wo", "a100-int4"))  # fmt: skip
+    for table in tables:
+        used = table.fitted
+        for form in FORMS:
 
-    def predicted(form: str, p: Any) -> Any:
-        read = np.exp(p[1]) * millions * seen[:, 0]
-        compute = np.exp(p[2]) * millions * seen[:, 1]
-        launch = np.exp(p[0]) + np.exp(p[3]) * millions
-        if form == "larger":
-            return launch + np.maximum(read, compute)
-        power = 1.0 if form == "sum" else 1 + np.exp(p[4])
-        return launch + (read**power + compute**power) ** (1 / power)
+            def residual(p: Floats, form: str = form, table: Measured = table) -> Floats:
+                return np.asarray(np.log(predicted(form, p, table) / table.us)[table.fitted])
 
-    print("| form | launch us | + us/M | read us/M | token us/M | median error | p90 | sign |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for form in ("larger", "sum", "norm"):
-        start = np.array([3.6, -1.2, -5.5, -3.0, 0.0])
-
-        def residual(p: Any, form: str = form) -> Any:
-            return np.log(predicted(form, p) / real)[fitted]
-
-        p = least_squares(residual, start, loss="soft_l1", f_scale=0.1).x
-        guess = predicted(form, p)
-        error = np.abs(guess / real - 1)[~fitted]
-        right = signs(rows, real, guess, ~fitted)
-        cells = [form, f"{np.exp(p[0]):.2f}", f"{np.exp(p[3]):.4f}", f"{np.exp(p[1]):.4f}"]
-        cells += [f"{np.exp(p[2]):.6f}", f"{np.median(error):.1%}"]
-        cells += [f"{np.quantile(error, 0.9):.1%}", f"{sum(right)} of {len(right)}"]
-        print(f"| {' | '.join(cells)} |")
+            start = np.array([3.6, -1.0, -5.5, -6.0])
+            p = least_squares(residual, start, loss="soft_l1", f_scale=0.1).x
+            guess = predicted(form, p, table)
+            error = np.abs(guess / table.us - 1)
+            right = signs(table, guess) if table.name == "h100-fp8" else []
+            cells = [table.name, form, f"{np.exp(p[0]):.2f}", f"{np.exp(p[1]):.4f}"]
+            cells += [f"{np.exp(p[2]):.6f}" if form != "larger" else "-"]
+            cells += [f"{np.exp(p[3]):.6f}" if form != "sum" else "-"]
+            cells += [f"{np.median(error[used]):.1%}", f"{np.median(error[~used]):.1%}"]
+            cells += [f"{np.quantile(error[~used], 0.9):.1%}"]
+            cells += [f"{sum(right)} of {len(right)}" if right else "-"]
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def signs(rows: Any, real: Any, guess: Any, held_out: Any) -> list[bool]:
+def signs(table: Measured, guess: Floats) -> list[bool]:
     """Return for pairs with and without copies, not both fitted, whether the sign is right."""
-    place = {(c, tokens): number for number, (c, tokens, _) in enumerate(rows)}
-    right = []
-    for (c, tokens), without in place.items():
-        more = place.get(((*c[:3], 288, *c[4:]), tokens))
-        if c[3] == 288 or more is None or not (held_out[without] or held_out[more]):
+    place = {one: number for number, one in enumerate(zip(table.keys, table.batch, strict=True))}
+    right, held_out = [], ~table.fitted
+    for (key, tokens), without in place.items():
+        more = place.get(((*key[:3], 288, *key[4:]), tokens))
+        if key[3] == 288 or more is None or not (held_out[without] or held_out[more]):
             continue
-        differ = np.log(real[more] / real[without])
+        differ = np.log(table.us[more] / table.us[without])
         if abs(differ) > np.log(1.05):
             right.append(bool(differ * np.log(guess[more] / guess[without]) > 0))
     return right
 
 
-def layer(loads: Any, ranks: int, slots: int, split: str = "free", **more: Any) -> Instance:
-    """Return the instance of DeepSeek-V3's experts on an H100."""
-    read_ns, token_ns = KERNELS["h100-fp8"].of(HIDDEN, INTERMEDIATE)
-    kernel = {"work": "kernel", "read_ns": read_ns, "token_ns": token_ns} | more
+def layer(
+    loads: Any, ranks: int, slots: int, split: str = "free", gpu: str = GPU, **more: Any
+) -> Instance:
+    """Return the instance of DeepSeek-V3's experts on a GPU."""
+    kernel = {"work": "kernel", **KERNELS[gpu].of(HIDDEN, INTERMEDIATE)} | more
     if kernel["work"] == "tokens":
-        kernel = {"split": split}
-    else:
-        kernel["split"] = split
+        kernel = {}
     return Instance.from_arrays(
-        loads=loads, devices=ranks, slots=slots, max_copies=8, name="layer", **kernel
+        loads=loads,
+        devices=ranks,
+        slots=slots,
+        max_copies=8,
+        name="layer",
+        split=split,
+        **kernel,
     )
 
 

@@ -37,6 +37,9 @@ class Formulation:
     whole: Sequence[str] = ()
     """Beginnings of names of variables, beside binaries, that a MILP has to keep whole."""
 
+    look: Callable[[], None] = staticmethod(lambda: None)
+    """The `checkpoint` of `post`, for a method that posts for longer than a tenth of a second."""
+
     @classmethod
     def constraints(cls) -> dict[str, str]:
         """Return the constraint IDs of this model with the names of the methods that post them."""
@@ -53,6 +56,7 @@ class Formulation:
 
         `checkpoint` may raise to abandon the build when the time limit has passed.
         """
+        self.look = checkpoint
         for constraint, method in self.constraints().items():
             if constraint not in without:
                 checkpoint()

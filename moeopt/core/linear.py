@@ -24,6 +24,9 @@ COEFFICIENT = 10**3
 NEAR = 1e-6
 """Added to a known objective: a limit that just fits makes solvers in floats call it infeasible."""
 
+ROWS_AT_ONCE = 200
+"""Rows that are turned, in some 0.03 s, between two looks at the limit."""
+
 KINDS = ("linear", "bool_or", "bool_and", "exactly_one", "at_most_one")
 """The rows of CP-SAT's that can be turned into rows of a MILP."""
 
@@ -50,6 +53,7 @@ class InFloats(Formulation):
         self, without: Collection[str] = (), checkpoint: Callable[[], None] = lambda: None
     ) -> None:
         """Post every constraint but those in `without`, then turn the model into a MILP."""
+        self.look = checkpoint
         ids = [""] * len(self.model.proto.constraints)
         for constraint, method in self.constraints().items():
             if constraint not in without:
@@ -59,8 +63,10 @@ class InFloats(Formulation):
                 ids += [constraint.replace("-", "_")] * more
         checkpoint()
         rows = _Rows(self.model.proto, tuple(self.whole))
-        for row, constraint_id in zip(self.model.proto.constraints, ids, strict=True):
-            rows.convert(row, constraint_id)
+        for number, row in enumerate(self.model.proto.constraints):
+            if number % ROWS_AT_ONCE == 0:
+                checkpoint()
+            rows.convert(row, ids[number])
         self.model, self._columns = rows.finished(), rows.columns
         self.units = dict(zip((of.name for of in rows.columns), rows.unit, strict=True))
         self.objective_unit *= rows.objective_unit

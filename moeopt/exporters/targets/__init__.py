@@ -15,8 +15,8 @@ from . import (
     mixture_compressor,
     sglang,
     tensorrt_llm,
+    vllm,
     vllm_ascend,
-    vllm_plugin_das,
 )
 
 TARGETS = (
@@ -28,8 +28,8 @@ TARGETS = (
     *mixture_compressor.TARGETS,
     *sglang.TARGETS,
     *tensorrt_llm.TARGETS,
+    *vllm.TARGETS,
     *vllm_ascend.TARGETS,
-    *vllm_plugin_das.TARGETS,
 )
 
 

@@ -122,6 +122,7 @@ class Model(Formulation):
                 self._free(w, peak, loads.tolist())
                 continue
             for g in range(i.devices):
+                self.look()
                 held = [
                     (self._steps(weight * int(load) // k), lies[g][k - 1])
                     for load, lies in zip(loads, self.lies, strict=True)
