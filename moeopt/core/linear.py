@@ -8,12 +8,14 @@ blur. A row under conditions gets a big number, the smallest that the variables'
 
 from collections.abc import Callable, Collection, Sequence
 from math import gcd
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pulp
 
 from .formulation import FLOAT_RANGE, Formulation
-from .problem import BuiltModel
+
+InstanceT = TypeVar("InstanceT")
+ModelT = TypeVar("ModelT")
 
 LARGEST = 10**4
 """Continuous variables are counted in units, powers of ten, that keep them within this."""
@@ -82,7 +84,7 @@ class InFloats(Formulation):
         return model.decode(lambda variable: value(self._columns[variable.index]))
 
 
-def in_floats(model: Callable[[Any], BuiltModel]) -> Callable[[Any], BuiltModel]:
+def in_floats(model: Callable[[InstanceT], ModelT]) -> Callable[[InstanceT], ModelT]:
     """Return the class of the MILP model with the rows of a class of CP-SAT models."""
     if not isinstance(model, type):
         raise TypeError("a model is a class")
