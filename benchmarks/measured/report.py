@@ -240,7 +240,8 @@ def _strategies(found: Strategies) -> str:
         " front-loading with no and with all experts on the GPU; popularity is that of another"
         f" model: {found.source}. With {min(shares):g} to {max(shares):g} % of the experts on the"
         f" GPU {alike} of {alike + opposed} pairs of strategies that differ by more than"
-        f" {100 * found.noise:.1f} % are in the measured order; a strategy's median error is at most {100 * off:.1f} %.\n"
+        f" {100 * found.noise:.1f} % are in the measured order; a strategy's median error is"
+        f" at most {100 * off:.1f} %.\n"
     )
 
 
