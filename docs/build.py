@@ -30,7 +30,7 @@ from moeopt.core.problem import ROBUST, ExactModel
 from moeopt.exporters.exported import Exported
 from moeopt.library.tables import open_page
 from moeopt.library.tables import problem_page as instances_page
-from moeopt.planner.decode.result import Simulation
+from moeopt.planner.decode.run import Simulation
 from moeopt.planner.options import ExecutionOptions, PlanOptions
 from moeopt.planner.planned import Planned
 from moeopt.problems.cache import online as cache_online
