@@ -7,6 +7,7 @@ from pathlib import Path
 
 from moeopt.core.errors import InputError
 from moeopt.core.untrusted import reading
+from moeopt.core.wording import unknown
 from moeopt.sim.traces.readers.checked import read_head
 from moeopt.sim.traces.readers.json_traces import (
     read_hdmoe_json,
@@ -84,7 +85,7 @@ def format_of(path: Path, given: str | None) -> str:
     """
     if given is not None:
         if given not in FORMATS:
-            raise InputError(f"{path}: format: {given!r} is not known; known: {_known()}")
+            raise InputError(f"{path}: format: {unknown(given, FORMATS)}")
         return given
     with reading(path):
         path.stat()
