@@ -1,7 +1,7 @@
 """The shape that CP-SAT and MILP models share: one method per constraint ID."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 from moeopt.core.clock import counts_work, solving_clock, spend
@@ -33,6 +33,9 @@ class Formulation:
 
     parameters: ClassVar[dict[str, object]] = {}
     """What CP-SAT is told beside the limits."""
+
+    whole: Sequence[str] = ()
+    """Beginnings of names of variables, beside binaries, that a MILP has to keep whole."""
 
     look: Callable[[], None] = staticmethod(lambda: None)
     """The `checkpoint` of `post`, for a method that posts for longer than a tenth of a second."""

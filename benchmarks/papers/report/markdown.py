@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 from string import ascii_letters
 
 from benchmarks.papers.contradictions import Contradiction
-from benchmarks.papers.figure import NO, NOT_COMPUTABLE, Figure
+from benchmarks.papers.figure import Figure
 from benchmarks.papers.report.document import Document
 from benchmarks.papers.report.words import (
     HEAD,
@@ -22,63 +21,48 @@ from benchmarks.papers.sweep import Sweep
 
 INTRODUCTION = """# Fidelity: the published figures, and ours
 
-For whoever asks how far the models agree with the five papers. Written by
-`python -m benchmarks.papers`; do not edit.
+Written by `python -m benchmarks.papers`; do not edit.
 
-Every headline figure is a row, also those that we miss or cannot compute. Error is
-ours / published - 1, and 0 inside a published range. Drawn values are means over six seeds with the
-95 % interval of the mean (Student's t).
+Every headline figure of the five papers is a row, those that we miss or cannot compute too.
+Error is ours / published - 1, 0 inside a published range. What is drawn is the mean over six
+seeds, with the 95 % interval of that mean (Student's t); what has no interval draws nothing.
 
-The verdict looks at no result. It is the worst error of a figure anywhere in its intervals:
-"reproduces" up to 5 %, then within 10 %, within 25 %, no. Where a paper leaves open which trace,
-reading or grid it used, the value is that of the farthest one, or the mean if they are many. What a
-paper does not define is not computable. Kinds: *predicted* from stated numbers alone; *assumed*
-with a source for the assumption; *selected* because it fits, which is weak evidence; *limit*, which
-knows what no system can know; *input*, a parameter or a stated cap, so that nothing is predicted.
-"Best baseline" and "optimum" are the same figure with the best baseline in place of the paper's
-system, and with the exact decision in place of the paper's heuristic.
-"""
-
-WHOLE = """A figure's own remarks stand here only where it is missed or not computable:
-`python -m benchmarks.papers ID` prints them for every figure. `--report DIR` writes the whole
-report, with a table for each parameter below and the places where the papers contradict themselves.
+The rule of verdicts looks at no result. The worst error of a figure anywhere in its intervals
+counts: up to 5 % it reproduces, then within 10 %, within 25 %, no. Where several traces,
+readings or grids of ours could stand for the paper's and it does not say which, the value is
+that of the one farthest off, or the mean of all where they are many. What the paper leaves
+undefined is not computable, whatever one reading would give. Kinds: *predicted* from stated
+numbers alone; *assumed*: needs an assumption with a source of its own; *selected*: an
+assumption chosen because it fits, weak evidence; *limit*: an upper limit that knows what no
+system can know; *input*: a parameter of the model, one that a parameter was taken from, or one
+that a stated cap decides, so that nothing is predicted. "Best baseline" and "optimum" are the
+same figure for the best baseline instead of the paper's system, and with the exact decision
+instead of the paper's heuristic.
 """
 
 
-def to_markdown(
-    document: Document,
-    pictures: Mapping[str, Sequence[str]] | None = None,
-    *,
-    brief: bool = False,
-) -> str:
+def to_markdown(document: Document, pictures: Mapping[str, Sequence[str]] | None = None) -> str:
     """Return the report.
 
     Parameters
     ----------
     pictures
         Paper -> files to show under its table.
-    brief
-        Whether to leave out contradictions, settings one by one, and the remarks on figures that
-        come out.
     """
-    parts = [INTRODUCTION, *([WHOLE] if brief else []), "## In short\n"]
+    parts = [INTRODUCTION, "## In short\n"]
     parts += [f"{summary(document.figures)}\n", _tally(document.figures)]
     for paper, figures in by_paper(document.figures).items():
         parts += [f"## {TITLES[paper]}\n", _figures(figures)]
         parts += [f"![{TITLES[paper]}]({file})\n" for file in (pictures or {}).get(paper, ())]
-        parts.append(_notes(figures, brief))
+        parts.append(_notes(figures))
     if document.sweeps:
         parts.append("## What the papers leave open, and how much it matters\n")
         parts.append(
             "One parameter is moved at a time; `python -m benchmarks.papers --sweep NAME` repeats "
             "it.\n"
         )
-        if brief:
-            parts.append("Of each parameter the figure that moves most over its settings:\n")
-            parts += [*map(_widest, document.sweeps, document.sweeps.values()), ""]
-        else:
-            parts += [_sweep(name, sweep) for name, sweep in document.sweeps.items()]
-    if document.contradictions and not brief:
+        parts += [_sweep(name, sweep) for name, sweep in document.sweeps.items()]
+    if document.contradictions:
         parts.append("## Where the papers do not agree with themselves\n")
         parts += [_contradictions(p, found) for p, found in document.contradictions.items()]
     return "\n".join(parts)
@@ -118,7 +102,7 @@ def _figures(figures: Sequence[Figure]) -> str:
     return table(head, rows)
 
 
-def _notes(figures: Sequence[Figure], brief: bool) -> str:
+def _notes(figures: Sequence[Figure]) -> str:
     """Return what each figure assumes; what several assume is stated once, under a letter."""
     times = Counter(clause for figure in figures for clause in figure.ours.assumptions)
     common = [clause for clause, count in times.items() if count > 1]
@@ -127,32 +111,14 @@ def _notes(figures: Sequence[Figure], brief: bool) -> str:
     for figure in figures:
         used = "".join(f"({letters[c]})" for c in figure.ours.assumptions if c in letters)
         own = [clause for clause in figure.ours.assumptions if clause not in letters]
-        note = "" if brief and figure.verdict not in (NO, NOT_COMPUTABLE) else figure.ours.note
-        clauses = [used, *map(plain, (*own, note))]
+        clauses = [used, *map(plain, (*own, figure.ours.note))]
         if why := "; ".join(clause.rstrip(".") for clause in clauses if clause):
             lines.append(f"- **{figure.published.id}** {why}.")
     return "\n".join(lines) + "\n"
 
 
-def _title(sweep: Sweep) -> str:
-    return plain(sweep.parameter[:1].upper() + sweep.parameter[1:])
-
-
-def _widest(name: str, sweep: Sweep) -> str:
-    """Return the result that moves most over all settings, with its ends, as one point."""
-    found: list[tuple[float, str]] = []
-    for column, result in enumerate(sweep.results):
-        known = [value for _, row in sweep.rows if (value := row[column]) is not None]
-        if known:
-            low, high = min(known), max(known)
-            text = f"{plain(result)} {number(low)} to {number(high)}"
-            found.append((high / low if low > 0 else inf, text))
-    moved = max(found, key=lambda one: one[0])[1] if found else "nothing"
-    return f"- {_title(sweep)} (`{name}`, default {plain(sweep.default)}): {moved}."
-
-
 def _sweep(name: str, sweep: Sweep) -> str:
-    title = f"### {_title(sweep)}\n"
+    title = f"### {plain(sweep.parameter[:1].upper() + sweep.parameter[1:])}\n"
     note = f"; {plain(sweep.note).rstrip('.')}" if sweep.note else ""
     words = f"`{name}`. Default: {plain(sweep.default)} ({plain(sweep.source)}){note}.\n"
     rows = [(plain(at), *map(number, values)) for at, values in sweep.rows]
