@@ -34,13 +34,13 @@ def describe(error: "ValidationError") -> str:
     """Return the first error of a failed validation as ``field: reason``, and how many more."""
     errors = error.errors(include_url=False)
     first = errors[0]
+    like = ""
     if first["type"] == "missing":  # under another name?
         where = first["loc"][:-1]
         others = [one for one in errors if one["type"] == "extra_forbidden"]
         beside = [str(one["loc"][-1]) for one in others if one["loc"][:-1] == where]
-        first = first | {"known": meant(first["loc"][-1], beside).replace("did you mean", "is it")}
+        like = meant(first["loc"][-1], beside).replace("did you mean", "is it")
     field = field_path([*first["loc"], *first.get("ctx", {}).get("at", ())])
-    like = str(first.get("known", ""))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{field}: {_reason(first)}{like}{more}"
 
