@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from moeopt.planner.decode.result import Simulation
+from moeopt.planner.decode.run import Simulation
 from moeopt.planner.simulate import simulate
 from moeopt.sim.plan.schema import Plan
 from moeopt.sim.presets import get_machine, get_model

@@ -43,7 +43,7 @@ class Summary:
     """Excess over the proven optimum of one method on one family; None where nothing is proven.
 
     `method` says the time limit as well where the study has several. `proven` counts the instances
-    with a proven optimum, `cells` those of them that are independent (`moeopt.study.origin`);
+    with a proven optimum, `cells` those of them that are independent (`moeopt.study.attempt`);
     `optimal` is the share of the solves of those that reach it; `interval` holds the median with
     95 %, bootstrapped over traces and cells of laws. `bottlenecks` counts the bottleneck devices of
     its solutions. `failed` counts the solves that have no result; `seconds_median` is of the

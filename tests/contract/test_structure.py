@@ -51,7 +51,7 @@ def sources() -> dict[Path, str]:
 
 def test_nothing_is_found_by_a_modules_name(sources: dict[Path, str]) -> None:
     """A problem is one typed object of callables."""
-    readers = Path("sim", "traces", "readers", "formats.py")  # of files, not of problems
+    readers = Path("sim", "traces", "files.py")  # of files, not of problems
     found = [str(p) for p, text in sources.items() if BY_NAME.search(text) and p != readers]
     assert found == []
     assert BY_NAME.search('known.part("check")')

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from moeopt.core.errors import InputError
-from moeopt.sim.traces.files import load_counts, load_trace
-from moeopt.sim.traces.readers.formats import FORMATS, format_of
+from moeopt.sim.traces.files import FORMATS, format_of, load_counts, load_trace
 from tests.interop.refusals import refusal
 
 TEXTS = {

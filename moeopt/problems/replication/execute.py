@@ -8,8 +8,7 @@ other, and so is paid for slots.
 
 from moeopt.problems.replication.check import device_loads, moved, tokens_of_copies
 from moeopt.problems.replication.instance import Instance, Solution
-from moeopt.sim.engine.core import Engine
-from moeopt.sim.engine.executed import BETWEEN, Executed, Windows
+from moeopt.sim.engine.core import BETWEEN, Engine, Executed, Windows
 from moeopt.sim.engine.timeline import Resource
 
 
