@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from moeopt.core.errors import InputError, MoeoptWarning, expect
-from moeopt.core.wording import unknown
 from moeopt.core.untrusted import reading
+from moeopt.core.wording import unknown
 from moeopt.sim.traces.readers.checked import CountsOnlyError, read_head
 from moeopt.sim.traces.readers.json_traces import (
     read_hdmoe_json,
