@@ -162,8 +162,8 @@ def to_markdown(points: Sequence[MeasuredPoint], found: CrossValidated) -> str:
     parts.append(WRONG)
     strategies = compare_strategies(points, found.costs["ktransformers"])
     if strategies is not None:
-        parts += ["## ktransformers' strategies\n", *_strategies(strategies)]
-    parts += ["## Left out\n", *_left_out(points), "## Sources\n"]
+        parts += ["## ktransformers' strategies\n", _strategies(strategies)]
+    parts += ["## Left out\n", _left_out(points), "## Sources\n"]
     places = sorted({_place(point.source) for point in points})
     parts += [f"- {place}" for place in places if place]
     return "\n".join(parts) + "\n"
@@ -222,46 +222,37 @@ def _calibrated(found: CrossValidated, points: Sequence[MeasuredPoint]) -> Itera
 
 
 def _by_machine(found: CrossValidated) -> Iterator[str]:
-    yield "| machine | points | median | worst |"
-    yield "|---|--:|--:|--:|"
+    texts = []
     for name in dict.fromkeys(one.point.group for one in found.machines):
         errors = [one.error for one in found.machines if one.point.group == name]
-        worst = max(errors, key=abs)
-        yield (
-            f"| {name} | {len(errors)} | {100 * float(np.median(np.abs(errors))):.1f} % |"
-            f" {100 * worst:+.0f} % |"
-        )
-    yield ""
+        median = 100 * float(np.median(np.abs(errors)))
+        texts.append(f"{name} {median:.1f} ({len(errors)}, {100 * max(errors, key=abs):+.0f})")
+    yield f"Median error in % (points, worst): {'; '.join(texts)}.\n"
 
 
-def _strategies(found: Strategies) -> Iterator[str]:
-    yield (
+def _strategies(found: Strategies) -> str:
+    alike, opposed, _ = found.pairs(found.noise)
+    names = {name for at in found.ratios for name in at.measured}
+    off = max(abs(found.median_error(name)) for name in names)
+    shares = [at.percent for at in found.ratios]
+    return (
         "Four GPUs in tensor parallel cannot be expressed, so the level is calibrated on"
         " front-loading with no and with all experts on the GPU; popularity is that of another"
-        f" model: {found.source}. Measured / predicted tokens/s:\n"
-    )
-    names = list(dict.fromkeys(name for at in found.ratios for name in at.measured))
-    yield "| experts on GPU | " + " | ".join(names) + " |"
-    yield "|---|" + "--:|" * len(names)
-    for at in found.ratios:
-        cells = [f"{at.measured[n]:.1f} / {at.predicted[n]:.1f}" for n in names if n in at.measured]
-        yield f"| {at.percent:g} % | " + " | ".join(cells) + " |"
-    alike, opposed, _ = found.pairs(found.noise)
-    off = max(abs(found.median_error(name)) for name in names)
-    yield (
-        f"\n{alike} of {alike + opposed} pairs that differ by more than {100 * found.noise:.1f} %"
-        f" are in the measured order; a strategy's median error is at most {100 * off:.1f} %.\n"
+        f" model: {found.source}. With {min(shares):g} to {max(shares):g} % of the experts on the"
+        f" GPU {alike} of {alike + opposed} pairs of strategies that differ by more than"
+        f" {100 * found.noise:.1f} % are in the measured order; a strategy's median error is"
+        f" at most {100 * off:.1f} %.\n"
     )
 
 
-def _left_out(points: Sequence[MeasuredPoint]) -> Iterator[str]:
+def _left_out(points: Sequence[MeasuredPoint]) -> str:
     reasons: dict[tuple[str, str], int] = {}
     for point in points:
         if point.why_not:
-            key = (point.machine or "-", point.why_not)
+            key = (point.machine, point.why_not)
             reasons[key] = reasons.get(key, 0) + 1
-    yield "| machine | points | why |"
-    yield "|---|--:|---|"
-    for (machine, why), count in reasons.items():
-        yield f"| {machine} | {count} | {why} |"
-    yield ""
+    texts = [
+        f"{f'{machine}, ' if machine else ''}{why} ({count})"
+        for (machine, why), count in reasons.items()
+    ]
+    return f"With the number of points: {'; '.join(texts)}.\n"

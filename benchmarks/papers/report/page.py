@@ -1,8 +1,8 @@
-"""docs/fidelity.md: every published figure beside ours, in brief."""
+"""docs/fidelity.md: published figures beside ours, in brief."""
 
 from collections.abc import Sequence
 
-from benchmarks.papers.figure import NOT_COMPUTABLE, Figure
+from benchmarks.papers.figure import INPUT, NOT_COMPUTABLE, Figure
 from benchmarks.papers.report.markdown import plain, table
 from benchmarks.papers.report.words import TITLES, by_paper, cells, summary, tally
 
@@ -11,18 +11,17 @@ INTRODUCTION = """# Fidelity: the published figures, and ours
 For whoever asks how far the models agree with the five papers. Written by
 `python -m benchmarks.papers --markdown`; do not edit.
 
-Every headline figure is a row, also those that we miss or cannot compute. Values that are drawn are
-means over six seeds. The verdict looks at no result. It is the worst error (ours / published - 1, 0
-inside a published range) anywhere in the figure's 95 % intervals: "reproduces" up to 5 %, then
-within 10 %, within 25 %, no. Where a paper leaves open which trace, reading or grid it used, the
-value is that of the farthest one, or the mean if they are many. Kinds: *predicted* from stated
-numbers alone; *assumed* with a source for the assumption; *selected* because it fits, which is weak
-evidence; *limit*, which knows what no system can know; *input*, a parameter or a stated cap, so
-that nothing is predicted.
+The verdict looks at no result: it is the worst error (ours / published - 1, 0 inside a published
+range) anywhere in the 95 % intervals of a figure. "Reproduces" is up to 5 %, then within 10 %,
+within 25 %, no. Drawn values are means over six seeds. Where a paper leaves open which trace,
+reading or grid it used, the value is that of the farthest one, or the mean if they are many. Kinds:
+*predicted* from stated numbers alone; *assumed* with a source for the assumption; *selected* as it
+fits, which is weak evidence; *limit*, which knows what no system can know; *input*, a parameter or
+a stated cap, so that nothing is predicted and the figure has no row.
 
-`python -m benchmarks.papers ID` adds intervals, errors, assumptions, remarks, and the same figure
-for the best baseline and for the exact decision. `--sweep all` moves every parameter that a paper
-leaves open. `--report DIR` writes all of it, with the places where papers contradict themselves.
+`python -m benchmarks.papers ID` adds intervals, errors, assumptions, remarks, and the figure for
+the best baseline and the exact decision. `--sweep all` moves every parameter that a paper leaves
+open. `--report DIR` writes all of it, with the places where papers contradict themselves.
 """
 
 HEAD = ("id", "where", "quantity", "published", "ours", "kind", "verdict")
@@ -31,10 +30,11 @@ HEAD = ("id", "where", "quantity", "published", "ours", "kind", "verdict")
 def fidelity_page(figures: Sequence[Figure]) -> str:
     """Return the page."""
     parts = [INTRODUCTION, "## In short\n", f"{summary(figures)}\n"]
-    rows = [(verdict, str(count), *rest) for verdict, count, *rest in tally(figures)]
-    parts.append(table(("verdict", "figures", "kinds", "ids"), rows))
+    verdicts = [(verdict, str(count), *rest) for verdict, count, *rest in tally(figures)]
+    parts.append(table(("verdict", "figures", "kinds", "ids"), verdicts))
     for paper, found in by_paper(figures).items():
-        parts += [f"## {TITLES[paper]}\n", table(HEAD, map(_row, found))]
+        rows = [_row(figure) for figure in found if figure.verdict not in (INPUT, NOT_COMPUTABLE)]
+        parts += [f"## {TITLES[paper]}\n", table(HEAD, rows)]
         reasons: dict[str, list[str]] = {}
         for figure in found:
             if figure.verdict == NOT_COMPUTABLE:
