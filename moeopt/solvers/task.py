@@ -63,7 +63,7 @@ class Method:
     Attributes
     ----------
     backend
-        The module of `moeopt.solvers.backends` that runs it.
+        What of `moeopt.solvers.backends` runs it.
     model
         Imports and returns the class of the model that the backend builds, where it builds one.
     own
