@@ -1,7 +1,7 @@
 """A PuLP model as arrays, for solvers that PuLP does not drive well."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pulp
@@ -18,8 +18,8 @@ class Matrix:
     program: Program
 
 
-def to_matrix(model: Any) -> Matrix:
-    """Return the arrays of a PuLP minimisation model."""
+def to_matrix(model: pulp.LpProblem, checkpoint: Callable[[], None] = lambda: None) -> Matrix:
+    """Return the arrays of a PuLP minimisation model; `checkpoint` may raise at any row."""
     variables = model.variables()
     column = {variable.name: number for number, variable in enumerate(variables)}
     cost = np.zeros(len(variables))
@@ -29,6 +29,7 @@ def to_matrix(model: Any) -> Matrix:
     index: list[int] = []
     start, lower, upper = [0], [], []
     for constraint in model.constraints():
+        checkpoint()
         for variable, coefficient in constraint.items():
             index.append(column[variable.name])
             data.append(coefficient)
