@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+import moeopt.problems.relayout.striped_reads as decomposition
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import candidates, count, objective, violations
 from moeopt.problems.relayout.instance import Expert, Instance
-from moeopt.problems.relayout.striped_reads import search as decomposition
 from moeopt.problems.relayout.striped_reads import solve as evacuation
 from moeopt.problems.relayout.striped_reads.modes import Modes
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
