@@ -124,7 +124,7 @@ class BuiltModel(Protocol):
     model: Any
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, object]:
         """What CP-SAT is told beside the limits."""
 
     @property
@@ -460,7 +460,7 @@ class Problem(Generic[InstanceT, SolutionT]):
     title: str
     paper: str
     published_rule: str
-    restrictions: Mapping[str, Any] | None
+    restrictions: Mapping[str, object] | None
     holdout: Stretch | Phases | None
     exact_methods: Mapping[str, ExactMethod[InstanceT] | ExactModel[InstanceT]]
     parts: Callable[[], Parts[InstanceT, SolutionT]]
