@@ -368,7 +368,7 @@ SETTLEMENTS: tuple[Settlement, ...] = (
     ),
     Settlement(
         name="kernel",
-        question="Which GPU's kernels? What reading an expert costs in tokens decides about copies.",
+        question="Which GPU's kernels? Copies pay by what reading an expert costs in tokens.",
         words="",
         source="github.com/ai-dynamo/aiconfigurator at 095f58a, fitted",
         values={

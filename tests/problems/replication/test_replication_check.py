@@ -19,7 +19,7 @@ from moeopt.problems.replication.check import (
     peaks_units,
     violations,
 )
-from moeopt.problems.replication.generate import KERNELS
+from moeopt.problems.replication.generate import KERNELS, resettled
 from moeopt.problems.replication.heuristics import SETTLEMENTS
 from moeopt.problems.replication.instance import Instance, Solution
 from moeopt.problems.replication.view import differences, facts
@@ -166,3 +166,5 @@ def test_the_gpus_settlement_says_what_its_times_come_to() -> None:
         own = times.of(shape.hidden_size, shape.expert_intermediate_size)
         assert {name: getattr(made, name) for name in own} == own
         assert kernel.not_default(made.provenance["options"]) in {None, gpu}
+        again = resettled(made, "kernel", "h100-fp8")
+        assert again.read_ns == KERNELS["h100-fp8"].of(2048, 1408)["read_ns"]
