@@ -14,10 +14,10 @@ from moeopt.problems.cache.heuristics import HEURISTICS, uniform_ways
 from moeopt.problems.cache.instance import Instance
 from moeopt.problems.holdout import run_on
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.statistics.hits import fifo_hits, lru_hits
 from moeopt.sim.traces.statistics.routing import Routing
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 
 PAPER: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "mixtral-8x7b"}
 

@@ -15,8 +15,8 @@ from moeopt.problems.placement.heuristics import HEURISTICS, frequency
 from moeopt.problems.placement.instance import Instance
 from moeopt.sim.machines.cost import path_cost
 from moeopt.sim.presets import get_machine, get_model
-from moeopt.sim.traces.split import hold_out
 from moeopt.sim.traces.trace import Trace
+from moeopt.sim.traces.windows import hold_out
 
 LITE: dict[str, Any] = {"machine": "rtx4090-7960x", "model": "deepseek-v2-lite"}
 
