@@ -155,17 +155,32 @@ def led(file: str, page: str) -> str:
 # Mathematics
 
 
+DIALOG = 'data-md-component="search" role="dialog" aria-label="Search"'
+
+LONG_FORMULA = 40
+"""An inline formula of more characters than that may be wider than a telephone."""
+
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML."""
+    r"""Turn what arithmatex marked as ``\(...\)`` and ``\[...\]`` into MathML; long ones scroll."""
 
     def mathml(match: re.Match[str]) -> str:
         display = "block" if match[1] == "div" else "inline"
-        return convert(html.unescape(match[2]), display=display)
+        text = html.unescape(match[2])
+        made = convert(text, display=display)
+        if display == "inline" and len(text) < LONG_FORMULA:
+            return made
+        return f'<span class="formula {display}" tabindex="0">{made}</span>'
 
     return FORMULA.sub(mathml, content)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name the search and let code that scrolls be reached by the keyboard."""
+    output = output.replace('data-md-component="search" role="dialog"', DIALOG)
+    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=>)", r'\1 tabindex="0"', output)
 
 
 # A problem's page

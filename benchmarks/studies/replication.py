@@ -10,7 +10,7 @@ DIR holds the traces that ``instances/replication/families.toml`` names.
 (``--windows``): on how many of `count` instances per row `anneal-and-refute` is proven optimal or
 within 0.5 % of its bound (2 % for several windows), the largest gap, and what that takes on one
 core. ``general``: the same method beside CP-SAT and HiGHS on the same instances in one run.
-``later``: each rule decides on a window of 800 tokens, or on the last four, and is measured on that
+``later``: each rule decides on a window of 384 tokens, or on the last four, and is measured on that
 and on the next one, over the sum of its steps' bounds: decoding in steps of 64 tokens (kernel times
 of an H100 in FP8, with their launches), prompts in one step (tokens). Seven traces of two models,
 three layers and two places each; intervals are of the distance to the best rule, from 1,000 draws
@@ -22,6 +22,7 @@ import os
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +39,7 @@ from moeopt.problems.replication.generate import KERNELS
 from moeopt.problems.replication.heuristics import HEURISTICS
 from moeopt.problems.replication.instance import Instance
 from moeopt.sim.presets import find
+from moeopt.sim.traces.repeats import dedupe_trace
 from moeopt.sim.traces.synthetic import routing_trace
 from moeopt.sim.traces.trace import Trace
 from moeopt.sim.traces.workload import Workload
@@ -169,8 +171,10 @@ class Layers:
 
 @cache
 def loaded(file: Path) -> Any:
-    """Return the experts of each token in each layer of a trace."""
-    return moeopt.load_trace(file).topk_ids
+    """Return the experts of each token in each layer of a trace, no text twice."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", moeopt.MoeoptWarning)  # of what is read twice
+        return dedupe_trace(moeopt.load_trace(file)).topk_ids
 
 
 ESFT, HDMOE = "esft_deepseek_v2_lite", "hdmoe_mixtral_8x7b"
@@ -186,7 +190,7 @@ SOURCES = [
 LAYERS, PLACES = (4, 12, 20), (0, 5)
 """Layers of each trace, and windows from which four are seen."""
 
-WINDOW, STEP, GPU = 800, 64, "h100-fp8"
+WINDOW, STEP, GPU = 384, 64, "h100-fp8"
 """Tokens of a window, and of a decoding step."""
 
 RULES = ("round-robin", "eplb-without-copies", "eplb", "biased", "flashlb", "metro", "lplb")

@@ -31,6 +31,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -365,7 +366,9 @@ def picture(cells: dict[tuple[float, int, int], dict[str, int]], out: Path) -> N
                 table[row, column] = 100 * (one["EPLB"] / one["no copies"] - 1)
                 first = [name for name in RULES if one[name] <= 1.01 * best_of(one)]
                 gain = f"{100 * (1 - one['best'] / best_of(one)):.0f}"
-                axis.text(column, row, f"{first[0][0]} {gain}", ha="center", va="center", size=6)
+                said = f"{first[0][0].upper()} {gain}"
+                dark = "white" if abs(table[row, column]) > 30 else "black"
+                axis.text(column, row, said, ha="center", va="center", size=6, color=dark)
         shown = axis.imshow(
             table, origin="lower", aspect="auto", cmap="RdBu_r", vmin=-50, vmax=50, alpha=0.8
         )
@@ -433,10 +436,9 @@ def drifting(tokens: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Sequence:
-    """Windows one after the other, and what a copy costs that moves between them."""
+    """Windows one after the other."""
 
     windows: list[Instance]
-    move_ns: int
 
     def moved(self, before: Copies, after: Copies) -> int:
         """Return how many copies were not there before."""
@@ -455,7 +457,7 @@ class Sequence:
             raise RuntimeError(f"{rule} has no answer")
         return plan.copies
 
-    def policy(self, rule: str, every: int, if_it_pays: bool = False) -> tuple[int, int]:
+    def policy(self, rule: str, every: int, if_it_pays: bool, move_ns: int) -> tuple[int, int]:
         """Return moves and ns from the second window on; each decision knows the window before."""
         copies = self.decided("eplb-without-copies" if "without" in rule else "eplb", 0, None)
         count = total = 0
@@ -464,13 +466,13 @@ class Sequence:
                 new = self.decided(rule, number - 1, copies)
                 off = self.moved(copies, new)
                 gain = self.ns(number - 1, copies) - self.ns(number - 1, new)
-                if not if_it_pays or gain > off * self.move_ns:
+                if not if_it_pays or gain > off * move_ns:
                     count, copies = count + off, new
             total += self.ns(number, copies)
-        return count, total + count * self.move_ns
+        return count, total + count * move_ns
 
-    def hindsight(self) -> tuple[int, int]:
-        """Return a bound on every sequence of placements, and the best one of those tried.
+    def hindsight(self, prices: Iterable[int]) -> tuple[int, list[int]]:
+        """Return a bound on every sequence of placements, and the best of those tried by price.
 
         The bound is that of each window alone, whose moves cost nothing. Tried are EPLB's
         placements and those without copies, of each window, of pairs and of all together, and
@@ -491,15 +493,17 @@ class Sequence:
             ]
             better = moeopt.solve(both, "anneal-and-refute", work_limit=0.5, enough_gap=0.005)
             tried += [better.solution.copies] if better.solution is not None else []
-        to = np.array([[self.moved(a, b) for b in tried] for a in tried]) * self.move_ns
-        best = np.where(np.arange(len(tried)) == 0, 0, np.iinfo(np.int64).max // 4)
-        low = 0
-        for number in range(1, len(self.windows)):
-            own = np.array([self.ns(number, copies) for copies in tried])
-            best = (best[:, None] + to).min(axis=0) + own
-            bound = lower_bound(self.windows[number])
-            low += STEPS * (bound + KERNELS[GPU].launch_ns)
-        return low, int(best.min())
+        to = np.array([[self.moved(a, b) for b in tried] for a in tried])
+        later = range(1, len(self.windows))
+        own = np.array([[self.ns(number, copies) for copies in tried] for number in later])
+        low = sum(lower_bound(self.windows[number]) + KERNELS[GPU].launch_ns for number in later)
+        found = []
+        for price in prices:
+            best = np.where(np.arange(len(tried)) == 0, 0, np.iinfo(np.int64).max // 4)
+            for of_window in own:
+                best = (best[:, None] + to * price).min(axis=0) + of_window
+            found.append(int(best.min()))
+        return STEPS * low, found
 
 
 def moves(_: argparse.Namespace) -> None:
@@ -520,14 +524,14 @@ def moves(_: argparse.Namespace) -> None:
     for per_rank in (64, 1024):
         rows = drifting(per_rank * MOVE_RANKS)
         windows = [layer(row, MOVE_RANKS, MOVE_SLOTS, split="even") for row in rows]
-        timelines = [Sequence(windows, ns) for ns in prices.values()]
-        ends = [timeline.hindsight() for timeline in timelines]
+        timeline = Sequence(windows)
+        low, ends = timeline.hindsight(prices.values())
         for name, rule, every, pays in policies:
-            found = [timeline.policy(rule, every, pays) for timeline in timelines]
+            found = [timeline.policy(rule, every, pays, ns) for ns in prices.values()]
             counts = ", ".join(dict.fromkeys(str(count) for count, _ in found))
-            above = [f"{ns / best - 1:.1%}" for (_, ns), (_, best) in zip(found, ends, strict=True)]
+            above = [f"{ns / best - 1:.1%}" for (_, ns), best in zip(found, ends, strict=True)]
             print(f"| {per_rank} | {name} | {counts} | {' | '.join(above)} |", flush=True)
-        gaps = [f"{best / low - 1:.1%}" for low, best in ends]
+        gaps = [f"{best / low - 1:.1%}" for best in ends]
         print(f"| {per_rank} | best sequence found, over the bound | | {' | '.join(gaps)} |")
 
 

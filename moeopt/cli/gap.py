@@ -161,6 +161,8 @@ def gap_command(
         need_extra("--figures")
     if options.traces is not None and not (options.settlements or options.settlements_all):
         raise InputError("--traces: goes with --settlements")
+    if _is_given(ctx, "points") and not options.settlements_all:
+        raise InputError("--points: goes with --settlements all")
     with Store() as memory:
         kept = options.store or memory
         if options.settlements_all:

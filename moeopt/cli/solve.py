@@ -130,6 +130,8 @@ def _targets(instances: list[Path], out: Path | None) -> dict[Path, Path]:
         return {instances[0]: out}
     if out.exists() and not out.is_dir():
         raise InputError(f"--out: {out} must be a folder for several instances")
+    if len(instances) > 1 and out.suffix in (".json", ".gz"):
+        raise InputError(f"--out: {out} must be a folder for several instances, not a file's name")
     targets = {path: out / f"{stem(path)}.solution.json" for path in instances}
     if len(set(targets.values())) < len(targets):
         raise InputError("--out: several instance files have the same name")

@@ -11,8 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from moeopt.core.errors import InputError
 from moeopt.core.escaping import latex_text, markdown_code, markdown_text
 from moeopt.core.problem import NOTHING, THIS_STEP
+from moeopt.core.wording import unknown
 from moeopt.study.plan import Key
 from moeopt.study.rows import Row, named
 
@@ -111,8 +113,16 @@ def split_by(rows: Iterable[Row], fact: str) -> list[Row]:
     """Return the rows with a family for each value of one of their facts, such as the batch.
 
     In the order of the values within a family; what has no such fact stays as it is, at the end.
+
+    Raises
+    ------
+    InputError
+        If no row has such a fact.
     """
     found = list(rows)
+    known = sorted({name for row in found for name in row.facts})
+    if found and fact not in known:
+        raise InputError(f"--by: {unknown(fact, known, 'facts of these rows')}")
     order = {family: number for number, family in enumerate(dict.fromkeys(r.family for r in found))}
 
     def place(row: Row) -> tuple[int, float, str]:

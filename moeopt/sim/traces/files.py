@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from moeopt.core.errors import InputError, MoeoptWarning, expect
 from moeopt.core.untrusted import reading
+from moeopt.core.wording import unknown
 from moeopt.sim.traces.readers.checked import CountsOnlyError, read_head
 from moeopt.sim.traces.readers.json_traces import (
     read_hdmoe_json,
@@ -92,7 +93,7 @@ def format_of(path: Path, given: str | None) -> str:
     """
     if given is not None:
         if given not in FORMATS:
-            raise InputError(f"{path}: format: {given!r} is not known; known: {_known()}")
+            raise InputError(f"{path}: format: {unknown(given, FORMATS)}")
         return given
     with reading(path):
         path.stat()
