@@ -14,6 +14,7 @@ from moeopt.problems.layout.generate import resettled
 from moeopt.problems.layout.instance import COSTS, Instance
 from moeopt.sim.machines.cost import DEVICES, computation_s, expert_costs, with_table_noise
 from moeopt.sim.presets import get_machine, get_model
+from tests.refusals import refused
 from tests.sim.traces_drawn import skewed_trace
 
 TOKENS, LAYERS, EXPERTS, TOP_K = 400, 3, 64, 6
@@ -39,18 +40,6 @@ def counted(tokens: list[int], layer: int) -> tuple[int, ...]:
         for expert in TRACE.topk_ids[token][layer].tolist():
             load[expert] += 1
     return tuple(load)
-
-
-SOURCES: dict[str, dict[str, Any]] = {
-    "window": {"layer": 1, "windows": 3, "hbm_slots": 4},
-    "streams": {"layer": 2, "batching": "streams", "table_noise": 0.03, "quantum_ns": 1},
-    "workload": {"windows": 2, "drawn_windows": 6, "dimm_slots": 8} | WORKLOAD,
-}
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("generated") / "instance.json.gz"
 
 
 @settings(max_examples=25, deadline=None)
@@ -193,9 +182,7 @@ def test_arguments_that_do_not_fit_are_named_with_the_reason(
     arguments: dict[str, Any], says: str
 ) -> None:
     """One line each, and before anything is made."""
-    with pytest.raises(InputError) as caught:
-        made(**arguments)
-    assert str(caught.value).startswith(says)
+    assert refused(made, **arguments).startswith(says)
 
 
 @pytest.mark.parametrize("model_name", ["deepseek-v2", "deepseek-v2-lite"])

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from moeopt.core.errors import InputError
 from moeopt.problems.relayout.check import (
     CONSTRAINTS,
     layout_after,
@@ -14,7 +13,7 @@ from moeopt.problems.relayout.check import (
     violations,
 )
 from moeopt.problems.relayout.instance import Instance, Solution
-from tests.problems.relayout.relayout_random_instances import random_instance
+from tests.refusals import refused
 
 COSTS = {
     "gpu_hit_ns": 3,
@@ -273,9 +272,7 @@ def test_time_on_each_link_by_hand(moves: list[Move], links: list[int]) -> None:
 )
 def test_fields_of_schema_2_are_held_to_their_meaning(change: dict[str, Any], says: str) -> None:
     """One line with the field and the reason."""
-    with pytest.raises(InputError) as caught:
-        Instance.model_validate(INSTANCE.model_dump() | NEWER | change)
-    assert says in str(caught.value)
+    assert says in refused(Instance.model_validate, INSTANCE.model_dump() | NEWER | change)
 
 
 def test_observed_tokens_bind_nothing() -> None:
@@ -315,13 +312,3 @@ def test_the_order_of_migrations_means_nothing() -> None:
         assert loads(INSTANCE, solution(moves, assignment)) == loads(
             INSTANCE, solution(moves[::-1], assignment)
         )
-
-
-def test_the_makespan_grows_with_any_cost() -> None:
-    """Raising one cost never lowers a solution's makespan."""
-    for seed in range(20):
-        instance = random_instance(seed, "wide windows")
-        domains = tuple("gpu" if e.tokens else None for e in instance.experts)
-        decision = Solution(instance=instance.name, migrations=(), assignment=domains)
-        dearer = instance.model_copy(update={"dram_striped_ns": instance.dram_striped_ns + 7})
-        assert objective(dearer, decision) >= objective(instance, decision)
