@@ -14,8 +14,7 @@ from moeopt.core.formulation import Formulation
 
 from .bounds import makespan_grid, objective_grid
 from .copies import fields_of
-from .idle import with_idle_localized
-from .instance import Domain, Instance, Solution
+from .instance import Domain, Instance, Solution, with_idle_localized
 from .paths import Path
 
 HOST_WAYS: dict[str, tuple[Domain, Path]] = {

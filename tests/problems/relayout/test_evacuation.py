@@ -2,12 +2,12 @@
 
 import pytest
 
+import moeopt.problems.relayout.striped_reads as decomposition
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.generate import generate
 from moeopt.problems.relayout.bounds import objective_grid
 from moeopt.problems.relayout.check import objective, violations
 from moeopt.problems.relayout.instance import Instance
-from moeopt.problems.relayout.striped_reads import search as decomposition
 from moeopt.problems.relayout.striped_reads import solve as evacuation
 from moeopt.problems.relayout.striped_reads.modes import Modes
 from moeopt.problems.relayout.striped_reads.plan_model import PlanModel
