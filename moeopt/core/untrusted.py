@@ -31,8 +31,13 @@ CHUNK_BYTES = MIB
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn a failure to open, decompress or decode a file into an InputError."""
+    """Turn a failure to open, decompress or decode a file into an InputError.
+
+    What is neither file nor folder is refused at once: a pipe would be waited for without end.
+    """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(f"{path}: cannot be read: is no regular file")
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError(f"{path}: not a complete gzip file") from None
@@ -61,15 +66,11 @@ def opened(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
         If it is no regular file, or cannot be read.
     """
     with reading(path):
-        if path.exists() and not path.is_file():
-            raise InputError(
-                f"{path}: cannot be read: Is a directory"
-                if path.is_dir()
-                else f"{path}: cannot be read: is no regular file"
-            )
-        is_packed = path.suffix == ".gz"
+        is_packed, size = path.suffix == ".gz", path.stat().st_size
+        if size > most:
+            raise InputError(f"{path}: larger than {max(1, most // MIB)} MiB")
         with cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb") as stream:
-            yield stream, expanded_limit(path.stat().st_size, most) if is_packed else most
+            yield stream, expanded_limit(size, most) if is_packed else most
 
 
 def read_bytes(path: Path, most: int) -> bytes:
